@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -158,16 +158,12 @@ def test_metadata_of_any_type_has_one_json_form(
     assert noted(tmp_path, {"x": value}) == {"x": form}
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(object(), "a object"), (b"raw", "bytes"), (Page, "a type")]
-)
-def test_what_has_no_json_form_is_said_to_be_where(
-    tmp_path: Path, value: object, kind: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        noted(tmp_path, {"deep": [1, {"x": value}]})
-    text = str(caught.value)
-    assert text.startswith("case 'c': 'retrieval.value.metadata.deep[1].x' holds " + kind)
+def test_what_has_no_json_form_is_said_to_be_where(tmp_path: Path) -> None:
+    for value, kind in ((object(), "a object"), (b"raw", "bytes"), (Page, "a type")):
+        with pytest.raises(InputError) as caught:
+            noted(tmp_path, {"deep": [1, {"x": value}]})
+        place = "case 'c': 'retrieval.value.metadata.deep[1].x' holds "
+        assert str(caught.value).startswith(place + kind)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -317,20 +313,15 @@ def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path
     assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\nempty 0 d 2\nempty 0 e 0\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "traces", "message"),
-    [
+def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    for name, traces, message in (
         ("out.run", ALL, r"case 'bare': .* no ids"),
         ("out.run", [trace_of(["x"], ids=[""])], "case 'q1': the id"),
         ("out.run", [trace_of(["x"], ids=["\ud800"])], "case 'q1': the id"),
         ("out.qrels", [], "name the run file"),
-    ],
-)
-def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(
-    tmp_path: Path, name: str, traces: Sequence[Trace], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        export("trec", traces, tmp_path / name)
+    ):
+        with pytest.raises(InputError, match=message):
+            export("trec", traces, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 

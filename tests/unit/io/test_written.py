@@ -19,6 +19,7 @@ from ragbench import (
     Evidence,
     GenerationResult,
     RetrievalResult,
+    Turn,
     evaluate,
     open_source,
     read_cases,
@@ -61,13 +62,14 @@ def _relevant(case: Case) -> tuple[str, ...]:
 
 
 places = st.lists(st.integers(0, 200), min_size=2, max_size=2).map(sorted)
+turns = st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=visible)
 evidence = st.builds(
     lambda text, document, at: Evidence(text=text, document_id=document, start=at[0], end=at[1]),
     texts, st.none() | texts, st.just((None, None)) | places,
 )  # fmt: skip
 cases = st.builds(
     Case, id=visible.map("case {}".format), query=visible, reference=st.none() | visible,
-    metadata=metadata,
+    metadata=metadata, history=tuples(turns),
     alternative_references=tuples(texts), reference_contexts=st.none() | tuples(texts),
     reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
