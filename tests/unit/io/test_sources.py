@@ -127,15 +127,11 @@ def test_what_cannot_be_is_a_problem_with_its_place(tmp_path: Path, row: Row, pr
 
 
 def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
-    row = {
-        "inputs": {"question": "Who?", "user": "u"}, "soll": "Ada",
-        "outputs": {"answer": "Bob", "docs": [{"id": "d", "body": "Ada wrote it."}]},
-    }  # fmt: skip
-    fields = {
-        "query": "inputs.question", "reference": "soll", "response": "outputs.answer",
-        "retrieved_contexts": "outputs.docs", "chunk_text": "body",
-    }  # fmt: skip
-    (entry,), info = read(lines(tmp_path / "x.jsonl", [row]), fields=fields)
+    docs = [{"id": "d", "body": "Ada wrote it."}]
+    row = {"inputs": {"question": "Who?", "user": "u"}, "outputs": {"answer": "Bob", "docs": docs}}
+    fields = {"query": "inputs.question", "reference": "soll", "response": "outputs.answer",
+              "retrieved_contexts": "outputs.docs", "chunk_text": "body"}  # fmt: skip
+    (entry,), info = read(lines(tmp_path / "x.jsonl", [{**row, "soll": "Ada"}]), fields=fields)
     assert (entry.case.query, entry.case.reference) == ("Who?", "Ada")
     assert entry.case.metadata == {"inputs": {"user": "u"}}
     assert entry.recorded["generate"].value == GenerationResult("Bob")
@@ -150,10 +146,8 @@ def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
 # --- chunks as objects
 
 HITS = {"hits": {"hits": [{"_id": "a", "_score": 3.1, "_source": {"text": "Ada"}}]}}
-POINTS = [
-    {"id": 1, "score": 0.9, "payload": {"text": "Ada", "page": 3}},
-    {"id": 2, "score": 0.4, "payload": {"text": "Bob"}},
-]
+POINTS = [{"id": 1, "score": 0.9, "payload": {"text": "Ada", "page": 3}},
+          {"id": 2, "score": 0.4, "payload": {"text": "Bob"}}]  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "options", "value"), [
@@ -162,8 +156,6 @@ POINTS = [
                      context_metadata=[{"page": 3}, {}])),
     ({"chunks": [{"id": "a", "text": "x", "distance": 0.1}, {"text": "y", "distance": 2}]}, {},
      RetrievalResult(["x", "y"], context_ids=["a", "#2"], scores=[-0.1, -2.0])),
-    ({"ids": [["a"]], "documents": [["Ada"]], "distances": [[0.2]]}, {},
-     RetrievalResult(["Ada"], context_ids=["a"], scores=[-0.2])),
     ({"q": "Who?", **HITS}, {"form": "elasticsearch", "fields": {"query": "q"}},
      RetrievalResult(["Ada"], context_ids=["a"], scores=[3.1])),
 ])  # fmt: skip
