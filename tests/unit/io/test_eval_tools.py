@@ -123,18 +123,15 @@ def test_promptfoo(tmp_path: Path) -> None:
     assert len(entries(path, "promptfoo")) == 2
 
 
-@pytest.mark.parametrize(
-    ("more", "status"),
-    [
-        ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
-        ({"error": "504", "response": {}}, Status.FAILED),
-        ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
-        # The answer did not pass an assertion: an answer all the same.
-        ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
-        ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
-        ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
-    ],
-)
+@pytest.mark.parametrize(("more", "status"), [
+    ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
+    ({"error": "504", "response": {}}, Status.FAILED),
+    ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
+    # The answer did not pass an assertion: an answer all the same.
+    ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
+    ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
+    ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
+])  # fmt: skip
 def test_promptfoo_knows_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
     (entry,) = promptfoo(tmp_path, result("Ada", **more))
     assert entry.recorded["generate"].status is status

@@ -72,18 +72,15 @@ def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None)
     assert found.value == value
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([{**LABELS, "value": "perhaps"}], "l.jsonl:1: field 'value': 'perhaps' is not a label"),
-        ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
-        ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing"),
-        ([{"question": Q, "value": 1}], "field 'answer' is missing"),
-        ([{"question": Q, "answer": A, "note": "x"}], "no field says what the label is"),
-        ([[1]], "l.jsonl:1"),
-        ([], "empty"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "message"), [
+    ([{**LABELS, "value": "perhaps"}], "l.jsonl:1: field 'value': 'perhaps' is not a label"),
+    ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
+    ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing"),
+    ([{"question": Q, "value": 1}], "field 'answer' is missing"),
+    ([{"question": Q, "answer": A, "note": "x"}], "no field says what the label is"),
+    ([[1]], "l.jsonl:1"),
+    ([], "empty"),
+])  # fmt: skip
 def test_what_is_no_label_is_refused(tmp_path: Path, rows: list[object], message: str) -> None:
     with pytest.raises(DataError) as error:
         read_people(saved(tmp_path, "l.jsonl", rows))

@@ -106,19 +106,16 @@ def test_an_error_is_a_failure_whatever_is_beside_it(tmp_path: Path, response: s
     assert one(tmp_path, {"error": "E42"}).case.metadata == {"error": "E42"}
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
-        ({"contexts": 5}, "field 'contexts': expected a list of texts or objects, found"),
-        ({"contexts": ["a", None]}, "expected text, found null"),
-        ({"response": {"a": 1}}, "field 'response': expected the response as text, found an ob"),
-        ({"response": "a", "confidence": 7}, "expected a number from 0 to 1, found the number 7"),
-        ({"response": "a", "seconds": "fast"}, "field 'seconds': expected a number, found 'fast'"),
-        ({"contexts": [{"nothing": 1}]}, "text"),
-        ({"answer": "a", "ground_truth": "b"}, "response=answer"),
-    ],
-)
+@pytest.mark.parametrize(("row", "problem"), [
+    ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
+    ({"contexts": 5}, "field 'contexts': expected a list of texts or objects, found"),
+    ({"contexts": ["a", None]}, "expected text, found null"),
+    ({"response": {"a": 1}}, "field 'response': expected the response as text, found an ob"),
+    ({"response": "a", "confidence": 7}, "expected a number from 0 to 1, found the number 7"),
+    ({"response": "a", "seconds": "fast"}, "field 'seconds': expected a number, found 'fast'"),
+    ({"contexts": [{"nothing": 1}]}, "text"),
+    ({"answer": "a", "ground_truth": "b"}, "response=answer"),
+])  # fmt: skip
 def test_what_cannot_be_is_a_problem_with_its_place(tmp_path: Path, row: Row, problem: str) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "good"}, {"query": "q", **row}])
     with open_source(path) as source, pytest.raises(DataError, match=r"x\.jsonl:2: ") as raised:

@@ -131,16 +131,13 @@ def traced(entry: Entry) -> Trace:
     return Trace(case=entry.case, **cast("Any", held))
 
 
-@pytest.mark.parametrize(
-    ("only", "ids"),
-    [
-        ({"since": "2026-09-21T00:00:20"}, ["t-2"]),
-        ({"until": "2026-09-21T00:00:19.5Z"}, ["t-1"]),
-        ({"since": "2026-09-21", "until": "2026-09-21"}, ["t-1", "t-2"]),
-        ({"where": {"cluster": "s-2"}}, ["t-2"]),
-        ({"where": {"env": "prod", "build.number": "7"}}, ["t-1"]),
-    ],
-)
+@pytest.mark.parametrize(("only", "ids"), [
+    ({"since": "2026-09-21T00:00:20"}, ["t-2"]),
+    ({"until": "2026-09-21T00:00:19.5Z"}, ["t-1"]),
+    ({"since": "2026-09-21", "until": "2026-09-21"}, ["t-1", "t-2"]),
+    ({"where": {"cluster": "s-2"}}, ["t-2"]),
+    ({"where": {"env": "prod", "build.number": "7"}}, ["t-1"]),
+])  # fmt: skip
 def test_traces_are_taken_by_time_and_value(
     only: dict[str, Any], ids: list[str], tmp_path: Path
 ) -> None:

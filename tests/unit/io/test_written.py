@@ -85,16 +85,13 @@ def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: 
     assert gzip.decompress(content) == b'{"id":"1","query":"q","reference_context_ids":[]}\n'
 
 
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
-        (Case(id=" ", query="b"), "field 'id': the id is empty"),
-        (Case(id="2", query=""), "field 'query': the query is empty"),
-        (Case(id="2", query="\ud800"), "cannot be written as JSON"),
-        (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
-    ],
-)
+@pytest.mark.parametrize(("second", "expected"), [
+    (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
+    (Case(id=" ", query="b"), "field 'id': the id is empty"),
+    (Case(id="2", query=""), "field 'query': the query is empty"),
+    (Case(id="2", query="\ud800"), "cannot be written as JSON"),
+    (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
+])  # fmt: skip
 def test_a_wrong_case_leaves_the_old_file(tmp_path: Path, second: Case, expected: str) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text("old", encoding="utf-8")

@@ -81,18 +81,15 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
         assert isinstance(VALIDATORS.load(name), type)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("lexicla", "Did you mean 'lexical'"),
-        ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
-        ({"present": 0.5}, "needs a 'name'"),
-        (3, "a name or a mapping"),
-        ({"name": "lexical", "present": 0.0}, "between 0 and 1"),
-        ({"name": "lexical", "relevant": 0.9, "present": 0.5}, "at most as high as present"),
-        ({**CASCADE, "low": 0.99}, "low first"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ("lexicla", "Did you mean 'lexical'"),
+    ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
+    ({"present": 0.5}, "needs a 'name'"),
+    (3, "a name or a mapping"),
+    ({"name": "lexical", "present": 0.0}, "between 0 and 1"),
+    ({"name": "lexical", "relevant": 0.9, "present": 0.5}, "at most as high as present"),
+    ({**CASCADE, "low": 0.99}, "low first"),
+])  # fmt: skip
 def test_what_cannot_be_built_is_refused(given: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         build_validator(given)

@@ -133,16 +133,13 @@ def test_what_says_more_or_answers_yes_or_no_stays_an_answer(query: str, text: s
     assert judged([0.97], query=query, text=text, answered=0.1).answer_present is ("Is" in query)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected", "quality"),
-    [
-        (0.95, 0.97, 0.95, GOOD),  # the lower one
-        (0.97, 0.92, 0.92, GOOD),
-        (0.97, 0.70, 0.70, PARTIAL),
-        (0.97, 0.01, 0.01, PARTIAL),  # it stays on the topic
-        (0.40, 0.99, 0.40, POOR),  # what is off the topic is not asked again
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "expected", "quality"), [
+    (0.95, 0.97, 0.95, GOOD),  # the lower one
+    (0.97, 0.92, 0.92, GOOD),
+    (0.97, 0.70, 0.70, PARTIAL),
+    (0.97, 0.01, 0.01, PARTIAL),  # it stays on the topic
+    (0.40, 0.99, 0.40, POOR),  # what is off the topic is not asked again
+])  # fmt: skip
 def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
     first: float, second: float, expected: float, quality: RetrievalQuality
 ) -> None:
@@ -198,18 +195,15 @@ def test_what_differs_is_reported(
     assert (conflict.first.chunk_id, conflict.second.chunk_id) == ("c0", "c1")
 
 
-@pytest.mark.parametrize(
-    ("query", "text", "one", "other"),
-    [
-        # Names of which one stands in the question separate the subjects.
-        ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
-        # A name and a number differ: two things are spoken of.
-        ("How big is the office?", "The {} people.", "Rome office has 40", "Bonn office has 60"),
-        ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
-        ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
-        ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
-    ],
-)
+@pytest.mark.parametrize(("query", "text", "one", "other"), [
+    # Names of which one stands in the question separate the subjects.
+    ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
+    # A name and a number differ: two things are spoken of.
+    ("How big is the office?", "The {} people.", "Rome office has 40", "Bonn office has 60"),
+    ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
+    ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
+    ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
+])  # fmt: skip
 def test_what_only_looks_so_is_no_conflict(query: str, text: str, one: str, other: str) -> None:
     conflicts = find_conflicts(query, evidence(text.format(one), text.format(other)))
     assert "name" not in {conflict.kind for conflict in conflicts}

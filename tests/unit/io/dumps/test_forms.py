@@ -195,16 +195,13 @@ def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) ->
 # --- scores
 
 
-@pytest.mark.parametrize(
-    ("scores", "chosen", "kind", "first"),
-    [
-        ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
-        ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
-        (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
-        ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
-        ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
-    ],
-)
+@pytest.mark.parametrize(("scores", "chosen", "kind", "first"), [
+    ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
+    ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
+    (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
+    ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
+    ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
+])  # fmt: skip
 def test_the_order_of_the_chunks_says_what_scores_are(
     tmp_path: Path, scores: list[Any], chosen: ScoreKind | None, kind: ScoreKind, first: float
 ) -> None:
