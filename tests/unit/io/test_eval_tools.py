@@ -119,8 +119,7 @@ def test_promptfoo(tmp_path: Path) -> None:
         "generate": GenerationResult("Ada", metadata=usage),
     }
     assert entry.recorded["generate"].seconds == 1.2
-    path = written(tmp_path / "o.jsonl", "\n".join(json.dumps(result(n)) for n in ("Ada", "Bob")))
-    assert len(entries(path, "promptfoo")) == 2
+    assert len(entries(lines(tmp_path / "o.jsonl", map(result, ("Ada", "Bob"))), "promptfoo")) == 2
 
 
 @pytest.mark.parametrize(("more", "status"), [

@@ -49,10 +49,8 @@ def test_squad_nested_and_flat_mean_the_same(tmp_path: Path) -> None:
     assert (case.references, case.reference_contexts) == (("1843", "in 1843"), (CONTEXT,))
     assert case.reference_context_ids == (document.id,)
     assert (document.text, document.title) == (CONTEXT, "Ada")
-    assert [(CONTEXT[s.start : s.end], s.document_id) for s in case.evidence] == [
-        ("1843", document.id),
-        ("in 1843", document.id),
-    ]
+    found = [(CONTEXT[s.start : s.end], s.document_id) for s in case.evidence]
+    assert found == [("1843", document.id), ("in 1843", document.id)]
     answers = {"text": ["1843", "in 1843"], "answer_start": [40, 37]}
     assert list(read_cases(flat(tmp_path, title="Ada", answers=answers))) == [case]
 
@@ -79,13 +77,10 @@ def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path) -> None:
 
 def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: Path) -> None:
     path = squad(tmp_path, question(), 7, question(id="q2", answers=[{"start": 1}]), question())
-    noted = Problems()
+    noted, place = Problems(), "data[0].paragraphs[0].qas"
     assert len(list(read_cases(path, problems=noted))) == 1
-    assert [(problem.line, problem.field) for problem in noted] == [
-        (2, "data[0].paragraphs[0].qas[1]"),
-        (3, "data[0].paragraphs[0].qas[2].answers"),
-        (4, "id"),
-    ]
+    found = [(problem.line, problem.field) for problem in noted]
+    assert found == [(2, f"{place}[1]"), (3, f"{place}[2].answers"), (4, "id")]
     with pytest.raises(DataError, match=r"data\[0\]\.paragraphs\[0\]"):
         list(read_cases(squad(tmp_path, question(), context=5)))
 
@@ -134,7 +129,7 @@ def test_mtrags_human_evaluation_holds_cases_and_the_answers_of_models(tmp_path:
         "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
         "documents": [{"document_id": "d1", "text": text}], "tasks": [task], "evaluations": answers,
     }  # fmt: skip
-    path = lines(tmp_path / "eval.json", [whole])
+    path = written(tmp_path / "eval.json", whole)
     with open_source(path) as source:
         ((entry,), info) = [*source], source.info
     assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})
@@ -233,25 +228,22 @@ def test_beir_problems(tmp_path: Path) -> None:
 
 
 def test_trec(tmp_path: Path) -> None:
-    queries, qrels = '1\twho said "x"\n2\ttwo\n', "1 0 a 2\n1 0 b -1\n"
+    write(tmp_path, {"topics.txt": "1 no tab\n2\ttwo\n"})
+    with pytest.raises(DataError, match="no folder 'qrels'"):
+        list(read_cases(tmp_path))
+    write(tmp_path, {"qrels.txt": "1 0 a 2\n1 0 b -1\n"})
+    with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
+        list(read_cases(tmp_path))
+    with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):
+        list(read_documents(tmp_path, format="trec"))
     texts = "a\ttext\twith tab\nb\t\n"
-    write(tmp_path, {"queries.tsv": queries, "qrels.txt": qrels, "collection.tsv": texts})
+    (tmp_path / "topics.txt").unlink()
+    write(tmp_path, {"queries.tsv": '1\twho said "x"\n2\ttwo\n', "collection.tsv": texts})
     (case,) = read_cases(tmp_path)
     assert (case.id, case.query) == ("1", 'who said "x"')
     assert (case.grades, case.reference_context_ids) == ({"a": 2, "b": -1}, ("a",))
     documents = list(read_documents(tmp_path, format="trec"))
     assert [(d.id, d.text) for d in documents] == [("a", "text\twith tab"), ("b", "")]
-
-
-def test_trec_problems(tmp_path: Path) -> None:
-    write(tmp_path, {"topics.txt": "1 no tab\n2\ttwo\n"})
-    with pytest.raises(DataError, match="no folder 'qrels'"):
-        list(read_cases(tmp_path))
-    write(tmp_path, {"qrels.txt": "2 0 a 1\n"})
-    with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
-        list(read_cases(tmp_path))
-    with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):
-        list(read_documents(tmp_path, format="trec"))
 
 
 def test_text_files(tmp_path: Path) -> None:

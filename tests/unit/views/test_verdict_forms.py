@@ -104,7 +104,7 @@ def test_the_junit_document_is_what_ci_servers_read(verdict: GateResult) -> None
     assert {*results} <= {*COUNTED.values(), "system-out"}
     assert {len(case) for case in cases} == {1}
     for attribute, tag in COUNTED.items():
-        assert int(suite.attrib[attribute]) == len(suite.findall(f"testcase/{tag}"))
+        assert int(suite.attrib[attribute]) == results.count(tag)
     assert int(suite.attrib["tests"]) == len(cases)
 
 
