@@ -57,8 +57,8 @@ def saved(tmp_path: Path, name: str, content: Any) -> Path:
 ])  # fmt: skip
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
     (found,) = read_people(saved(tmp_path, name, content))
-    told = (found.key, found.metric, found.value, found.by)
-    assert told == (key_of(Q, A, C), "support", 1, "ann")
+    assert found.key == key_of(Q, A, C)
+    assert (found.metric, found.value, found.by) == ("support", 1, "ann")
     assert not found.is_drawn  # whoever labelled chose the case
 
 

@@ -161,7 +161,7 @@ def test_newly_failed_cases_stand_before_others() -> None:
 
 def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
     verdict = failed_verdict(id="x" * 5000, text="y" * 5000)
-    many = {"checks": verdict.checks * 50, "lost_cases": verdict.lost_cases * 50}
+    many: Any = {"checks": verdict.checks * 50, "lost_cases": verdict.lost_cases * 50}
     page = page_of(replace(verdict, baseline=None, **many))
     assert len(page) < 65_536
     assert "... and 290 more." in page

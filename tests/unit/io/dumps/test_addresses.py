@@ -80,14 +80,12 @@ def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.extra("remote")
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [("whole/d.jsonl", "its server gives no ranges"), ("d.jsonl.gz", "it is compressed")],
-)
-def test_what_can_only_be_read_whole_is_read_and_said(server: str, path: str, why: str) -> None:
-    with open_dump(f"{server}/{path}") as dump:
-        assert (dump.split, dump.whole) == (None, why)
-        assert sum(1 for _ in dump) == 50
+def test_what_can_only_be_read_whole_is_read_and_said(server: str) -> None:
+    reasons = {"whole/d.jsonl": "its server gives no ranges", "d.jsonl.gz": "it is compressed"}
+    for path, why in reasons.items():
+        with open_dump(f"{server}/{path}") as dump:
+            assert (dump.split, dump.whole) == (None, why)
+            assert sum(1 for _ in dump) == 50
 
 
 @pytest.mark.extra("remote")
