@@ -226,9 +226,10 @@ UNKNOWN = ("reference", "reference_ids", "cluster", "language", "retrieved_ids",
 
 
 def row(**fields: Any) -> CaseRow:
-    stages = dict.fromkeys(("retrieve", "generate"), Status.MEASURED)
-    known = {"id": "a", "query": "q", "tags": (), "failures": (), "cells": (), "stages": stages}
-    return CaseRow(**{**dict.fromkeys(UNKNOWN), **known, **fields})
+    known: dict[str, Any] = {"id": "a", "query": "q", "tags": (), "failures": (), "cells": ()}
+    known |= dict.fromkeys(UNKNOWN)
+    known["stages"] = dict.fromkeys(("retrieve", "generate"), Status.MEASURED)
+    return CaseRow(**known | fields)
 
 
 def test_what_is_not_known_is_null_or_empty_and_no_ids_are_none(tmp_path: Path) -> None:
