@@ -52,8 +52,7 @@ def test_a_difference_that_can_be_checked_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "better"),
-    [(Direction.HIGHER, [("b",), ()]), (Direction.LOWER, [(), ("a",)])],
+    ("direction", "better"), [(Direction.HIGHER, [("b",), ()]), (Direction.LOWER, [(), ("a",)])]
 )
 def test_the_better_run_is_marked_with_the_letter_of_the_worse(
     direction: Direction, better: list[tuple[str, ...]]

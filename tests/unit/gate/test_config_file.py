@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.errors import DataError
-from ragbench.gate.config import (
-    LatencyBudget,
-    SliceGate,
-    Undecided,
-    read_gate_config,
-    with_options,
-)
+from ragbench.gate.config import LatencyBudget, SliceGate, Undecided, read_gate_config, with_options
 
 WHOLE = """\
 eval:
@@ -65,10 +59,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
         metrics={
             "recall@5": MetricGate(
                 limits=FigureLimits(max_drop=0.02, minimum=0.8),
-                slices=(
-                    SliceGate(by="language", value=None),
-                    SliceGate(by="tag", value="lang:de"),
-                ),
+                slices=(SliceGate(by="language", value=None), SliceGate(by="tag", value="lang:de")),
             ),
             "P(rel=2)@5": MetricGate(
                 limits=FigureLimits(maximum=0.9),

@@ -39,10 +39,7 @@ def test_of_several_better_ones_the_one_that_gains_most_is_kept(
 
 @pytest.mark.parametrize(
     ("metrics", "losses"),
-    [
-        (HIGHER, [("c", 1.0, 0.0), ("b", 0.75, 0.5)]),
-        (LOWER, [("d", 0.0, 0.5), ("e", 0.25, 0.5)]),
-    ],
+    [(HIGHER, [("c", 1.0, 0.0), ("b", 0.75, 0.5)]), (LOWER, [("d", 0.0, 0.5), ("e", 0.25, 0.5)])],
 )
 def test_the_largest_losses_come_first(
     metrics: tuple[Any, ...], losses: list[tuple[str, float, float]]
@@ -53,12 +50,7 @@ def test_the_largest_losses_come_first(
         Measured(name="first", acted=True, values=[before]),
         Measured(name="second", acted=True, values=[after]),
     ]
-    effects, family = variant_effects(
-        metrics,
-        variants,
-        dict.fromkeys(before),
-        confidence=0.95,
-    )
+    effects, family = variant_effects(metrics, variants, dict.fromkeys(before), confidence=0.95)
     effect = effects[1][0]
     assert family == 1
     assert [(loss.case, loss.before, loss.after) for loss in effect.losses] == losses

@@ -123,9 +123,7 @@ def model(tmp_path: Path) -> Callable[[str, str], Path]:
     return write
 
 
-def test_a_model_counts_by_its_bytes_and_not_by_its_path(
-    model: Callable[[str, str], Path],
-) -> None:
+def test_a_model_counts_by_its_bytes_and_not_by_its_path(model: Callable[[str, str], Path]) -> None:
     def reranker(folder: Path) -> str:
         return json.dumps(
             described(build_reranker({"name": "cross_encoder", "model": str(folder)}))

@@ -76,10 +76,7 @@ def test_looking_after_every_value_keeps_the_level_and_finds_what_is_there() -> 
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    values=st.lists(st.floats(-1.0, 1.0), max_size=40),
-    limit=st.floats(-0.9, 0.9),
-)
+@given(values=st.lists(st.floats(-1.0, 1.0), max_size=40), limit=st.floats(-0.9, 0.9))
 def test_both_sides_are_mirror_images_and_no_stake_is_lost_whole(
     values: list[float], limit: float
 ) -> None:

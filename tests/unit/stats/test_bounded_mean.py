@@ -106,11 +106,7 @@ def test_rare_gains_are_asked_about_where_they_could_make_up_for_the_loss(
 
 @pytest.mark.parametrize(
     ("loss", "tolerance", "scale", "ratio"),
-    [
-        (0.05, 0.0, 1.0, 0.05),
-        (0.05, 0.0, 2.0, 0.025),
-        (0.06, 0.02, 1.0, 0.04 / 1.02),
-    ],
+    [(0.05, 0.0, 1.0, 0.05), (0.05, 0.0, 2.0, 0.025), (0.06, 0.02, 1.0, 0.04 / 1.02)],
 )
 def test_the_p_value_of_equal_losses_by_hand(
     loss: float, tolerance: float, scale: float, ratio: float

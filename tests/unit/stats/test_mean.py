@@ -10,11 +10,7 @@ from scipy.stats import binomtest
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.mean import (
-    mean_interval,
-    proportion_interval,
-    student_p_value,
-)
+from ragbench.stats.mean import mean_interval, proportion_interval, student_p_value
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30)
 

@@ -12,12 +12,7 @@ from scipy.stats import nct
 
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.power import (
-    Spread,
-    cases_to_settle,
-    clusters_to_rule_out,
-    detectable,
-)
+from ragbench.stats.power import Spread, cases_to_settle, clusters_to_rule_out, detectable
 
 UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
 
