@@ -195,8 +195,7 @@ def google_quota(quota: str, delay: str) -> Told:
         {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]},
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
     ]
-    text = "You exceeded your current quota, please check your plan and billing details."
-    return google(429, "RESOURCE_EXHAUSTED", text, details=details)
+    return google(429, "RESOURCE_EXHAUSTED", QUOTA, details=details)
 
 
 GEMINI_TAKES = {
@@ -214,17 +213,11 @@ def unknown_to_gemini(payload: Payload) -> Told | None:
 
 def refused_by_o3(payload: Payload) -> Told | None:
     if "max_tokens" in payload:
-        text = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead."
-        )
+        text = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
         return Told(400, error(text, param="max_tokens", code="unsupported_parameter"))
     if payload.get("temperature", 1) == 1:
         return None
-    text = (
-        f"Unsupported value: 'temperature' does not support {payload['temperature']} with this "
-        "model. Only the default (1) value is supported."
-    )
+    text = "Unsupported value: 'temperature'. Only the default (1) value is supported."
     return Told(400, error(text, param="temperature", code="unsupported_value"))
 
 
@@ -261,25 +254,25 @@ def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | 
     return refused
 
 
-def too_large_for_groq(payload: Payload) -> Told | None:
+def too_large(status: int, limit: int, text: str) -> Callable[[Payload], Told | None]:
     """A request that asks for more than a minute has is refused for good."""
-    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
-    text = (
-        "Request too large for model `m` in organization `o` service tier `on_demand` on tokens "
-        f"per minute (TPM): Limit 6000, Requested {requested}, please reduce your message size and "
-        "try again."
-    )
-    return Told(413, error(text, code="rate_limit_exceeded")) if requested > 6_000 else None
+
+    def refused(payload: Payload) -> Told | None:
+        requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
+        told = Told(status, error(text.format(limit, requested), code="rate_limit_exceeded"))
+        return told if requested > limit else None
+
+    return refused
 
 
-def too_large_for_openai(payload: Payload) -> Told | None:
-    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
-    text = (
-        "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 5000, "
-        f"Requested {requested}. The input or output tokens must be reduced in order to run "
-        "successfully."
-    )
-    return Told(429, error(text, code="rate_limit_exceeded")) if requested > 5_000 else None
+too_large_for_groq = too_large(413, 6_000, (
+    "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per "
+    "minute (TPM): Limit {}, Requested {}, please reduce your message size and try again."
+))  # fmt: skip
+too_large_for_openai = too_large(429, 5_000, (
+    "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit {}, "
+    "Requested {}. The input or output tokens must be reduced in order to run successfully."
+))  # fmt: skip
 
 
 def json_failed_at_groq(payload: Payload) -> Told | None:
@@ -293,38 +286,24 @@ def json_failed_at_groq(payload: Payload) -> Told | None:
 
 
 # https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
 OPENAI: dict[str, Any] = {
-    "no_money": Told(
-        429,
-        error(
-            "You exceeded your current quota, please check your plan and billing details.",
-            code="insufficient_quota",
-        ),
-    ),
-    "rate_limited": Told(
-        429,
-        error(
-            "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): "
-            "Limit 200000, Used 199000, Requested 1500. Please try again in 1.2s. Visit "
-            "https://platform.openai.com/account/rate-limits to learn more.",
-            code="rate_limit_exceeded",
-        ),
-    ),
-}
+    "no_money": Told(429, error(QUOTA, code="insufficient_quota")),
+    "rate_limited": Told(429, error(
+        "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): Limit "
+        "200000, Used 199000, Requested 1500. Please try again in 1.2s.", code="rate_limit_exceeded"
+    )),
+}  # fmt: skip
 # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 AZURE: dict[str, Any] = OPENAI | {
     "model": "my-deployment",
     "refuses": refused_by_azure,
-    "rate_limited": Told(
-        429,
-        error(
-            "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
-            "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 "
-            "seconds.",
-            code="429",
-        ),
-    ),
-}
+    "rate_limited": Told(429, error(
+        "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
+        "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 seconds.",
+        code="429",
+    )),
+}  # fmt: skip
 LOCAL: dict[str, Any] = {"sent": {}}
 """On one's own machine: no key, no money."""
 

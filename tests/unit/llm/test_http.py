@@ -94,18 +94,14 @@ def test_threads_share_one_client_in_one_loop() -> None:
     with FaultServer(latency=0.01) as server:
         settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
         with chat_of(settings).booked_under("rerank") as chat:
-            assert chat.receipt() is None
-            assert isinstance(chat, ChatModel)
-            assert chat.name == "m"
+            assert (chat.receipt(), chat.name, isinstance(chat, ChatModel)) == (None, "m", True)
             with ThreadPoolExecutor(12) as threads:
                 said = list(threads.map(lambda n: chat.complete(asked(f"case {n}")), range(12)))
             receipt = chat.receipt()
-            assert receipt is not None
-            (line,) = receipt.lines
+        assert receipt is not None
+        assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]
         assert said == [f"case {number}" for number in range(12)]
-        assert (line.purpose, line.calls) == ("rerank", 12)
-        assert server.peak > 1
-        assert len(server.calls) == 12
+        assert server.peak > 1 and len(server.calls) == 12
         assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
 
 
