@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,17 +49,6 @@ def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
 # --- times and tokens
 
 
-@dataclass
-class Usage:
-    input_tokens: int
-    output_tokens: int
-
-
-@dataclass
-class Metadata:
-    usage: Usage
-
-
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
@@ -68,8 +57,8 @@ class Metadata:
         ({"usage": {"completion_tokens": 5}}, {"response_tokens": 5.0}),
         ({"usage_metadata": {"input_tokens": 1, "output_tokens": 2}}, {"prompt_tokens": 1.0,
          "response_tokens": 2.0, "total_tokens": 3.0}),
-        (Metadata(Usage(3, 4)), {"prompt_tokens": 3.0, "response_tokens": 4.0,
-         "total_tokens": 7.0}),
+        (SimpleNamespace(usage=SimpleNamespace(input_tokens=3, output_tokens=4)),
+         {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0}),
         ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
         ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
         ({"total_tokens": 0}, {"total_tokens": 0.0}),

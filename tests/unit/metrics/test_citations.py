@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.metrics.citations import (
-    citation_attribution,
-    citation_coverage,
-    citation_validity,
-    cited,
-    notes_of,
-    numbers_supported,
-)
+from ragbench.metrics import citations
+from ragbench.metrics.citations import cited, notes_of, numbers_supported
 
 LEAVE, OFFICE, DOGS = CHUNKS = (
     "Everyone gets 27 days of paid leave a year, and 3.5 million euros are set aside for that.",
@@ -27,6 +21,9 @@ LEAVE, OFFICE, DOGS = CHUNKS = (
     "Dogs are welcome in the office on Fridays.",
 )
 IDS = ["leave", "office", "dogs"]
+METRICS = (
+    citations.citation_validity, citations.citation_coverage, citations.citation_attribution
+)  # fmt: skip
 
 
 def both(
@@ -58,18 +55,24 @@ def test_every_form_of_a_citation_is_read(response: str, places: list[int | None
     assert [place for one in found for place in one.chunks] == places
 
 
-def test_ids_and_labels_come_before_ranks() -> None:
-    by_id = cited(*both("A fact [3].", ids=["3", "1", "2"]))
-    assert by_id[0].chunks == (0,)
-    labelled = [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, strict=True)]
-    assert cited(*both("A fact [8].", chunks=labelled))[0].chunks == (1,)
-    assert cited(*both("A fact [1].", chunks=labelled))[0].chunks == (None,)
+LABELLED = {"chunks": [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, strict=True)]}
 
 
-def test_citations_in_metadata_are_of_the_whole_answer() -> None:
-    given = {"citations": [{"id": "dogs"}, "leave", 9]}
-    [one] = cited(*both("Dogs are welcome.", ids=IDS, metadata=given))
-    assert one.chunks == (2, 0, None)
+@pytest.mark.parametrize(
+    ("response", "facts", "chunks"),
+    [
+        # Ids and labels come before ranks; citations in metadata are of the whole answer.
+        ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
+        ("A fact [8].", LABELLED, (1,)),
+        ("A fact [1].", LABELLED, (None,)),
+        ("Dogs are welcome.", {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
+         (2, 0, None)),
+    ],
+)  # fmt: skip
+def test_what_a_citation_means(
+    response: str, facts: dict[str, Any], chunks: tuple[int | None, ...]
+) -> None:
+    assert [one.chunks for one in cited(*both(response, **facts))] == [chunks]
 
 
 def test_the_figures_by_hand() -> None:
@@ -77,9 +80,8 @@ def test_the_figures_by_hand() -> None:
         "Here is what I found: You get 27 days of paid leave [1]. Dogs are welcome on Fridays [2]. "
         "The office closes at 6 pm [8]. Bring your passport. Anything else?"
     )
-    assert citation_validity(*answer) == pytest.approx(2 / 3)
-    assert citation_coverage(*answer) == pytest.approx(3 / 4)  # the question states nothing
-    assert citation_attribution(*answer) == pytest.approx(1 / 2)  # dogs stand in chunk 3
+    # Of coverage: the question states nothing; of attribution: dogs stand in chunk 3.
+    assert [metric(*answer) for metric in METRICS] == pytest.approx([2 / 3, 3 / 4, 1 / 2])
     assert [note.problem for note in notes_of(Case(id="q", query="q"), *answer)] == [
         "cites 2: chunk 3 shares more of it than what it cites",
         "cites 8: not among 3 shown chunks",
@@ -87,11 +89,9 @@ def test_the_figures_by_hand() -> None:
 
 
 def test_what_cites_nothing_has_no_score() -> None:
-    for metric in (citation_validity, citation_coverage, citation_attribution):
-        assert metric(*both("You get 27 days. An array is written x[i] or [x].")) == Skip(
-            "the answer cites nothing"
-        )
-    found = citation_attribution(*both("You get 27 days [8]."))
+    nothing = both("You get 27 days. An array is written x[i] or [x].")
+    assert [metric(*nothing) for metric in METRICS] == [Skip("the answer cites nothing")] * 3
+    found = citations.citation_attribution(*both("You get 27 days [8]."))
     assert isinstance(found, Skip) and "can be compared" in found.reason
 
 
@@ -117,9 +117,8 @@ def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, value: float
 
 
 def test_a_number_that_stands_nowhere_is_named_with_its_sentence_and_the_place_looked_at() -> None:
-    [note] = notes_of(
-        Case(id="q", query="q"), *both("Dogs are welcome. It has 12,500 seats since May 1999.")
-    )
+    answer = both("Dogs are welcome. It has 12,500 seats since May 1999.")
+    [note] = notes_of(Case(id="q", query="q"), *answer)
     assert note.sentence == "It has 12,500 seats since May 1999."
     assert note.problem == "12,500, May 1999: not in 3 shown chunks, nor in the question"
 
@@ -128,7 +127,7 @@ def test_a_number_that_stands_nowhere_is_named_with_its_sentence_and_the_place_l
 @given(st.text("ab .[]【】()^†1923,-–\n?:#", max_size=60), st.integers(0, 3))
 def test_no_answer_breaks_it_and_shares_are_shares(response: str, chunks: int) -> None:
     answer = both(response, chunks=CHUNKS[:chunks])
-    for metric in (citation_validity, citation_coverage, citation_attribution):
+    for metric in METRICS:
         value = metric(*answer)
         assert isinstance(value, Skip) or 0 <= value <= 1
     for one in cited(*answer):

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ragbench
@@ -22,24 +22,17 @@ LONG = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who pa
 @pytest.mark.parametrize(
     ("query", "response", "reference"),
     [
-        ("", "110 €", "€110"),
-        ("", "It costs 110 euros.", "110 EUR"),
-        ("", "5.000 €", "€5,000"),
-        ("", "about 1.5 million", "1,500,000"),
-        ("", "£50m", "50 million gbp"),
-        ("", "2", "Two"),
-        ("", "24 months", "two years"),
-        ("", "ten working days", "10 days"),
-        ("", "2024-03-12", "12 March 2024"),
-        ("", "On March 12th, 2024.", "12 March 2024"),
-        ("", "am 12. März 2024", "12 March 2024"),
-        ("", "十五天", "15天"),
+        ("", "110 €", "€110"), ("", "It costs 110 euros.", "110 EUR"), ("", "5.000 €", "€5,000"),
+        ("", "about 1.5 million", "1,500,000"), ("", "£50m", "50 million gbp"), ("", "2", "Two"),
+        ("", "24 months", "two years"), ("", "ten working days", "10 days"),
+        ("", "2024-03-12", "12 March 2024"), ("", "On March 12th, 2024.", "12 March 2024"),
+        ("", "am 12. März 2024", "12 March 2024"), ("", "十五天", "15天"),
         ("", "百分之八十", "80%"),
         ("Who built it?", "It was built by Ann Lee in 1990, near the river.", "Ann Lee"),
         ("May I smoke?", "Yes, on the roof.", "yes"),
         ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
     ],
-)
+)  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
     assert told(right_by_any(query, response, [reference])) is True
 
@@ -103,12 +96,6 @@ def test_a_declined_answer_is_no_wrong_one() -> None:
     assert cell("answer_correct", declined).status is Status.ABSTAINED
 
 
-@pytest.mark.parametrize("text", ["9" * 400 + " trillion trillion", "a" * 100_000, "፩ ² ①", "-"])
-def test_hostile_texts_take_no_time_and_give_a_number(text: str) -> None:
-    for response, reference in ((text, "27 days"), ("27 days", text), (text, f"{text} x")):
-        assert 0 <= probability("How many?", response, reference) <= 1
-
-
 def test_other_weights_are_another_version() -> None:
     """Stored scores hold as long as the version does: who changes these files raises it."""
     files = ("metrics/correct.toml", "text/amounts.toml")
@@ -125,6 +112,8 @@ WORD = st.sampled_from(
 TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
 
 
+@example("How many?", "27 days", "9" * 400 + " trillion trillion")
+@example("How many?", "a" * 100_000, "a" * 100_000 + " x")
 @given(TEXTS, TEXTS, TEXTS)
 def test_any_texts_give_a_probability(query: str, response: str, reference: str) -> None:
     assert 0 <= probability(query, response, reference) <= 1

@@ -88,40 +88,40 @@ def test_what_cannot_be_compared_says_why() -> None:
     )
 
 
-def test_evidence_is_the_gold_unless_it_turns_up_by_chance() -> None:
-    page = f"{LONG} The owner is Mara Lind, see the directory for her telephone number."
-    texts = ["Mara Lind", LONG, page]
-    one = trace(
-        gold_texts=[page],
-        evidence=["the owner is mara lind, see"],
-        retrieval=retrieved(*"abc", texts=texts),
-    )
-    assert value("MRR", one, matching=Matching.TEXT) == 1 / 3
-    # "Mara Lind" alone is found anywhere: the reference context decides, and a piece of it holds.
-    short = trace(
-        gold_texts=[page], evidence=["Mara Lind"], retrieval=retrieved(*"abc", texts=texts)
-    )
-    assert value("MRR", short, matching=Matching.TEXT) == 1 / 2
-    only = trace(evidence=["Mara Lind"], retrieval=retrieved(*"abc", texts=texts))
-    assert value("MRR", only, matching=Matching.TEXT) == 1.0
+OWNER = f"{LONG} The owner is Mara Lind, see the directory for her telephone number."
 
 
-@pytest.mark.parametrize("key", ["document_id", "doc_id", "source"])
-def test_a_chunk_is_found_by_the_document_that_its_metadata_names(key: str) -> None:
-    one = trace(gold=["doc"], retrieval=retrieved("chunk-3", metadata=[{key: "doc"}]))
+@pytest.mark.parametrize(
+    ("gold", "evidence", "expected"),
+    [
+        ([OWNER], "the owner is mara lind, see", 1 / 3),
+        # "Mara Lind" alone is found anywhere: the reference context decides; a piece of it holds.
+        ([OWNER], "Mara Lind", 1 / 2),
+        (None, "Mara Lind", 1.0),
+    ],
+)
+def test_evidence_is_the_gold_unless_it_turns_up_by_chance(
+    gold: list[str] | None, evidence: str, expected: float
+) -> None:
+    found = retrieved(*"abc", texts=["Mara Lind", LONG, OWNER])
+    one = trace(gold_texts=gold, evidence=[evidence], retrieval=found)
+    assert value("MRR", one, matching=Matching.TEXT) == expected
+
+
+@pytest.mark.parametrize(
+    ("id", "metadata"),
+    [*(("chunk-3", [{key: "doc"}]) for key in ("document_id", "doc_id", "source")),
+     ("doc#0", None), ("doc#7-1a2b3c", None), ("doc::4", None)],
+)  # fmt: skip
+def test_a_chunk_is_found_by_the_document_that_its_metadata_or_its_id_names(
+    id: str, metadata: list[dict[str, str]] | None
+) -> None:
+    one = trace(gold=["doc"], retrieval=retrieved(id, metadata=metadata))
     assert verdict(one).matching is Matching.DOCUMENT_ID
-    assert value("recall@1", one, matching=Matching.DOCUMENT_ID) == 1.0
-    assert value("recall@1", one) == 1.0
+    assert value("recall@1", one, matching=Matching.DOCUMENT_ID) == value("recall@1", one) == 1.0
     assert value("recall@1", one, matching=Matching.ID) == 0.0
-
-
-@pytest.mark.parametrize("id", ["doc3#0", "doc3#7-1a2b3c", "doc3::4"])
-def test_a_chunk_is_found_by_the_document_that_its_id_begins_with(id: str) -> None:
-    one = trace(gold=["doc3"], retrieval=retrieved(id))
-    assert value("recall@1", one, matching=Matching.DOCUMENT_ID) == 1.0
-    assert verdict(one).matching is Matching.DOCUMENT_ID
     # Another chunk of the same document is none where chunks are the gold.
-    other = trace(gold=["doc3#1"], retrieval=retrieved("doc3#0"))
+    other = trace(gold=["doc#1"], retrieval=retrieved("doc#0"))
     assert value("recall@1", other, matching=Matching.DOCUMENT_ID) == 0.0
 
 
@@ -141,18 +141,12 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     assert result is not None
     found = match(case, result, Matching.DOCUMENT_ID)
     assert isinstance(found, Matched)
-    assert found == Matched(
-        golds=("a", "b", "c"),
-        grades=(2, 0, 1),
-        is_by_id=True,
-        chunks=5,
-        matches=(
-            Match(rank=2, gold=0, by=MatchedBy.ID),
-            Match(rank=4, gold=2, by=MatchedBy.DOCUMENT),
-            Match(rank=5, gold=1, by=MatchedBy.ID),
-        ),
-        repeated=(3,),
-    )
+    matches = (
+        Match(rank=2, gold=0, by=MatchedBy.ID), Match(rank=4, gold=2, by=MatchedBy.DOCUMENT),
+        Match(rank=5, gold=1, by=MatchedBy.ID),
+    )  # fmt: skip
+    facts: Any = {"golds": ("a", "b", "c"), "grades": (2, 0, 1), "is_by_id": True, "chunks": 5}
+    assert found == Matched(**facts, matches=matches, repeated=(3,))
     assert found.missed == ()  # the ranks stand in the matches above
     nothing = match(case, retrieved().value or result, Matching.DOCUMENT_ID)
     assert isinstance(nothing, Matched)
@@ -208,11 +202,8 @@ def verdict(*traces: Trace, corpus: list[str] | None = None) -> MatchingVerdict:
 def numbered(n: int, id: str, *, gold_text: bool = True) -> Trace:
     """A case whose right chunk was retrieved under an id of the RAG's own."""
     text = f"{LONG} This is written on page {n} of the handbook."
-    return trace(
-        gold=[str(n)],
-        gold_texts=[text] if gold_text else None,
-        retrieval=retrieved(id, texts=[text]),
-    )
+    gold_texts, retrieval = [text] if gold_text else None, retrieved(id, texts=[text])
+    return trace(gold=[str(n)], gold_texts=gold_texts, retrieval=retrieval)
 
 
 def test_the_verdict_does_not_depend_on_the_order_of_the_cases() -> None:
@@ -285,14 +276,9 @@ def found_as(text: str, *gold: str) -> list[Trace]:
         ([trace(gold_texts=[LONG], retrieval=retrieved("x"))], Matching.TEXT,
          ["by their text: the dataset names no ids of what is relevant."]),
         ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
-        (
-            [
-                trace(gold=["a"], retrieval=retrieved("a")),
-                trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z")),
-            ],
-            Matching.DOCUMENT_ID,
-            ["2 of 3 relevant chunks were recognised by the document that they were cut from"],
-        ),
+        ([trace(gold=["a"], retrieval=retrieved("a")),
+          trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))], Matching.DOCUMENT_ID,
+         ["2 of 3 relevant chunks were recognised by the document that they were cut from"]),
     ],
 )  # fmt: skip
 def test_how_the_chunks_of_a_run_are_compared(
@@ -317,12 +303,9 @@ def test_a_corpus_shows_whether_foreign_ids_are_of_one_kind() -> None:
 def test_short_texts_that_may_turn_up_anywhere_decide_nothing() -> None:
     """Beside a long text, "yes" makes a case one whose texts say nothing of its ids."""
     for texts, expected in (([], Matching.TEXT), (["yes"], Matching.DOCUMENT_ID)):
+        found = [retrieved("0" if n == 3 else f"own-{n}", texts=[PAGES[n]]) for n in range(4)]
         cases = [
-            trace(
-                gold=[str(n)],
-                gold_texts=[PAGES[n], *texts],
-                retrieval=retrieved("0" if n == 3 else f"own-{n}", texts=[PAGES[n]]),
-            )
+            trace(gold=[str(n)], gold_texts=[PAGES[n], *texts], retrieval=found[n])
             for n in range(4)
         ]
         assert verdict(*cases).matching is expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,15 +39,9 @@ from tests.unit.metrics.builders import answered, cells, failed, generated, retr
     version=3,
 )
 def odd(
-    response: str,
-    contexts: Sequence[str],
-    *,
-    k: int | None = None,
-    style: Literal["a", "b"] = "a",
-    least: Annotated[int, AtLeast(1), "how few"] = 2,
-    share: float = 1,
-    loud: bool = False,
-) -> float:
+    response: str, contexts: Sequence[str], *, k: int | None = None, style: Literal["a", "b"] = "a",
+    least: Annotated[int, AtLeast(1), "how few"] = 2, share: float = 1, loud: bool = False,
+) -> float:  # fmt: skip
     """Something odd, in
     two lines.
 
@@ -98,9 +93,8 @@ def test_the_definition_is_what_the_function_says() -> None:
 def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: str) -> None:
     names: dict[str, Any] = {}
     exec(source, names)
-    with pytest.raises(ConfigError, match="the metric 'f'") as error:
+    with pytest.raises(ConfigError, match=f"the metric 'f'.*{re.escape(shown)}"):
         metric(names["f"])
-    assert shown in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -115,14 +109,8 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
 def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: Mapping[str, Any], shown: str
 ) -> None:
-    with pytest.raises(ConfigError) as error:
-
-        @metric(**options)
-        def f(response: str) -> float:
-            return 1.0
-
-    assert shown in str(error.value)
-    assert str(error.value).startswith("test_metric.py:")
+    with pytest.raises(ConfigError, match=rf"^test_metric\.py:.*{re.escape(shown)}"):
+        metric(**({"name": "f"} | options))(lambda response: 1.0)
 
 
 # --- what it is given
@@ -137,38 +125,21 @@ SCORED = trace(
     answerable=True,
     retrieval=replace(FOUND, value=replace(FOUND.value, scores=[0.9, 0.1])),
     generation=generated(
-        "an answer",
-        candidates=["one", "two"],
-        confidence=0.75,
+        "an answer", candidates=["one", "two"], confidence=0.75, seconds=1.5,
         metadata={"usage": {"prompt_tokens": 3}},
-        seconds=1.5,
     ),
-)
+)  # fmt: skip
 GIVEN: dict[str, Any] = {
-    "query": "query",
-    "response": "an answer",
-    "multi_responses": ("one", "two"),
-    "confidence": 0.75,
-    "declined": False,
-    "reference": "right",
-    "references": ("right", "also right"),
-    "answerable": True,
-    "contexts": ("text of a", "text of c"),
-    "context_ids": ("a", "c"),
-    "scores": (0.9, 0.1),
-    "context_metadata": ({"source": "x"}, {}),
-    "reference_contexts": ("text of a",),
-    "reference_context_ids": ("a", "z"),
-    "grades": {"a": 2, "b": 0, "z": 1},
-    "evidence": SCORED.case.evidence,
-    "retrieval_seconds": 0.5,
-    "tokens": {"prompt_tokens": 3.0},
-    "generation_seconds": 1.5,
-    "retrieval": SCORED.retrieval.value,
-    "generation": SCORED.generation.value,
-    "case": SCORED.case,
-    "trace": SCORED,
-}
+    "query": "query", "response": "an answer", "multi_responses": ("one", "two"),
+    "confidence": 0.75, "declined": False, "reference": "right",
+    "references": ("right", "also right"), "answerable": True,
+    "contexts": ("text of a", "text of c"), "context_ids": ("a", "c"), "scores": (0.9, 0.1),
+    "context_metadata": ({"source": "x"}, {}), "reference_contexts": ("text of a",),
+    "reference_context_ids": ("a", "z"), "grades": {"a": 2, "b": 0, "z": 1},
+    "evidence": SCORED.case.evidence, "retrieval_seconds": 0.5, "tokens": {"prompt_tokens": 3.0},
+    "generation_seconds": 1.5, "retrieval": SCORED.retrieval.value,
+    "generation": SCORED.generation.value, "case": SCORED.case, "trace": SCORED,
+}  # fmt: skip
 
 
 def noting(argument: str, seen: list[Any]) -> MetricLike:
@@ -223,20 +194,11 @@ def test_the_best_of_several_references_counts() -> None:
     metrics = [share("higher"), share("lower"), share("neither")]
     several, one = answered("ab", "abcd", "abc", "abcdef"), answered("ab", "abcd")
     rows = cells(metrics, several, one, answered("ab", "", "abcd"))
-    assert [[c.value for c in row] for row in rows] == [
-        [2 / 3, 1 / 3, 0.5],
-        [0.5, 0.5, 0.5],
-        [0.5, 0.5, None],
-    ]
+    values = [[2 / 3, 1 / 3, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, None]]
+    assert [[c.value for c in row] for row in rows] == values
 
 
 # --- what becomes of what it returns
-
-
-class Loose:
-    """Cannot be hashed and is not a number."""
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
@@ -271,10 +233,9 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
 )
 def test_what_is_no_number_of_the_range_fails_the_case(given: object, shown: str) -> None:
     returns = metric(name="returns")(lambda response: given)
-    for (found,) in cells([returns], answered("a"), answered("b")):
-        assert found.failure is not None
-        assert shown in found.failure.message
-        assert found.failure.stage == "score"
+    (found,) = cells([returns], answered("a"))[0]
+    assert found.failure is not None and found.failure.stage == "score"
+    assert shown in found.failure.message
 
 
 def test_a_batch_is_given_columns_and_the_best_reference_counts_there_too() -> None:
@@ -305,12 +266,11 @@ UNTYPED: Any = settings
 
 
 def test_parameters_and_cutoff_are_bound() -> None:
-    (three,) = parse_metrics([partial(settings, k=3, rel=2)])
-    assert three.name == "settings(rel=2)@3"
-    assert three.definition.formula is not None
+    three, named = parse_metrics(
+        [partial(settings, k=3, rel=2), partial(settings, k=1, rel=1, style="x")]
+    )
+    assert (three.name, named.name) == ("settings(rel=2)@3", "settings(style=x)@1")
     assert cells([three], answered("a"))[0][0].value == 325.0
-    (named,) = parse_metrics([partial(settings, k=1, rel=1, style="x")])
-    assert named.name == "settings(style=x)@1"
 
 
 @pytest.mark.parametrize(
@@ -324,9 +284,8 @@ def test_parameters_and_cutoff_are_bound() -> None:
     ],
 )
 def test_what_cannot_be_bound_is_reported(given: MetricLike, shown: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=re.escape(shown)):
         parse_metrics([given])
-    assert shown in str(error.value)
 
 
 def test_two_metrics_of_one_name_are_refused() -> None:
@@ -382,11 +341,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
     one = trace(grades={"a": 2, "b": 1}, retrieval=retrieved("a"), generation=generated("the cat"))
     found = parse_metrics("mine.py:stop_share, mine.py:recall(rel=2)@5 mine:stop_share(least=3)")
-    assert [metric.name for metric in found] == [
-        "stop_share",
-        "mine:recall(rel=2)@5",
-        "stop_share(least=3)",
-    ]
+    names = ["stop_share", "mine:recall(rel=2)@5", "stop_share(least=3)"]
+    assert [metric.name for metric in found] == names
     assert [c.value for c in cells(found, one)[0]] == [0.5, 1.0, 0.5]
     assert found[0].definition.scorer == "mine.py:stop_share"
     assert parse_metric("sub/other.py:stop_share").name == "stop_share"
@@ -413,6 +369,5 @@ def test_a_place_without_a_metric_is_reported(here: Path, text: str, shown: str)
     broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
     (here / "broken.py").write_text(broken, encoding="utf-8")
     (here / "raises.py").write_text("1 / 0\n", encoding="utf-8")
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=re.escape(shown)):
         parse_metric(text)
-    assert shown in str(error.value)

@@ -42,12 +42,6 @@ def length_of_all(response: Sequence[str]) -> list[float | None]:
     return [len(one) or None for one in response]
 
 
-@metric
-def needs_setting(response: str) -> float:
-    """Cannot be computed as it is."""
-    raise ConfigError("no judge is configured")
-
-
 def answers(*responses: str) -> list[Trace]:
     return [trace(generation=generated(response)) for response in responses]
 
@@ -59,10 +53,9 @@ def test_a_bad_case_costs_its_own_cell_only() -> None:
     assert [row[0].value for row in rows] == [1.0, 2.0, None, 4.0, 5.0]
     assert [row[1].value for row in rows] == [1.0, 2.0, 13.0, 4.0, 5.0]
     failure = rows[2][0].failure
-    assert failure is not None
+    assert failure is not None and failure.traceback is not None
     assert (failure.type, failure.message, failure.stage) == ("ValueError", "unlucky", "score")
-    assert failure.cause == "KeyError: 'why'"
-    assert failure.traceback is not None and "unlucky" in failure.traceback
+    assert failure.cause == "KeyError: 'why'" and "unlucky" in failure.traceback
 
 
 def ends_a_loop(response: str) -> float:
@@ -79,12 +72,9 @@ def fails_for_one_reference(response: str, reference: str) -> float:
 
 @pytest.mark.parametrize(
     ("function", "error"),
-    [
-        (ends_a_loop, "StopIteration"),
-        (ends_the_program, "SystemExit"),
-        (fails_for_one_reference, "ZeroDivisionError"),
-    ],
-)
+    [(ends_a_loop, "StopIteration"), (ends_the_program, "SystemExit"),
+     (fails_for_one_reference, "ZeroDivisionError")],
+)  # fmt: skip
 def test_whatever_a_function_raises_fails_its_case_alone(
     function: Callable[..., float], error: str
 ) -> None:
@@ -109,6 +99,10 @@ def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
 
 
 def test_what_only_the_user_can_change_stops_the_run() -> None:
+    @metric
+    def needs_setting(response: str) -> float:
+        raise ConfigError("no judge is configured")
+
     with pytest.raises(ConfigError, match="no judge"):
         cells([needs_setting], *answers("a"))
 
@@ -124,26 +118,16 @@ def test_what_a_metric_must_load_is_loaded_before_anything_runs() -> None:
     def prepare() -> None:
         raise MissingExtraError("sacrebleu", "text")
 
-    @metric(prepare=prepare)
-    def heavy(response: str) -> float:
-        """Needs a package."""
-        return 1.0
-
     with pytest.raises(MissingExtraError):
-        Plan(parse_metrics([heavy]))
+        Plan(parse_metrics([metric(name="heavy", prepare=prepare)(lambda response: 1.0)]))
 
 
 def test_a_failed_stage_passes_its_failure_on() -> None:
     retrieval, generation = failed("retrieve"), failed("generate")
     one = trace(gold=["a"], references=["a"], retrieval=retrieval, generation=generation)
     row = cells("recall@5, token_f1, retrieval_latency, generation_latency, best_of_n", one)[0]
-    assert [c.failure for c in row] == [
-        retrieval.failure,
-        generation.failure,
-        retrieval.failure,
-        generation.failure,
-        generation.failure,
-    ]
+    which = (retrieval, generation, retrieval, generation, generation)
+    assert [c.failure for c in row] == [one.failure for one in which]
 
 
 def test_a_failure_without_a_record_is_still_a_failure() -> None:

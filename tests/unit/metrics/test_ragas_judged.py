@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,17 +50,14 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     import_ragas()
     known = require("ragas.metrics.collections", extra="ragas")
     offered = {entry.cls for entry in CATALOGUE.values()}
-    asking = {
-        name
-        for name in known.__all__
-        if {"llm", "embeddings"} & set(getattr(getattr(known, name), "__annotations__", {}))
-    }
-    of_agents_and_pictures = {
+    fields = {name: getattr(getattr(known, name), "__annotations__", {}) for name in known.__all__}
+    asking = {name for name, known in fields.items() if {"llm", "embeddings"} & set(known)}
+    assert asking - offered == {
+        # of agents and pictures, and other names
         "AgentGoalAccuracy", "AgentGoalAccuracyWithReference", "AgentGoalAccuracyWithoutReference",
         "MultiModalFaithfulness", "MultiModalRelevance", "TopicAdherence",
+        "ContextPrecisionWithReference", "ContextPrecisionWithoutReference",
     }  # fmt: skip
-    other_names = {"ContextPrecisionWithReference", "ContextPrecisionWithoutReference"}
-    assert asking - offered == of_agents_and_pictures | other_names
     assert offered - set(known.__all__) == {"AspectCritic"}
 
 
@@ -104,28 +102,26 @@ def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
 
     import_ragas()
     base: Any = require("ragas.llms.base", extra="ragas").InstructorBaseRagasLLM
-    judge = Judge(statements(["Bees fly.", "Bees sing."], [1, 0]))
-    ours = judged("ragas:faithfulness", case(), judge)
-    assert ours.cell.value == 0.5
+    say = statements(["Bees fly.", "Bees sing."], [1, 0])
+    judge = Judge(say)
+    assert judged("ragas:faithfulness", case(), judge).cell.value == 0.5
+    prompts: list[str] = []
 
     class Theirs(base):  # type: ignore[misc]
         is_async, generate = True, None
 
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-            schema = response_model.model_json_schema()
             prompts.append(prompt)
-            said = statements(["Bees fly.", "Bees sing."], [1, 0])(prompt, schema, 0)
-            return response_model(**said)
+            return response_model(**say(prompt, response_model.model_json_schema(), 0))
 
-    prompts: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ragas.metrics.collections import Faithfulness
-    asked = Faithfulness(llm=Theirs()).ascore(
-        user_input=case().case.query,
-        response="Bees fly and sing.",
-        retrieved_contexts=["Bees fly.", "Cows eat."],
-    )
+    texts: Any = {
+        "response": "Bees fly and sing.",
+        "retrieved_contexts": ["Bees fly.", "Cows eat."],
+    }
+    asked = Faithfulness(llm=Theirs()).ascore(user_input=case().case.query, **texts)
     assert asyncio.run(asked).value == 0.5
     assert prompts == [prompt for prompt, _ in judge.asked]
 
@@ -213,20 +209,15 @@ def test_a_declined_answer_is_abstained_where_it_would_distort() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("answerable", "status"), [(False, "abstained"), (True, "measured")])
+@pytest.mark.parametrize(("answerable", "value"), [(False, None), (True, 0.0)])
 def test_what_the_judge_calls_noncommittal_is_an_abstention_where_there_is_no_answer(
-    answerable: bool, status: str
+    answerable: bool, value: float | None
 ) -> None:
-    one = trace(
-        references=["x"],
-        answerable=answerable,
-        retrieval=retrieved("a"),
-        generation=generated("That is hard to say these days, one hears this and that."),
-    )
+    known = case("That is hard to say these days, one hears this and that.")
+    one = replace(known, case=replace(known.case, answerable=answerable))
     judge = Judge(lambda *_: {"question": "What?", "noncommittal": 1})
-    found = judged("ragas:answer_relevancy", one, judge)
-    assert found.cell.status == status
-    assert found.cell.value == (0.0 if answerable else None)
+    found = judged("ragas:answer_relevancy", one, judge).cell
+    assert (found.status, found.value) == ("measured" if answerable else "abstained", value)
 
 
 def test_an_empty_retrieval_is_0_for_the_retriever_and_no_score_for_the_answer() -> None:

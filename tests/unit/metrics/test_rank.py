@@ -140,16 +140,10 @@ def test_however_documents_are_cut_the_figures_are_those_of_documents(
 LEVELS = ("", "rel=2")
 JUDGED_ONLY = ("", "judged_only=true")
 MEASURES: dict[str, Any] = {
-    "recall": ir_measures.R,
-    "precision": ir_measures.P,
-    "hit_rate": ir_measures.Success,
-    "MRR": ir_measures.RR,
-    "MAP": ir_measures.AP,
-    "nDCG": ir_measures.nDCG,
-    "set_precision": ir_measures.SetP,
-    "set_recall": ir_measures.SetR,
-    "set_f1": ir_measures.SetF,
-}
+    "recall": ir_measures.R, "precision": ir_measures.P, "hit_rate": ir_measures.Success,
+    "MRR": ir_measures.RR, "MAP": ir_measures.AP, "nDCG": ir_measures.nDCG,
+    "set_precision": ir_measures.SetP, "set_recall": ir_measures.SetR, "set_f1": ir_measures.SetF,
+}  # fmt: skip
 GAINS = {grade: 2**grade - 1 for grade in range(1, 16)}
 
 
@@ -209,19 +203,11 @@ def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[
 
 def graded(*slots: tuple[int, ...], grades: tuple[int, ...]) -> Ranking:
     """A ranking by what each chunk holds: positions in the grades."""
-    return ranking_of(
-        Matched(
-            golds=tuple(f"g{at}" for at in range(len(grades))),
-            grades=grades,
-            is_by_id=False,
-            chunks=len(slots),
-            matches=tuple(
-                Match(rank=rank, gold=at, by=MatchedBy.TEXT)
-                for rank, slot in enumerate(slots, 1)
-                for at in slot
-            ),
-        )
-    )
+    golds = tuple(f"g{at}" for at in range(len(grades)))
+    places = [(rank, at) for rank, slot in enumerate(slots, 1) for at in slot]
+    matches = tuple(Match(rank=rank, gold=at, by=MatchedBy.TEXT) for rank, at in places)
+    facts: Any = {"golds": golds, "grades": grades, "matches": matches}
+    return ranking_of(Matched(**facts, is_by_id=False, chunks=len(slots)))
 
 
 def test_a_chunk_counts_with_the_highest_grade_that_it_holds_and_gains_all() -> None:

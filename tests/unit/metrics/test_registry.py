@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -92,9 +93,8 @@ def test_spellings(text: str, name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_reported(text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         parse_metric(text)
-    assert message in str(error.value)
 
 
 def test_all_wrong_metrics_of_a_list_are_reported_at_once() -> None:
@@ -106,11 +106,8 @@ def test_all_wrong_metrics_of_a_list_are_reported_at_once() -> None:
 def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
     text = 'P(rel=2, judged_only=true)@5,token_f1 MRR\n x(a=\'b, c\', d="e)\\" f")'
     assert split_metrics(text) == [
-        "P(rel=2, judged_only=true)@5",
-        "token_f1",
-        "MRR",
-        'x(a=\'b, c\', d="e)\\" f")',
-    ]
+        "P(rel=2, judged_only=true)@5", "token_f1", "MRR", 'x(a=\'b, c\', d="e)\\" f")',
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.name)

@@ -45,11 +45,8 @@ def test_only_measured_cells_enter_the_mean_and_all_are_counted() -> None:
     assert found.score == 0.75
     assert (found.total, found.measured, found.abstained) == (8, 2, 1)
     assert (found.skipped, found.failed) == (2, 3)
-    assert found.reasons == (
-        ("generate: ValueError", 3),
-        ("no reference answer", 2),
-        ("the system declined to answer", 1),
-    )
+    declined_to = ("the system declined to answer", 1)
+    assert found.reasons == (("generate: ValueError", 3), ("no reference answer", 2), declined_to)
     nothing = summarised([FAILED])
     assert (nothing.score, nothing.interval, nothing.measured) == (None, None, 0)
 
@@ -92,11 +89,8 @@ def test_no_spread_on_a_scale_without_ends_is_no_interval() -> None:
 def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
     cells = [Cell.skipped(f"reason {letter}") for letter in "kjihgfedcba"]
     found = summarised([*cells, Cell.skipped("reason k"), Cell.skipped("reason j")])
-    assert found.reasons == (
-        ("reason j", 2),
-        ("reason k", 2),
-        *((f"reason {letter}", 1) for letter in "abcdefgh"),
-    )
+    once = [(f"reason {letter}", 1) for letter in "abcdefgh"]
+    assert list(found.reasons) == [("reason j", 2), ("reason k", 2), *once]
     bare = summarised([Cell(status=Status.SKIPPED), Cell(status=Status.ABSTAINED)])
     assert bare.reasons == (("abstained", 1), ("skipped", 1))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, Quote, Status
 from ragbench.ledger.codec import decode_judgements, encode_judgements
+from tests.llm_server import support_verdicts
 from tests.unit.metrics import judges
 from tests.unit.metrics.builders import generated, retrieved, trace
 from tests.unit.metrics.judges import Judge
@@ -19,26 +20,31 @@ from tests.unit.metrics.judges import Judge
 CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
 
 
-def saying(*verdicts: tuple[str, list[str]]) -> Judge:
-    """Gives prepared verdicts in turn."""
-    left = iter(verdicts)
+def saying(*rounds: Sequence[tuple[str, list[str]]]) -> Judge:
+    """Gives prepared verdicts of all statements in turn."""
+    left = iter(rounds)
 
     def say(*_: Any) -> dict[str, Any]:
-        verdict, quotes = next(left)
-        return {"verdicts": [{"number": 1, "reason": "r", "quotes": quotes, "verdict": verdict}]}
+        return {
+            "verdicts": [
+                {"number": at, "reason": "r", "quotes": quotes, "verdict": verdict}
+                for at, (verdict, quotes) in enumerate(next(left), 1)
+            ]
+        }
 
     return Judge(say)
 
 
-def asked_about(contexts: Sequence[str], judge: Judge, repeats: int = 1) -> JudgedCell:
-    one = trace(
-        retrieval=retrieved(texts=contexts, with_ids=False), generation=generated("Bees fly.")
-    )
+def asked_about(
+    contexts: Sequence[str], judge: Judge, repeats: int = 1, response: str = "Bees fly."
+) -> JudgedCell:
+    found = retrieved(texts=contexts, with_ids=False)
+    one = trace(retrieval=found, generation=generated(response))
     return judges.judged("support", one, judge, repeats=repeats)
 
 
 def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
-    found = asked_about(CONTEXTS, saying(*verdicts), len(verdicts))
+    found = asked_about(CONTEXTS, saying(*([one] for one in verdicts)), len(verdicts))
     return found.cell, found.judgements
 
 
@@ -65,7 +71,7 @@ def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
 
 
 def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
-    judge = saying(("not_supported", []))
+    judge = saying([("not_supported", [])])
     assert asked_about(CONTEXTS, judge).cell == Cell.measured(0.0)
     assert [json.loads(message) for message, _ in judge.asked] == [
         {"evidence": list(CONTEXTS[1:]), "statements": ["1. Bees fly."], "question": "query"}
@@ -123,25 +129,8 @@ EVEREST = (
 LEAVE = "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
 
 
-def verdicts(*said: tuple[str, list[str]]) -> Judge:
-    def say(*_: Any) -> dict[str, Any]:
-        numbered = enumerate(said, 1)
-        return {
-            "verdicts": [
-                {"number": at, "reason": "r", "quotes": quotes, "verdict": verdict}
-                for at, (verdict, quotes) in numbered
-            ]
-        }
-
-    return Judge(say)
-
-
-def of_answer(response: str, judge: Judge) -> JudgedCell:
-    one = trace(
-        retrieval=retrieved(texts=[FRANCE, EVEREST, LEAVE], with_ids=False),
-        generation=generated(response),
-    )
-    return judges.judged("support", one, judge)
+def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
+    return asked_about([FRANCE, EVEREST, LEAVE], saying(verdicts), response=response)
 
 
 @pytest.mark.parametrize(
@@ -170,68 +159,52 @@ def of_answer(response: str, judge: Judge) -> JudgedCell:
     ],
 )
 def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
-    cell = of_answer(sentence, verdicts(("supported", [quote]))).cell
+    cell = of_answer(sentence, ("supported", [quote])).cell
     assert cell.status is Status.UNPROVED, cell
 
 
 @pytest.mark.parametrize(
-    ("sentence", "quotes"),
+    ("sentence", "quote"),
     [
-        ("The capital of France is Paris.", ["Paris is the capital of France"]),
-        ("The Eiffel Tower dates from 1889.", ["The Eiffel Tower was finished in 1889"]),
-        ("It is about 8,850 metres high.", ["It is 8,849 metres high."]),  # rounded
-        ("Hillary and Norgay climbed it in 1953.", ["first climbed in 1953 by Edmund Hillary"]),
-        ("Dogs are not allowed [3].", ["Dogs are not allowed."]),
-        ("You get twenty-seven days of leave.", ["get 27 days of leave"]),
-        (
-            "Mitarbeiter bekommen 27 Tage Urlaub, und das ist nicht wenig.",
-            ["Employees get 27 days"],
-        ),
-        ("2. Leave may be carried over.", ["Leave may be carried over to March."]),
+        ("The capital of France is Paris.", "Paris is the capital of France"),
+        ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
+        ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
+        ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
+        ("Dogs are not allowed [3].", "Dogs are not allowed."),
+        ("You get twenty-seven days of leave.", "get 27 days of leave"),
+        ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
+        ("2. Leave may be carried over.", "Leave may be carried over to March."),
     ],
 )
-def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quotes: list[str]) -> None:
-    assert of_answer(sentence, verdicts(("supported", quotes))).cell == Cell.measured(1.0)
+def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: str) -> None:
+    assert of_answer(sentence, ("supported", [quote])).cell == Cell.measured(1.0)
 
 
 def test_each_sentence_has_a_verdict_of_its_own() -> None:
-    answer = (
-        "Sure! Paris is the capital of France. It has 40 million inhabitants. Dogs are allowed."
-    )
+    sentences = ["Sure!", "Paris is the capital of France.", "It has 2 lakes.", "Dogs are allowed."]
     found = of_answer(
-        answer,
-        verdicts(
-            ("no_claim", []),
-            ("supported", ["Paris is the capital of France"]),
-            ("not_supported", []),
-            ("supported", ["Dogs are not allowed."]),
-        ),
-    )
+        " ".join(sentences), ("no_claim", []), ("supported", ["Paris is the capital of France"]),
+        ("not_supported", []), ("supported", ["Dogs are not allowed."]),
+    )  # fmt: skip
     assert found.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
     said = found.judgements[0].steps[0].answer["verdicts"]
-    assert [one["sentence"] for one in said] == [
-        "Sure!", "Paris is the capital of France.", "It has 40 million inhabitants.",
-        "Dogs are allowed.",
-    ]  # fmt: skip
-    assert [one.get("unproved") for one in said[:3]] == [None] * 3
-    assert said[3]["unproved"] == "the quote says it with another sign: one of both denies"
-    nothing = of_answer("Sure!", verdicts(("no_claim", [])))
+    assert [one["sentence"] for one in said] == sentences
+    another = "the quote says it with another sign: one of both denies"
+    assert [one.get("unproved") for one in said] == [None, None, None, another]
+    nothing = of_answer("Sure!", ("no_claim", []))
     assert nothing.cell == Cell.skipped("the judge found nothing to check")
 
 
 def test_a_verdict_that_is_forgotten_fails_the_cell() -> None:
-    cell = of_answer("Bees fly. Cows eat.", verdicts(("not_supported", []))).cell
+    cell = of_answer("Bees fly. Cows eat.", ("not_supported", [])).cell
     assert cell.failure is not None and "1 to 2 is wanted" in cell.failure.message
 
 
 def test_a_long_answer_is_judged_in_parts() -> None:
-    def say(prompt: str, *_: Any) -> dict[str, Any]:
-        asked = json.loads(prompt)["statements"]
-        said = {"reason": "r", "quotes": [], "verdict": "not_supported"}
-        return {"verdicts": [{"number": at, **said} for at in range(1, len(asked) + 1)]}
-
-    judge = Judge(say)
-    found = of_answer(" ".join(f"Bees fly to place {'a' * n}." for n in range(2, 37)), judge)
+    said = support_verdicts
+    judge = Judge(lambda prompt, *_: json.loads(said(json.loads(prompt), "not_supported")))
+    response = " ".join(f"Bees fly to place {'a' * n}." for n in range(2, 37))
+    found = asked_about(CONTEXTS, judge, response=response)
     assert found.cell == Cell.measured(0.0) and len(judge.asked) == 2
     steps = found.judgements[0].steps
     assert [one["number"] for step in steps for one in step.answer["verdicts"]] == [*range(1, 36)]
