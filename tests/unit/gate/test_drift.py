@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench import GateConfig
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
@@ -15,8 +15,9 @@ from ragbench.gate.baseline_file import Baseline, baseline_bytes, baseline_from
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.drift import LEAST
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import column, config, run
 
+ANY = GateConfig()
 CASES = 264
 CHANCE = np.random.default_rng(0).uniform(0.9, 1.0, CASES)
 
@@ -30,9 +31,8 @@ def of_main(number: int, fallen: float = 0.0, *, flipped: bool = False) -> RunSc
     return run({"m": scores.tolist()}, metric, fingerprints={"dataset": "d", "rag": "r"}, **facts)
 
 
-def drift_of(now: RunScores, baseline: Baseline, config: GateConfig | None = None) -> GateCheck:
-    scores = baseline.scores("baseline")
-    found = [c for c in gate(now, scores, config or GateConfig()).checks]
+def drift_of(now: RunScores, baseline: Baseline, wanted: GateConfig = ANY) -> GateCheck:
+    found = gate(now, baseline.scores("baseline"), wanted).checks
     (check,) = [check for check in found if check.kind is CheckKind.DRIFT]
     return check
 
@@ -41,8 +41,8 @@ def merged(fall: float, merges: int, *, flipped: bool = False) -> list[Baseline]
     """The baseline after each merge, each of which takes a little."""
     found = [baseline_of([of_main(0, flipped=flipped)])]
     for number in range(1, merges + 1):
-        added = with_run(found[-1], of_main(number, fall * number, flipped=flipped))
-        found.append(added.baseline)
+        now = of_main(number, fall * number, flipped=flipped)
+        found.append(with_run(found[-1], now).baseline)
     return found
 
 
@@ -59,8 +59,9 @@ def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -
     merge = LEAST - 1 + red.index(True)
     check = checks[red.index(True)]
     assert check.trend is not None
-    start, end = (check.trend.start, check.trend.end)
-    assert (start, end) == pytest.approx((0.05, 0.2) if flipped else (0.95, 0.8), abs=0.04)
+    assert (check.trend.start, check.trend.end) == pytest.approx(
+        (0.05, 0.2) if flipped else (0.95, 0.8), abs=0.04
+    )
     assert len(check.trend.levels) == check.trend.runs == merge + 1
     assert check.trend.p_value <= 0.05
     assert "since 2026-03-01" in check.reason
@@ -75,9 +76,8 @@ def test_what_brings_main_back_passes_and_what_does_not_fails() -> None:
     assert "and this run is back at 0.9" in check.reason
     assert drift_of(of_main(20, 0.1), baseline).outcome is GateOutcome.FAILED
     # Whoever tolerates more is not bothered, nor who asks about other metrics.
-    wide = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.5))})
+    wide, floor = config(m={"max_drop": 0.5}), config(m={"minimum": 0.1})
     assert drift_of(of_main(20, 0.2), baseline, wide).outcome is GateOutcome.PASSED
-    floor = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(minimum=0.1))})
     kinds = {c.kind for c in gate(of_main(20, 0.2), baseline.scores("b"), floor).checks}
     assert CheckKind.DRIFT not in kinds
 
@@ -96,10 +96,8 @@ def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> Non
     baseline = merged(0.0, 8)[-1]
     now = of_main(9)
     edited = replace(now.cases[0], fingerprint="edited")
-    changed = replace(
-        now, cases=(edited, *now.cases[2:], replace(now.cases[1], id="new", fingerprint="new"))
-    )
-    added = with_run(baseline, changed).baseline
+    new = replace(now.cases[1], id="new", fingerprint="new")
+    added = with_run(baseline, replace(now, cases=(edited, *now.cases[2:], new))).baseline
     assert added.drift is not None
     first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}
     assert {id_ for id_, number in first.items() if number} == {"q1", "new"}
@@ -113,8 +111,7 @@ def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> N
     added = with_run(baseline, replace(now, cases=now.cases[1:]))
     assert added.is_held
     before, after = baseline.drift, added.baseline.drift
-    assert before is not None
-    assert after is not None
+    assert before is not None and after is not None
     assert before.cases.keys() == after.cases.keys()
     assert (before.metrics[0].looks, after.metrics[0].looks) == (2, 3)
     risen = with_run(baseline, replace(run({"m": [1.0] * CASES}), fingerprints=now.fingerprints))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,22 +20,13 @@ from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.words import UNDECIDED_NOTE
 from ragbench.views.gate import github_annotations
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import column, config, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 BRIER = column("brier", direction=Direction.LOWER)
 ECE = column("ece", aggregate="a:b", low=-1.0, direction=Direction.LOWER)
 STARS = column("stars", high=5.0)
 SECONDS = column("seconds", high=None, direction=Direction.LOWER)
-
-
-def config(changes: Mapping[str, Any] | None = None, **metrics: Any) -> GateConfig:
-    """Limits of each metric, as its gate or as the values of its limits."""
-    demands = {
-        name: found if isinstance(found, MetricGate) else MetricGate(limits=FigureLimits(**found))
-        for name, found in metrics.items()
-    }
-    return replace(GateConfig(metrics=demands), **(changes or {}))
 
 
 def sliced(by: str = "language", *, max_drop: float | None = None, **limits: float) -> MetricGate:

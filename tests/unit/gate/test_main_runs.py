@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import RunScores
@@ -21,9 +20,7 @@ from ragbench.gate.gate import gate
 from ragbench.gate.history import history_of
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.views.history import remarks
-from tests.unit.gate.builders import column, run
-
-SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
+from tests.unit.gate.builders import SYSTEM, column, config, run
 
 
 def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
@@ -231,17 +228,12 @@ def test_what_cannot_be_added_is_refused() -> None:
         baseline_of([baseline.scores("base.json")])
 
 
-def config(tolerance: float) -> GateConfig:
-    limits = FigureLimits(max_drop=tolerance)
-    return GateConfig(metrics={"m": MetricGate(limits=limits)})
-
-
 def test_the_gate_compares_with_the_mean_and_sees_more() -> None:
     runs = [noisy(seed) for seed in range(5)]
     present = noisy(11)
     seen: list[float] = []
     for count in (1, 5):
-        verdict = gate(present, baseline_of(runs[:count]).scores("b"), config(0.02))
+        verdict = gate(present, baseline_of(runs[:count]).scores("b"), config(m={"max_drop": 0.02}))
         (drop,) = [check.drop for check in verdict.checks if check.kind is CheckKind.DROP]
         assert drop is not None
         assert drop.detectable_drop is not None
@@ -258,10 +250,13 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
         return main_run(["abstained" if one < 0.3 else 1.0 for one in rng.random(200)], day=day)
 
     baseline = baseline_of([declining(day) for day in range(1, 6)])
-    verdict = gate(declining(6), baseline.scores("b"), config(0.02))
+    verdict = gate(declining(6), baseline.scores("b"), config(m={"max_drop": 0.02}))
     assert verdict.outcome is GateOutcome.PASSED
     silent = main_run(["abstained"] * 190 + [1.0] * 10, day=7)
-    assert gate(silent, baseline.scores("b"), config(0.02)).outcome is GateOutcome.FAILED
+    assert (
+        gate(silent, baseline.scores("b"), config(m={"max_drop": 0.02})).outcome
+        is GateOutcome.FAILED
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,7 +329,7 @@ def repeated(cells: list[list[float]], *, day: int = 1) -> RunScores:
 def drop_check(
     run: RunScores, baseline: RunScores, kind: CheckKind = CheckKind.DROP
 ) -> tuple[GateCheck, Drop]:
-    checks = gate(run, baseline, config(0.0)).checks
+    checks = gate(run, baseline, config(m={"max_drop": 0.0})).checks
     (found,) = [(check, check.drop) for check in checks if check.kind is kind and check.drop]
     return found
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import GateOutcome
 from ragbench.core.history import FittedLimit
 from ragbench.core.metric import Direction
@@ -18,19 +16,22 @@ from ragbench.gate.gate import gate
 from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import baseline_of
 from ragbench.views.history import limit_line, limits_yaml
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import SYSTEM, column, config, run
 
-SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
 CASES = 200
+
+
+def days(*rows: list[float], first: int = 1) -> list[RunScores]:
+    """Runs of one system, a day apart."""
+    return [
+        run({"m": row}, fingerprints=SYSTEM, date=f"2026-05-0{day}T00:00:00+00:00")
+        for day, row in enumerate(rows, start=first)
+    ]
 
 
 def noisy(rng: np.random.Generator, chance: np.ndarray, day: int, loss: float = 0.0) -> RunScores:
     right = (rng.random(CASES) < chance) & (rng.random(CASES) >= loss)
-    return run(
-        {"m": right.astype(float).tolist()},
-        fingerprints=SYSTEM,
-        date=f"2026-05-{day:02}T00:00:00+00:00",
-    )
+    return days(right.astype(float).tolist(), first=day)[0]
 
 
 @pytest.mark.nightly
@@ -40,21 +41,19 @@ def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> Non
     runs = [noisy(rng, chance, day) for day in range(1, 4)]
     (limit,) = fitted_limits(runs)
     assert limit.seen is not None
-    limits = FigureLimits(max_drop=limit.tolerance)
-    config = GateConfig(metrics={"m": MetricGate(limits=limits)})
+    wanted = config(m={"max_drop": limit.tolerance})
     found = {0.0: 0, limit.seen: 0}
     for _ in range(40):
         baseline = baseline_of([noisy(rng, chance, day) for day in range(1, 4)]).scores("b")
         for drop in found:
-            verdict = gate(noisy(rng, chance, 9, drop / 0.6), baseline, config)
+            verdict = gate(noisy(rng, chance, 9, drop / 0.6), baseline, wanted)
             found[drop] += verdict.outcome is GateOutcome.FAILED
     assert found[0.0] <= 2
     assert 24 <= found[limit.seen] <= 40
 
 
 def test_runs_that_come_out_alike_have_no_noise() -> None:
-    alike = [run({"m": [1, 0, 1]}, fingerprints=SYSTEM, date=f"2026-05-0{day}") for day in (1, 2)]
-    (limit,) = fitted_limits(alike)
+    (limit,) = fitted_limits(days([1, 0, 1], [1, 0, 1]))
     assert (limit.noise, limit.seen) == (0.0, None)
     assert limit.tolerance == pytest.approx(0.005)
     assert "all alike in all runs" in limit_line(limit)
@@ -62,11 +61,9 @@ def test_runs_that_come_out_alike_have_no_noise() -> None:
 
 def test_metrics_without_a_better_side_or_a_scale_have_no_limit() -> None:
     columns = [
-        column("n", direction=Direction.NEITHER),
-        column("u", high=None),
-        column("a", aggregate="sum"),
-    ]
-    scores = {"n": [1.0, 0.0], "u": [1.0, 0.0], "a": [1.0, 0.0]}
+        column("n", direction=Direction.NEITHER), column("u", high=None), column("a", aggregate="s")
+    ]  # fmt: skip
+    scores = {name: [1.0, 0.0] for name in "nua"}
     runs = [run(scores, *columns, fingerprints=SYSTEM, date=f"2026-05-0{d}") for d in (1, 2)]
     assert fitted_limits(runs) == ()
 
@@ -81,21 +78,13 @@ def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path
     text = limits_yaml(limits, command="ragbench x\nrm: y", runs=3, cases=300, baseline="b.json")
     path = tmp_path / "ragbench.yaml"
     path.write_text(text, "utf-8")
-    config = read_gate_config(path)
-    assert config.baseline == str(tmp_path / "b.json")
-    drops = {name: metric.limits.max_drop for name, metric in config.metrics.items()}
+    found = read_gate_config(path)
+    assert found.baseline == str(tmp_path / "b.json")
+    drops = {name: metric.limits.max_drop for name, metric in found.metrics.items()}
     assert drops == {"recall@5": 0.015, "my: own, metric": 0.2}
     assert text.splitlines()[0].startswith("# Written by: ragbench x")
     assert "300 cases in 120 clusters, noise 0.012; a true drop of 0.061 is shown" in text
     assert "4 cases, noise 0.200; too few to show any drop" in text
-
-
-def days(*rows: list[Any], **changes: Any) -> list[RunScores]:
-    """Runs of one system, a day apart."""
-    return [
-        run({"m": row}, fingerprints=SYSTEM, date=f"2026-05-0{day}T00:00:00+00:00", **changes)
-        for day, row in enumerate(rows, start=1)
-    ]
 
 
 def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() -> None:
