@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -10,25 +9,7 @@ from hypothesis import strategies as st
 from ragbench import RegressionQuestion, decide, pair
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.decide import ChangeKind, decide_family
-
-
-def question(
-    differences: list[float],
-    *,
-    tolerance: float = 0.05,
-    largest_drop: float | None = 1.0,
-    clusters: Sequence[str | None] | None = None,
-) -> RegressionQuestion:
-    ids = [str(place) for place in range(len(differences))]
-    labels = dict(zip(ids, clusters or [None] * len(ids), strict=True))
-    return RegressionQuestion(
-        sample=pair(
-            dict.fromkeys(ids, 0.0), dict(zip(ids, differences, strict=True)), clusters=labels
-        ),
-        tolerance=tolerance,
-        largest_drop=largest_drop,
-    )
-
+from tests.unit.stats.builders import question
 
 DROPS = [-0.3, -0.4, -0.2, -0.5, -0.35, -0.45] * 2
 SPREAD = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3

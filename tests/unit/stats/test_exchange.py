@@ -12,6 +12,7 @@ from ragbench import RegressionQuestion, decide, pair
 from ragbench.stats.decide import ChangeKind
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.paired import PairedSample
+from tests.unit.stats.builders import stepped_down
 
 Scores = Sequence[Sequence[float | None]]
 
@@ -94,29 +95,16 @@ def written_out(tests: Sequence[np.ndarray], null_means: Sequence[float]) -> lis
     drawn = np.array(
         [[-sum(one[case, at] for case, at in enumerate(pick)) for pick in picks] for one in centred]
     )
-    drawn /= drawn.std(axis=1, keepdims=True)
-    observed = drawn[:, 0]
-    order = np.argsort(-observed)
-    found, largest = [0.0] * len(tests), 0.0
-    for step, test in enumerate(order):
-        highest = drawn[order[step:]].max(axis=0)
-        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
-        found[int(test)] = largest
-    return found
+    return stepped_down(drawn / drawn.std(axis=1, keepdims=True))
 
 
 def test_several_tests_step_down_over_all_labellings() -> None:
     """Three runs of five cases, 243 labellings; metrics of different scales and drops."""
     rng = np.random.default_rng(12)
-    tests = [
-        rng.normal(size=(5, 3)) * 0.1,
-        rng.normal(size=(5, 3)) * 10,
-        rng.normal(size=(5, 3)),
-        rng.exponential(size=(5, 3)),
-    ]
-    tests[0][:, 0] -= 0.25
-    tests[1][:, 0] -= 8.0
-    tests[2][:, 0] += 0.5
+    tests = [rng.normal(size=(5, 3)) * scale for scale in (0.1, 10, 1)]
+    tests.append(rng.exponential(size=(5, 3)))
+    for test, moved in zip(tests, (-0.25, -8.0, 0.5, 0.0), strict=True):
+        test[:, 0] += moved
     null_means = [0.0, -1.0, 0.0, -0.2]
     samples = [sample_of(one[:, :1].tolist(), one[:, 1:].tolist()) for one in tests]
     found = exchange_p_values(samples, null_means=null_means, resamples=40_000)

@@ -31,8 +31,7 @@ def test_copies_of_a_case_in_its_cluster_add_nothing() -> None:
     assert (often.low, often.high) == pytest.approx((once.low, once.high))
     assert (often.cases, often.clusters) == (20, 4)
     careless = mean_interval(values * 5)
-    assert careless.standard_error is not None
-    assert once.standard_error is not None
+    assert careless.standard_error is not None and once.standard_error is not None
     assert careless.standard_error < once.standard_error / 2
 
 
@@ -79,23 +78,26 @@ def test_without_a_spread_a_p_value_is_a_half() -> None:
         assert student_p_value(ClusterTotals.of(values), -1.0) == 0.5
 
 
-def test_equal_values_on_a_scale_that_does_not_begin_at_zero() -> None:
-    # Two values of 0 on a scale from -1 to 3: 0.025 ** (1/2) of the way to each end is left.
-    found = mean_interval([0.0, 0.0], bounds=(-1.0, 3.0))
-    unseen = 0.025**0.5
-    assert (found.low, found.high) == pytest.approx((-1.0 + unseen, 3.0 - 3.0 * unseen))
-    found = mean_interval([1.0, 1.0], bounds=(0.0, 1.0))
-    assert (found.low, found.high) == pytest.approx((unseen, 1.0))
-    # On one from 1 to 3 the value is 2.
-    found = mean_interval([2.0, 2.0], bounds=(1.0, 3.0))
-    assert (found.low, found.high) == pytest.approx((1.0 + unseen, 3.0 - unseen))
+UNSEEN = 0.025**0.5
+"""Of two equal values so much of the way to each end is left."""
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "low", "high"),
+    [(0.0, (-1.0, 3.0), -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN), (1.0, (0.0, 1.0), UNSEEN, 1.0),
+     (2.0, (1.0, 3.0), 1.0 + UNSEEN, 3.0 - UNSEEN)],
+)  # fmt: skip
+def test_equal_values_on_a_scale_that_does_not_begin_at_zero(
+    value: float, bounds: tuple[float, float], low: float, high: float
+) -> None:
+    found = mean_interval([value, value], bounds=bounds)
+    assert (found.low, found.high) == pytest.approx((low, high))
 
 
 def test_an_end_that_the_mean_lies_beyond_does_not_cut_the_interval_off_its_mean() -> None:
-    below = mean_interval([-0.5, -0.1], bounds=(0.0, 1.0))
-    assert below.mean == pytest.approx(-0.3) and below.low == below.mean
-    above = mean_interval([1.1, 1.5], bounds=(0.0, 1.0))
-    assert above.mean == pytest.approx(1.3) and above.high == above.mean
+    below, above = (mean_interval(v, bounds=(0.0, 1.0)) for v in ([-0.5, -0.1], [1.1, 1.5]))
+    assert (below.mean, above.mean) == pytest.approx((-0.3, 1.3))
+    assert (below.low, above.high) == (below.mean, above.mean)
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0.5, 0.999))

@@ -45,14 +45,10 @@ def test_too_few_clusters_can_show_nothing() -> None:
 
 def test_the_spread_of_a_sample() -> None:
     totals = ClusterTotals.of([1.0, 0.0, 0.0, -1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])
-    spread = Spread.of(totals)
-    assert spread is not None
-    assert totals.standard_error is not None
+    spread, shifted = Spread.of(totals), Spread.of(totals, -0.15)
+    assert spread is not None and shifted is not None and totals.standard_error is not None
     assert spread.per_cluster == pytest.approx(totals.standard_error * math.sqrt(3))
-    assert (spread.cluster_size, spread.step) == (2.0, 1.0)
-    shifted = Spread.of(totals, -0.15)
-    assert shifted is not None
-    assert shifted.step == 0.0
+    assert (spread.cluster_size, spread.step, shifted.step) == (2.0, 1.0, 0.0)
     assert Spread.of(ClusterTotals.of([0.5, 0.5, 0.5])) is None
     assert Spread.of(ClusterTotals.of([0.5])) is None
 
@@ -74,25 +70,14 @@ def test_without_a_scale_the_sample_is_the_first_that_detects(
     spread = Spread(per_cluster=per_cluster, cluster_size=size)
     needed = clusters_to_rule_out(distance, spread)
     assert needed is not None
-    found = detectable(spread, needed)
-    assert found is not None
-    assert found <= distance
-    fewer = detectable(spread, needed - 1)
+    found, fewer = detectable(spread, needed), detectable(spread, needed - 1)
+    assert found is not None and found <= distance
     assert fewer is None or fewer > distance
 
 
-def test_no_sample_settles_a_distance_of_nothing() -> None:
-    assert clusters_to_rule_out(0.0, UNIT, reach=1.0) is None
-    assert clusters_to_rule_out(-0.1, UNIT) is None
-    assert clusters_to_rule_out(1e-9, UNIT) is None
-
-
-def test_ruling_out_takes_three_over_the_tolerance_at_least() -> None:
-    still = Spread(per_cluster=1e-6, cluster_size=1.0)
-    needed = clusters_to_rule_out(0.05, still, reach=0.95)
-    assert needed is not None
-    # Exactly 59 (0.95^59 < 0.05); the approximation may be off by a few.
-    assert 50 <= needed <= 62
+@pytest.mark.parametrize(("distance", "reach"), [(0.0, 1.0), (-0.1, None), (1e-9, None)])
+def test_no_sample_settles_a_distance_of_nothing(distance: float, reach: float | None) -> None:
+    assert clusters_to_rule_out(distance, UNIT, reach=reach) is None
 
 
 def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
