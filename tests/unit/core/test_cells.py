@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import orjson
 import pytest
 
@@ -15,10 +17,8 @@ def failure_of(error: BaseException) -> Failure:
 
 def test_what_is_kept_of_an_exception() -> None:
     failure = failure_of(ValueError("no such key"))
-    assert str(failure) == "generate: ValueError: no such key"
-    assert failure.cause is None
-    assert failure.traceback is not None
-    assert "failure_of" in failure.traceback
+    assert (str(failure), failure.cause) == ("generate: ValueError: no such key", None)
+    assert failure.traceback is not None and "failure_of" in failure.traceback
 
 
 def test_the_chain_of_causes_is_kept_and_ends() -> None:
@@ -62,8 +62,6 @@ def test_a_message_that_cannot_be_made_is_reported() -> None:
 
 def test_a_huge_message_keeps_its_ends() -> None:
     failure = failure_of(ValueError("begin" + "x" * 5_000_000 + "end"))
-    assert failure.message.startswith("begin")
-    assert failure.message.endswith("end")
-    assert "(4,990,008 characters)" in failure.message
+    assert re.fullmatch(r"begin.*\(4,990,008 characters\).*end", failure.message, re.S)
     assert failure.traceback is not None
     assert max(len(failure.message), len(failure.traceback)) < 11_000

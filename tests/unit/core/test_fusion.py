@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,19 +46,12 @@ def test_of_equal_scores_the_lower_id_comes_first() -> None:
 def test_retrieval_and_merging_fuse_alike(rankings: list[list[str]]) -> None:
     weights = [1.0, 0.5, 2.0][: len(rankings)]
     retrieved = reciprocal_rank_fusion([chunks(ids) for ids in rankings], weights=weights)
+    plain: Any = {"score": None, "rank": 1, "initial_score": None, "initial_rank": None}
     entries = [
-        in_order(
-            [
-                RankedChunk(chunk=one, score=None, rank=1, initial_score=None, initial_rank=None)
-                for one in chunks(ids)
-            ]
-        )
-        for ids in rankings
+        in_order([RankedChunk(chunk=one, **plain) for one in chunks(ids)]) for ids in rankings
     ]
-    merged = fuse(entries, "rrf", weights)
-    assert [(one.chunk.id, one.score) for one in merged] == [
-        (one.id, one.score) for one in retrieved
-    ]
+    merged = [(one.chunk.id, one.score) for one in fuse(entries, "rrf", weights)]
+    assert merged == [(one.id, one.score) for one in retrieved]
 
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True)

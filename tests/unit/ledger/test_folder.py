@@ -63,19 +63,14 @@ def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path, e
         pass  # free again
 
 
-def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_and_a_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x", encoding="utf-8")
-    with pytest.raises(RunMismatchError, match="not empty and is not a run folder"):
-        RunFolder(path=tmp_path).locked().__enter__()
+    for name, reason in (("", "not empty and is not a run folder"),
+                         ("thesis.tex", r"is a file\. Choose a folder with --out")):  # fmt: skip
+        with pytest.raises(RunMismatchError, match=reason):
+            RunFolder(path=tmp_path / name).locked().__enter__()
+    assert (tmp_path / "thesis.tex").read_text("utf-8") == "x"
     assert names(tmp_path) == {"thesis.tex"}
-
-
-def test_a_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.write_text("x", encoding="utf-8")
-    with pytest.raises(RunMismatchError, match=r"is a file\. Choose a folder with --out"):
-        RunFolder(path=path).locked().__enter__()
-    assert path.read_text(encoding="utf-8") == "x"
 
 
 def test_a_new_journal_replaces_what_a_run_wrote_and_nothing_else(tmp_path: Path) -> None:

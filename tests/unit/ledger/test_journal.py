@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,6 @@ def ids(journal: Journal) -> list[str]:
     return [stored.case.id for window in journal.cases() for stored in window]
 
 
-def numbers(journal: Journal) -> dict[str, int]:
-    return {stored.case.id: stored.number for window in journal.cases() for stored in window}
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite"
@@ -60,15 +58,9 @@ def test_an_id_used_twice_is_reported_and_leaves_the_old_cases(path: Path, secon
         assert ids(journal) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case(id="\ud800", query="q"),
-        Case(id="a", query="\ud800"),
-        Case(id="a", query="q", tags=("\udfff",)),
-    ],
-)
-def test_a_case_with_half_a_character_is_reported(path: Path, case: Case) -> None:
+@pytest.mark.parametrize("facts", [{"id": "\ud800"}, {"query": "\ud800"}, {"tags": ("\udfff",)}])
+def test_a_case_with_half_a_character_is_reported(path: Path, facts: dict[str, Any]) -> None:
+    case = replace(Case(id="a", query="q"), **facts)
     with Journal(path) as journal, pytest.raises(DataError, match=r"case 2 .* surrogate"):
         journal.replace_cases([Case(id="good", query="q"), case])
 
@@ -96,9 +88,8 @@ def test_a_text_is_stored_once(path: Path) -> None:
                 journal.record_outcome(number, "retrieve", KEY, ASKED, found)
             stored = journal.outcomes("retrieve", range(5))[3, KEY]
             assert journal.texts(stored) == ["own 3", "shared", "shared"]
-    with sqlite3.connect(path) as reader:
+    with closing(sqlite3.connect(path)) as reader:
         assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
-    reader.close()
 
 
 # --- cells
@@ -106,15 +97,9 @@ def test_a_text_is_stored_once(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        Cell.measured(0.1 + 0.2),
-        Cell.measured(-0.0),
-        Cell.measured(5e-324),
-        Cell.skipped("no reference"),
-        Cell.abstained("declined"),
-        Cell.failed(FAILURE),
-    ],
-)
+    [*map(Cell.measured, (0.1 + 0.2, -0.0, 5e-324)), Cell.skipped("no reference"),
+     Cell.abstained("declined"), Cell.failed(FAILURE)],
+)  # fmt: skip
 def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
     line = CaseCells(KEY, b"a" * 16, [cell])
     with Journal(path) as journal:
@@ -144,9 +129,8 @@ def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None
 
 
 def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE theirs (x)")
-    db.close()
     before = path.read_bytes()
     with pytest.raises(RunMismatchError, match="something else wrote it"):
         Journal(path)
@@ -155,9 +139,8 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 
 def test_another_version_is_refused(path: Path) -> None:
     Journal(path).__exit__(None, None, None)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA user_version=99")
-    db.close()
     with pytest.raises(RunMismatchError, match=r"journal version 99.*--fresh"):
         Journal(path)
 
@@ -182,12 +165,9 @@ def test_a_full_disk_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return db
 
     monkeypatch.setattr(sqlite3, "connect", small)
-    with (
-        pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full"),
-        Journal(path) as journal,
-    ):
+    full = pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full")
+    with full, Journal(path) as journal:
         journal.record_outcome(1, "retrieve", KEY, ASKED, encoded("x" * 10**6))
     monkeypatch.undo()
     with Journal(path) as journal:
-        assert ids(journal) == ["a"]
-        assert journal.was_empty
+        assert ids(journal) == ["a"] and journal.was_empty

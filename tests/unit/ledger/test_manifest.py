@@ -4,28 +4,21 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragbench import parse_metrics
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.manifest import (
-    DatasetInfo,
-    Manifest,
-    MetricInfo,
-    RagInfo,
-    git_state,
-    metrics_of,
-    read_manifest,
-    write_atomic,
-    write_manifest,
-)
+from ragbench.ledger import manifest
+from ragbench.ledger.manifest import git_state, read_manifest, write_manifest
 
 METRICS = parse_metrics("recall@5, P(rel=2)@3")
-MANIFEST = Manifest(
-    dataset=DatasetInfo(name="d", source="d.jsonl", fingerprint="00", cases=3, sample=3, seed=1),
-    rag=RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
-    metrics=tuple(map(MetricInfo.of, METRICS)),
+DATASET: Any = {"name": "d", "source": "d.jsonl", "fingerprint": "00", "cases": 3, "sample": 3}
+MANIFEST = manifest.Manifest(
+    dataset=manifest.DatasetInfo(**DATASET, seed=1),
+    rag=manifest.RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
+    metrics=tuple(map(manifest.MetricInfo.of, METRICS)),
     settings={"matching": "id", "top_k": None},
     packages={"ragbench": "0.1"},
     git={"commit": "c0ffee", "dirty": False},
@@ -39,7 +32,7 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     write_manifest(found, second)
     assert first.read_bytes() == second.read_bytes()
     assert replace(found, metrics=()) == replace(MANIFEST, metrics=())
-    assert metrics_of(found) == METRICS
+    assert manifest.metrics_of(found) == METRICS
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
@@ -70,7 +63,7 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="disk full"):
-        write_atomic(path, b"new content")
+        manifest.write_atomic(path, b"new content")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -90,7 +83,6 @@ def test_the_commit_and_whether_tracked_files_changed(tmp_path: Path) -> None:
     git(tmp_path, "commit", "--no-gpg-sign", "-m", "one")
     (tmp_path / "untracked").write_text("x", encoding="utf-8")
     clean = git_state(tmp_path)
-    assert clean is not None
-    assert clean["dirty"] is False
+    assert clean is not None and clean["dirty"] is False
     (tmp_path / "a").write_text("2", encoding="utf-8")
     assert git_state(tmp_path) == clean | {"dirty": True}
