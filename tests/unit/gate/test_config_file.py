@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.errors import DataError
 from ragbench.gate.config import LatencyBudget, SliceGate, Undecided, read_gate_config, with_options
+from tests.unit.gate.builders import config
 
 WHOLE = """\
 eval:
@@ -45,13 +46,10 @@ def problems(tmp_path: Path, text: str) -> list[str]:
 def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "ragbench.yaml"
     path.write_text(WHOLE, "utf-8")
+    zh = FigureLimits(minimum=0.5, max_drop=0.1)
     assert read_gate_config(path) == GateConfig(
-        baseline=str(tmp_path / "baselines/main.json"),
-        undecided=Undecided.FAIL,
-        max_drop=0.03,
-        max_error_rate=0.1,
-        min_cases=20,
-        must_pass=("tag:golden", "q7"),
+        baseline=str(tmp_path / "baselines/main.json"), undecided=Undecided.FAIL, max_drop=0.03,
+        max_error_rate=0.1, min_cases=20, must_pass=("tag:golden", "q7"),
         latency=(
             LatencyBudget(stage="generate", figure="mean", seconds=1),
             LatencyBudget(stage="generate", figure="p95", seconds=2.5),
@@ -63,15 +61,11 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
             ),
             "P(rel=2)@5": MetricGate(
                 limits=FigureLimits(maximum=0.9),
-                slices=(
-                    SliceGate(
-                        by="language", value="zh", limits=FigureLimits(minimum=0.5, max_drop=0.1)
-                    ),
-                ),
+                slices=(SliceGate(by="language", value="zh", limits=zh),),
             ),
             "42": MetricGate(limits=FigureLimits(maximum=0.5)),
         },
-    )
+    )  # fmt: skip
 
 
 def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: Path) -> None:
@@ -139,22 +133,17 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 
 
 def test_options_go_before_the_file() -> None:
-    known = GateConfig(
-        metrics={"m": MetricGate(limits=FigureLimits(minimum=0.5, max_drop=0.1))},
-        latency=(LatencyBudget(stage="generate", figure="p95", seconds=1),),
-    )
+    budget = LatencyBudget(stage="generate", figure="p95", seconds=1)
+    known = config({"latency": (budget,)}, m={"minimum": 0.5, "max_drop": 0.1})
     found = with_options(
-        known,
-        minimum=["m=0.7", "P(rel=2)@5=0.1"],
-        maximum=["n=1e1"],
-        max_drop=["n=0"],
+        known, minimum=["m=0.7", "P(rel=2)@5=0.1"], maximum=["n=1e1"], max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
-    )
-    assert found.metrics == {
-        "m": MetricGate(limits=FigureLimits(minimum=0.7, max_drop=0.1)),
-        "P(rel=2)@5": MetricGate(limits=FigureLimits(minimum=0.1)),
-        "n": MetricGate(limits=FigureLimits(maximum=10, max_drop=0)),
-    }
+    )  # fmt: skip
+    limits = {
+        "m": {"minimum": 0.7, "max_drop": 0.1}, "P(rel=2)@5": {"minimum": 0.1},
+        "n": {"maximum": 10, "max_drop": 0},
+    }  # fmt: skip
+    assert found.metrics == config(**limits).metrics
     assert [(budget.stage, budget.seconds) for budget in found.latency] == [
         ("generate", 2),
         ("retrieve", 0.5),

@@ -26,12 +26,9 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     facts |= changes
     manifest = Manifest(
         dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
-        rag=RagInfo(name=facts["rag"], description={}, stages={}),
-        metrics=(replace(METRIC, name=facts["metric"]),),
-        settings={},
-        packages={},
-        git=None,
-    )
+        rag=RagInfo(name=facts["rag"], description={}, stages={}), settings={}, packages={},
+        metrics=(replace(METRIC, name=facts["metric"]),), git=None,
+    )  # fmt: skip
     write_manifest(manifest, place / "manifest.json")
     with Journal(place / "journal.sqlite") as journal:
         journal.runs.begin(b"setting")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -87,19 +88,14 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     ],
 )  # fmt: skip
 def test_each_ground_of_a_drop_has_its_own_sentence(
-    now: list[float | str],
-    clusters: list[str | None] | None,
-    tolerated: float,
-    ground: Ground,
+    now: list[float | str], clusters: list[str | None] | None, tolerated: float, ground: Ground,
     message: str,
-) -> None:
+) -> None:  # fmt: skip
     """From a baseline where all is right; losses of one cluster are one observation."""
     before = run({"m": [1.0] * len(now)})
-    check = check_of(
-        gate(run({"m": now}, clusters=clusters), before, config(m={"max_drop": tolerated})), "m"
-    )
-    assert check.ground is ground
-    assert message in check.reason
+    verdict = gate(run({"m": now}, clusters=clusters), before, config(m={"max_drop": tolerated}))
+    check = check_of(verdict, "m")
+    assert check.ground is ground and message in check.reason
 
 
 def test_of_a_metric_where_lower_is_better_a_rise_is_the_loss() -> None:
@@ -166,11 +162,9 @@ def test_the_order_of_the_metrics_changes_no_p_value() -> None:
 def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
     before = run({"m": [1.0, 1.0, "abstained", "failed"]})
     now = run({"m": [1.0, "failed", 1.0, "failed"]})
-    assert drop_of(now, before, config(m={"max_drop": 0.1})).left_out == {
-        "not measured in the baseline": 1,
-        "not measured in this run": 1,
-        "not measured in either": 1,
-    }
+    places = ("the baseline", "this run", "either")
+    left_out = {f"not measured in {place}": 1 for place in places}
+    assert drop_of(now, before, config(m={"max_drop": 0.1})).left_out == left_out
 
 
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
@@ -239,21 +233,9 @@ def test_what_lost_more_than_half_needs_no_test(
     assert check.ground is ground
     # What may be lost is for the user to say; nor is half of a scale from 1 to 5 half of anything.
     assert gate(now, before, config(m={"max_drop": 0.5})).outcome is PASSED
-    marks = column("m", low=-1.0)
-    other, earlier = (replace(each, metrics=(marks,)) for each in (now, before))
-    assert (
-        check_of(gate(other, earlier, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
-    )
-
-
-def test_a_slice_that_lost_everything_needs_no_test() -> None:
-    languages, wanted = ["de"] * 5 + ["en"] * 300, config(m=sliced(max_drop=0.1))
-    before = run({"m": [1] * 305}, languages=languages)
-    lost = gate(run({"m": [0] * 5 + [1] * 300}, languages=languages), before, wanted)
-    assert check_of(lost, "m", "language:de").ground is Ground.ALL_LOST
-    assert lost.headline.startswith("m [language:de] down 1.000 from 1.000 to 0.000")
-    four = gate(run({"m": [0] * 4 + [1] * 301}, languages=languages), before, wanted)
-    assert four.outcome is PASSED
+    other, earlier = (replace(each, metrics=(column("m", low=-1.0),)) for each in (now, before))
+    verdict = gate(other, earlier, config(m={"max_drop": 0.0}))
+    assert check_of(verdict, "m").ground is not Ground.HALVED
 
 
 def test_slices_take_a_fifth_of_the_level_and_cost_the_metric_nothing_more() -> None:
@@ -278,12 +260,9 @@ def test_metrics_that_are_one_number_are_one_row() -> None:
 def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_it() -> None:
     """Twelve lost and eight won of 200: .02 beyond nothing tolerated, and chance explains it."""
     before = run({"m": [1] * 100 + [0] * 100}, source="main")
-    now = run(
-        {"m": [0] * 12 + [1] * 96 + [0] * 92},
-        source="a run",
-        origins=(),
-        latencies=(Latency(stage="retrieve", count=200, mean=0.3, p50=0.3, p95=0.3, longest=0.3),),
-    )
+    time = Latency(stage="retrieve", count=200, mean=0.3, p50=0.3, p95=0.3, longest=0.3)
+    scores = {"m": [0] * 12 + [1] * 96 + [0] * 92}
+    now = run(scores, source="a run", origins=(), latencies=(time,))
     wanted = config(m={"max_drop": 0.01})
     verdict = gate(now, before, wanted)
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
@@ -322,19 +301,22 @@ def test_a_floor_that_rests_on_less_than_half_of_its_cases_is_not_passed(
 # --- slices
 
 
-def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
-    languages, wanted = ["de"] * 6 + ["en"] * 30, config(m=sliced(max_drop=0.3))
-    before = run({"m": [1] * 36}, languages=languages)
-    lost = gate(run({"m": [0] * 6 + [1] * 30}, languages=languages), before, wanted)
-    assert check_of(lost, "m").outcome is not FAILED
-    check = check_of(lost, "m", "language:de")
-    assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 6)
-    assert (check.name, lost.outcome) == ("m [language:de]", FAILED)
-    little = gate(run({"m": [0] + [1] * 35}, languages=languages), before, wanted)
-    assert check_of(little, "m", "language:de").outcome is CANNOT_TELL
-    assert little.outcome is PASSED
+def test_a_slice_fails_the_gate_only_when_its_loss_is_shown_or_total() -> None:
+    languages, wanted = ["de"] * 5 + ["en"] * 300, config(m=sliced(max_drop=0.1))
+    before, lost, little = (
+        run({"m": [0] * lost + [1] * (305 - lost)}, languages=languages) for lost in (0, 5, 4)
+    )
+    verdict = gate(lost, before, wanted)
+    assert check_of(verdict, "m").outcome is not FAILED
+    check = check_of(verdict, "m", "language:de")
+    assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 5)
+    assert (check.name, check.ground) == ("m [language:de]", Ground.ALL_LOST)
+    assert verdict.outcome is FAILED and verdict.headline.startswith("m [language:de] down 1.000")
+    little_lost = gate(little, before, wanted)
+    assert check_of(little_lost, "m", "language:de").outcome is CANNOT_TELL
+    assert little_lost.outcome is PASSED
     # That of thirty that lost nothing is decided.
-    (note,) = [note for note in little.notes if "slices" in note]
+    (note,) = [note for note in little_lost.notes if "slices" in note]
     assert note == "1 of the checks on slices cannot be decided; they do not count."
 
 
@@ -342,11 +324,8 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
     """One that cannot be decided does not count; one that is broken fails."""
     wanted = config(m=sliced(minimum=0.5))
     verdict = gate(run({"m": ["skipped", 0.0]}, languages=["de", "en"]), None, wanted)
-    found = {check.slice: (check.kind, check.outcome) for check in verdict.checks if check.slice}
-    assert found == {
-        "language:de": (CheckKind.SLICE, CANNOT_TELL),
-        "language:en": (CheckKind.SLICE, FAILED),
-    }
+    found = {c.slice: c.outcome for c in verdict.checks if c.kind is CheckKind.SLICE}
+    assert found == {"language:de": CANNOT_TELL, "language:en": FAILED}
     undecided = gate(run({"m": ["skipped", 1.0]}, languages=["de", "en"]), None, wanted)
     assert undecided.outcome is PASSED
 
@@ -375,13 +354,9 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
     ],
 )  # fmt: skip
 def test_the_observed_figure_decides_about_a_limit(
-    scores: list[float | str],
-    changes: dict[str, Any],
-    limits: dict[str, float],
-    subject: str,
-    outcome: GateOutcome,
-    message: str,
-) -> None:
+    scores: list[float | str], changes: dict[str, Any], limits: dict[str, float], subject: str,
+    outcome: GateOutcome, message: str,
+) -> None:  # fmt: skip
     verdict = gate(run({"m": scores}), None, config(changes, m=limits))
     check = check_of(verdict, subject)
     assert (verdict.outcome, check.outcome) == (outcome, outcome)
@@ -418,20 +393,16 @@ def test_fewer_than_half_of_ten_measured_cases_fail_whatever_is_tolerated(
 ) -> None:
     before = run({"m": [1.0] * measured})
     now = run({"m": [1.0] * left + ["abstained"] * (measured - left)})
-    check = check_of(
-        gate(now, before, config({"max_unmeasured": 0.99}, m={"max_drop": 0.1})), "measured: m"
-    )
+    wanted = config({"max_unmeasured": 0.99}, m={"max_drop": 0.1})
+    check = check_of(gate(now, before, wanted), "measured: m")
     assert check.outcome is outcome
     assert check.reason.endswith(": fewer than half") is (outcome is FAILED)
 
 
 def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
     """204 right answers before; now ten, and 194 times "I don't know"; of a metric not gated."""
-    both: dict[str, list[float | str]] = {"n": [1.0] * 204}
-    before, now = (
-        run({**both, "m": [1.0] * 204}),
-        run({**both, "m": [1.0] * 10 + ["abstained"] * 194}),
-    )
+    scores: list[list[float | str]] = [[1.0] * 204, [1.0] * 10 + ["abstained"] * 194]
+    before, now = (run({"n": [1.0] * 204, "m": each}) for each in scores)
     for wanted in (config(m={"max_drop": 0.02, "minimum": 0.6}), config(n={"max_drop": 0.1})):
         verdict = gate(now, before, wanted)
         assert verdict.outcome is FAILED
@@ -468,23 +439,13 @@ def test_only_cases_that_a_metric_applied_to_count_as_measured(
 def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None:
     """Of cases that shared a call, only mean and total are known."""
     times = Latency(stage="retrieve", count=8, mean=0.5, p50=0.4, p95=0.9, longest=1.0)
-    shared = Latency(
-        stage="retrieve", count=8, mean=0.5, p50=None, p95=None, longest=None, sharing=2
-    )
+    shared = replace(times, p50=None, p95=None, longest=None, sharing=2)
     stage = StageCount(stage="retrieve", measured=8, abstained=0, skipped=0, failed=0)
     for limit, outcome in ((seconds, PASSED), (seconds - 0.01, FAILED)):
         budget = LatencyBudget(stage="retrieve", figure=figure, seconds=limit)
-        one, other = (
-            check_of(
-                gate(
-                    run({"m": [1.0] * 8}, latencies=(each,), stages=(stage,)),
-                    None,
-                    config({"latency": (budget,)}),
-                ),
-                f"retrieve {figure}",
-            )
-            for each in (times, shared)
-        )
+        runs = (run({"m": [1.0] * 8}, latencies=(t,), stages=(stage,)) for t in (times, shared))
+        verdicts = [gate(each, None, config({"latency": (budget,)})) for each in runs]
+        one, other = (check_of(verdict, f"retrieve {figure}") for verdict in verdicts)
         assert (one.observed, one.outcome, one.cases) == (seconds, outcome, 8)
         is_known = figure in ("mean", "total")
         assert other.outcome is (outcome if is_known else CANNOT_TELL)
@@ -499,12 +460,10 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     verdict = gate(now, None, config(budgets))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
     assert found == {
-        "tokens (per case)": (FAILED, 200.0),
-        "tokens (in all)": (PASSED, 400.0),
-        "cost of judging (per case)": (PASSED, 0.25),
-        "cost of judging (in all)": (FAILED, 0.5),
+        "tokens (per case)": (FAILED, 200.0), "tokens (in all)": (PASSED, 400.0),
+        "cost of judging (per case)": (PASSED, 0.25), "cost of judging (in all)": (FAILED, 0.5),
         "error rate": (PASSED, 0.0),
-    }
+    }  # fmt: skip
     assert "0.5 USD is above 0.4 USD" in verdict.headline
     silent = gate(run({"m": [1]}), None, config(budgets))
     assert silent.outcome is CANNOT_TELL
@@ -533,10 +492,8 @@ def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     def taking(mean: float, used: float) -> RunScores:
         time = Latency(stage="generate", count=3, mean=mean, p50=mean, p95=mean, longest=mean)
         scores = {"m": [1.0] * 3, "total_tokens": [used] * 3, "generation_cost": [used / 6e4] * 3}
-        return run(
-            scores, metric, replace(metric, name="generation_cost"), latencies=(time,),
-            stages=(stage,),
-        )  # fmt: skip
+        cost = replace(metric, name="generation_cost")
+        return run(scores, metric, cost, latencies=(time,), stages=(stage,))
 
     rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
     wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
@@ -658,10 +615,7 @@ def test_too_few_cases_in_common_fail_the_gate() -> None:
     now = replace(now, cases=(now.cases[0], replace(now.cases[1], fingerprint="new")))
     verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert verdict.outcome is FAILED
-    assert verdict.headline == (
-        "cases in common 1 of 329 cases of the baseline are in this run, unchanged (0.3%), less "
-        "than 50.0%"
-    )
+    assert verdict.headline.startswith("cases in common 1 of 329 cases of the baseline are in this")
     assert gate(now, before, config({"min_common": 0.0}, m={"max_drop": 0.1})).outcome is PASSED
 
 
@@ -717,6 +671,5 @@ def test_what_can_never_be_judged_is_an_error_of_its_configuration(
         column("time", high=None, has_cells=False, direction=Direction.LOWER),
     )
     now = run({"m": [1], "tokens": [5], "time": ["skipped"]}, *metrics)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         gate(now, None, wanted)
-    assert message in str(caught.value)

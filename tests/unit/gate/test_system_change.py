@@ -108,16 +108,11 @@ def test_what_differs_is_named(
 
 def test_a_stage_is_named_where_only_it_differs() -> None:
     before = system(CODE)
-    generate, retrieve = (
-        Origin(stage, parts, "closed")
-        for stage, parts in (("generate", (CODE,)), ("retrieve", (CODE, TOP_K)))
-    )
-    now = replace(before, origins=(generate, retrieve))
+    origins = (Origin("generate", (CODE,), "closed"), Origin("retrieve", (CODE, TOP_K), "closed"))
+    now = replace(before, origins=origins)
     assert changes(before, now) == ("top_k: nothing -> 5 (retrieve)",)
-
-
-def test_stages_that_came_or_went_are_named() -> None:
-    before, now = system(CODE), system(CODE, stages=("generate", "post_retrieve", "retrieve"))
+    # Stages that came or went are named, too.
+    now = system(CODE, stages=("generate", "post_retrieve", "retrieve"))
     assert changes(before, now) == ("post_retrieve is asked now",)
     assert changes(now, before) == ("post_retrieve is not asked any more",)
 
@@ -177,11 +172,9 @@ def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation()
         )
         return replace(run({"x": [1.0]}), origins=origins)
 
-    assert changes(settled("1"), settled("2")) == (
-        "of_retrieve: 1 -> 2 (retrieve)",
-        "of_validate: 1 -> 2 (validate)",
-        "of_generate: 1 -> 2 (generate)",
-    )
+    stages = ("retrieve", "validate", "generate")
+    expected = tuple(f"of_{stage}: 1 -> 2 ({stage})" for stage in stages)
+    assert changes(settled("1"), settled("2")) == expected
 
 
 def test_a_baseline_is_made_of_runs_of_one_system() -> None:

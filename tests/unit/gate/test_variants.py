@@ -47,8 +47,7 @@ def test_the_largest_losses_come_first(
     before = {"a": 1.0, "b": 0.75, "c": 1.0, "d": 0.0, "e": 0.25, "f": None}
     after = {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.5, "e": 0.5, "f": 1.0}
     variants = [
-        Measured(name="first", acted=True, values=[before]),
-        Measured(name="second", acted=True, values=[after]),
+        Measured(name=str(at), acted=True, values=[x]) for at, x in enumerate((before, after))
     ]
     effects, family = variant_effects(metrics, variants, dict.fromkeys(before), confidence=0.95)
     effect = effects[1][0]
