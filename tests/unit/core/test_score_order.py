@@ -9,18 +9,10 @@ from hypothesis import strategies as st
 from ragbench.core.score_order import ScoreOrders, rises
 
 
-@pytest.mark.parametrize(
-    ("scores", "rising"),
-    [
-        ([0.9, 0.5, 0.1], False),
-        ([0.1, 0.5, 0.9], True),
-        ([0.1, 0.1, 0.9], True),
-        ([0.9, 0.1, 0.5], None),
-        ([0.5, 0.5], None),
-        ([0.5], None),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("scores", "rising"), [
+    ([0.9, 0.5, 0.1], False), ([0.1, 0.5, 0.9], True), ([0.1, 0.1, 0.9], True),
+    ([0.9, 0.1, 0.5], None), ([0.5, 0.5], None), ([0.5], None), ([], None),
+])  # fmt: skip
 def test_the_direction_of_a_list(scores: list[float], rising: bool | None) -> None:
     assert rises(scores) is rising
 

@@ -88,16 +88,12 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
     assert "token_f1: 2 cases were measured in a and not in b" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
-        ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
-        ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
-        ({"digest": "d1"}, {"digest": "d2"},
-         "the code that computes it has changed between the runs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "reason"), [
+    ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
+    ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
+    ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
+    ({"digest": "d1"}, {"digest": "d2"}, "the code that computes it has changed between the runs"),
+])  # fmt: skip
 def test_what_has_no_mean_or_another_formula_is_shown_and_decides_nothing(
     first: dict[str, Any], second: dict[str, Any], reason: str
 ) -> None:
@@ -177,18 +173,10 @@ def changed(before: ScoredCase, after: ScoredCase) -> tuple[CaseDifference, ...]
     return compare([recall(before), recall(after)]).changed
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "newly_fails"),
-    [
-        (1.0, 0.0, [True]),
-        (0.5, 0.49, [True]),
-        (0.49, 0.5, [False]),
-        (1.0, 0.5, []),
-        (0.4, 0.0, []),
-        (None, 0.0, []),
-        (1.0, None, []),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "newly_fails"), [
+    (1.0, 0.0, [True]), (0.5, 0.49, [True]), (0.49, 0.5, [False]), (1.0, 0.5, []), (0.4, 0.0, []),
+    (None, 0.0, []), (1.0, None, []),
+])  # fmt: skip
 def test_a_case_fails_below_the_middle_of_the_scale(
     before: float | None, after: float | None, newly_fails: list[bool]
 ) -> None:

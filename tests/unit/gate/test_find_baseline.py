@@ -53,16 +53,11 @@ def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
     assert found(tmp_path / "report.json", tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    ("other", "is_taken"),
-    [
-        ({"dataset": "d2"}, True),  # one that has grown is the same one
-        ({"metric": "n"}, False),
-        ({"rag": "another"}, False),
-        ({"is_finished": False}, False),
-        (None, False),
-    ],
-)
+@pytest.mark.parametrize(("other", "is_taken"), [
+    ({"dataset": "d2"}, True),  # one that has grown is the same one
+    ({"metric": "n"}, False), ({"rag": "another"}, False), ({"is_finished": False}, False),
+    (None, False),
+])  # fmt: skip
 def test_another_unfinished_or_damaged_run_is_not_taken(
     tmp_path: Path, other: dict[str, Any] | None, is_taken: bool
 ) -> None:

@@ -62,31 +62,26 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     assert verdict.outcome.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("now", "clusters", "tolerated", "ground", "message"),
-    [
-        ([0.0] * 5 + [1.0] * 5, None, 0.0, Ground.SHOWN, "is shown (p = 0.031)"),
-        ([0.0] * 8 + [1.0] * 2, ["a"] * 8 + [None, None], 0.0, Ground.TOO_FEW_CLUSTERS,
-         "10 cases in 3 clusters can never show a drop"),
-        ([0.6] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.TOO_FEW_CLUSTERS,
-         "8 cases in 4 clusters can never show a drop, more are needed"),
-        ([0.0] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.ALL_LOST,
-         "down 1.000 from 1.000 to 0.000 (95% interval"),
-        ([0.05] * 8, ["a", "b", "c"] * 2 + ["c"] * 2, 0.05, Ground.ALL_LOST,
-         ": next to nothing is left, which needs no test"),
-        ([0.95] * 8, None, 0.05, Ground.EXACTLY_TOLERATED,
-         "every case lost exactly what is tolerated"),
-        ([0.0] * 4 + [1.0] * 8, ["a"] * 4 + ["b", "c"] + ["d"] * 6, 0.05,
-         Ground.TOO_FEW_CLUSTERS, "12 cases in 4 clusters can never show a drop"),
-        ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
-        ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
-        ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
-        ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
-        ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
-        (["abstained"] * 8, None, 0.05, Ground.NOTHING_MEASURED,
-         "no case was measured in both runs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("now", "clusters", "tolerated", "ground", "message"), [
+    ([0.0] * 5 + [1.0] * 5, None, 0.0, Ground.SHOWN, "is shown (p = 0.031)"),
+    ([0.0] * 8 + [1.0] * 2, ["a"] * 8 + [None, None], 0.0, Ground.TOO_FEW_CLUSTERS,
+     "10 cases in 3 clusters can never show a drop"),
+    ([0.6] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.TOO_FEW_CLUSTERS,
+     "8 cases in 4 clusters can never show a drop, more are needed"),
+    ([0.0] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.ALL_LOST,
+     "down 1.000 from 1.000 to 0.000 (95% interval"),
+    ([0.05] * 8, ["a", "b", "c"] * 2 + ["c"] * 2, 0.05, Ground.ALL_LOST,
+     ": next to nothing is left, which needs no test"),
+    ([0.95] * 8, None, 0.05, Ground.EXACTLY_TOLERATED, "every case lost exactly what is tolerated"),
+    ([0.0] * 4 + [1.0] * 8, ["a"] * 4 + ["b", "c"] + ["d"] * 6, 0.05,
+     Ground.TOO_FEW_CLUSTERS, "12 cases in 4 clusters can never show a drop"),
+    ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
+    ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
+    ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
+    ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
+    ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
+    (["abstained"] * 8, None, 0.05, Ground.NOTHING_MEASURED, "no case was measured in both runs"),
+])  # fmt: skip
 def test_each_ground_of_a_drop_has_its_own_sentence(
     now: list[float | str], clusters: list[str | None] | None, tolerated: float, ground: Ground,
     message: str,

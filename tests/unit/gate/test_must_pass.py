@@ -45,19 +45,15 @@ def test_one_lost_case_fails_the_gate_where_no_test_shows_a_drop() -> None:
     assert must(now, RIGHT, "q1", "q3").outcome is GateOutcome.PASSED
 
 
-@pytest.mark.parametrize(
-    ("recall", "answer", "before", "lost"),
-    [
-        (1.0, 0.5, None, False),  # half of the scale passes
-        (0.4, 1.0, None, True),  # each of the main metrics must
-        (1.0, "abstained", None, True),
-        (1.0, "failed", None, True),
-        ("skipped", 1.0, None, False),  # does not apply
-        (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
-        (0.0, 0.0, (1.0, 0.0), True),  # one more way
-        (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
-    ],
-)
+@pytest.mark.parametrize(("recall", "answer", "before", "lost"), [
+    (1.0, 0.5, None, False),  # half of the scale passes
+    (0.4, 1.0, None, True),  # each of the main metrics must
+    (1.0, "abstained", None, True), (1.0, "failed", None, True),
+    ("skipped", 1.0, None, False),  # does not apply
+    (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
+    (0.0, 0.0, (1.0, 0.0), True),  # one more way
+    (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
+])  # fmt: skip
 def test_a_case_is_lost_when_it_fails_and_did_not_before(
     recall: Score, answer: Score, before: tuple[Score, Score] | None, lost: bool
 ) -> None:
@@ -92,15 +88,11 @@ def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
     assert must(gone, RIGHT, "q1").outcome is GateOutcome.FAILED
 
 
-@pytest.mark.parametrize(
-    ("selector", "message"),
-    [
-        ("tag:gold", "'tag:gold' names no case of this run"),
-        ("q111", "Did you mean q11?"),
-        ("language:de", "names no case"),
-        ("q4", "q4: none of answer_correct, recall@5 says whether it passes"),
-    ],
-)
+@pytest.mark.parametrize(("selector", "message"), [
+    ("tag:gold", "'tag:gold' names no case of this run"),
+    ("q111", "Did you mean q11?"), ("language:de", "names no case"),
+    ("q4", "q4: none of answer_correct, recall@5 says whether it passes"),
+])  # fmt: skip
 def test_what_can_never_be_judged_is_an_error(selector: str, message: str) -> None:
     now = golden([1.0] * 3 + ["skipped"] + [1.0] * 36, [1.0] * 3 + ["skipped"] + [1.0] * 36)
     with pytest.raises(ConfigError, match=re.escape(message)):

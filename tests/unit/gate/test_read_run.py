@@ -81,20 +81,15 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     assert read_run(path).values("a") == {"q1": 1 / 3}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read"),
-        ("{", "is not JSON"),
-        ("[]", "holds no JSON object"),
-        ("{}", "neither a run nor a baseline file"),
-        ('{"ragbench_baseline": 4}', "its format is 4, this ragbench reads 3: install"),
-        ('{\n<<<<<<< HEAD\n"a": 1\n=======\n', "has a conflict of a merge in it. Take one side"),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "pointer of Git LFS, not"),
-        ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
-        ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (None, "cannot be read"), ("{", "is not JSON"), ("[]", "holds no JSON object"),
+    ("{}", "neither a run nor a baseline file"),
+    ('{"ragbench_baseline": 4}', "its format is 4, this ragbench reads 3: install"),
+    ('{\n<<<<<<< HEAD\n"a": 1\n=======\n', "has a conflict of a merge in it. Take one side"),
+    ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "pointer of Git LFS, not"),
+    ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
+    ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
+])  # fmt: skip
 def test_a_file_that_is_no_run_is_refused(
     tmp_path: Path, content: str | None, message: str
 ) -> None:

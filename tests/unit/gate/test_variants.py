@@ -14,17 +14,13 @@ LOWER = parse_metrics("total_tokens")
 CASES = [f"c{at:02}" for at in range(12)]
 
 
-@pytest.mark.parametrize(
-    ("metrics", "values", "sentence"),
-    [
-        (HIGHER, {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
-         "keep most; some, less: also better than plain; idle: did not act."),
-        (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
-         "keep least; less: also better than plain; more: worse than plain."),
-        (HIGHER, {"plain": 0.5, "other": 0.5},
-         "keep plain; other: inconclusive against plain."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("metrics", "values", "sentence"), [
+    (HIGHER, {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
+     "keep most; some, less: also better than plain; idle: did not act."),
+    (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
+     "keep least; less: also better than plain; more: worse than plain."),
+    (HIGHER, {"plain": 0.5, "other": 0.5}, "keep plain; other: inconclusive against plain."),
+])  # fmt: skip
 def test_of_several_better_ones_the_one_that_gains_most_is_kept(
     metrics: tuple[Any, ...], values: dict[str, float | None], sentence: str
 ) -> None:

@@ -94,15 +94,11 @@ def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
     assert folder.journal.read_text(encoding="utf-8") == "ours"
 
 
-@pytest.mark.parametrize(
-    ("dataset", "rag", "name"),
-    [
-        ("pellorin", "baseline", "pellorin-baseline-01234567"),
-        ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
-        ("../..", "", "run-run-01234567"),
-        ("数据", "é", "run-run-01234567"),
-        ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
-    ],
-)
+@pytest.mark.parametrize(("dataset", "rag", "name"), [
+    ("pellorin", "baseline", "pellorin-baseline-01234567"),
+    ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
+    ("../..", "", "run-run-01234567"), ("数据", "é", "run-run-01234567"),
+    ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
+])  # fmt: skip
 def test_a_run_has_a_name_that_any_file_system_takes(dataset: str, rag: str, name: str) -> None:
     assert run_name(dataset, rag, "0123456789") == name

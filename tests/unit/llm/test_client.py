@@ -95,22 +95,13 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
 # --- errors that pass
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *map(error, (500, 503, 529, 408, 429)),
-        NoAnswerError("connection", "refused"),
-        NoAnswerError("lost", "the connection broke"),
-        Answer(status=200, headers={}, body="<html>"),
-        Answer(status=200, headers={}, body="[]"),
-        Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
-        said("", choices=[]),
-        said("", choices=None),
-        said(""),
-        said("  \n"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("first", [
+    *map(error, (500, 503, 529, 408, 429)), NoAnswerError("connection", "refused"),
+    NoAnswerError("lost", "the connection broke"), Answer(status=200, headers={}, body="<html>"),
+    Answer(status=200, headers={}, body="[]"),
+    Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
+    said("", choices=[]), said("", choices=None), said(""), said("  \n"),
+], ids=str)  # fmt: skip
 def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
     script = Script([first, said("Yes.")])
     reply = using(script, ask)
@@ -167,20 +158,16 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 # --- errors that do not pass
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "noted"),
-    [
-        (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
-        (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
-        (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
-        (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
-        (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
-        (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
-        (error(404, "no such model"), errors.LLMAccessError, "404 no such model"),
-        (error(429, "insufficient_quota"), errors.LLMAccessError, "insufficient_quota"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
+@pytest.mark.parametrize(("answer", "kind", "noted"), [
+    (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
+    (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
+    (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
+    (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
+    (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
+    (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
+    (error(404, "no such model"), errors.LLMAccessError, "404 no such model"),
+    (error(429, "insufficient_quota"), errors.LLMAccessError, "insufficient_quota"),
+], ids=lambda value: getattr(value, "__name__", None))  # fmt: skip
 def test_what_does_not_pass_is_reported_at_once(
     answer: Answer, kind: type[LLMError], noted: str
 ) -> None:

@@ -12,16 +12,12 @@ from ragbench.metrics.operational import token_counts
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace
 
 
-@pytest.mark.parametrize(
-    ("response", "answerable", "expected"),
-    [
-        # accuracy, answer rate, abstention recall, abstention precision
-        ("Paris", True, [1.0, 1.0, None, None]),
-        ("I don't know.", True, [0.0, 0.0, None, 0.0]),
-        ("Paris", False, [0.0, None, 0.0, None]),
-        ("I don't know.", False, [1.0, None, 1.0, 1.0]),
-    ],
-)
+@pytest.mark.parametrize(("response", "answerable", "expected"), [
+    # accuracy, answer rate, abstention recall, abstention precision
+    ("Paris", True, [1.0, 1.0, None, None]), ("I don't know.", True, [0.0, 0.0, None, 0.0]),
+    ("Paris", False, [0.0, None, 0.0, None]),
+    ("I don't know.", False, [1.0, None, 1.0, 1.0]),
+])  # fmt: skip
 def test_the_table_of_answering(
     response: str, answerable: bool, expected: list[float | None]
 ) -> None:
@@ -49,31 +45,23 @@ def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
 # --- times and tokens
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}, {"prompt_tokens": 10.0,
-         "response_tokens": 5.0, "total_tokens": 16.0}),
-        ({"usage": {"completion_tokens": 5}}, {"response_tokens": 5.0}),
-        ({"usage_metadata": {"input_tokens": 1, "output_tokens": 2}}, {"prompt_tokens": 1.0,
-         "response_tokens": 2.0, "total_tokens": 3.0}),
-        (SimpleNamespace(usage=SimpleNamespace(input_tokens=3, output_tokens=4)),
-         {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0}),
-        ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
-        ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
-        ({"total_tokens": 0}, {"total_tokens": 0.0}),
-        ({"cost": 0.25, "usage": {"input_tokens": 1}}, {"prompt_tokens": 1.0, "cost": 0.25}),
-        ({"usage": {"total_cost": 2}, "cost": "much"}, {"cost": 2.0}),
-        ({"total_tokens": float("inf")}, {}),
-        ({"total_tokens": True}, {}),
-        ({"total_tokens": -1}, {}),
-        ({"total_tokens": float("nan")}, {}),
-        ({"total_tokens": "12"}, {}),
-        ({}, {}),
-        (None, {}),
-        ("12", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("metadata", "expected"), [
+    ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}, {"prompt_tokens": 10.0,
+     "response_tokens": 5.0, "total_tokens": 16.0}),
+    ({"usage": {"completion_tokens": 5}}, {"response_tokens": 5.0}),
+    ({"usage_metadata": {"input_tokens": 1, "output_tokens": 2}}, {"prompt_tokens": 1.0,
+     "response_tokens": 2.0, "total_tokens": 3.0}),
+    (SimpleNamespace(usage=SimpleNamespace(input_tokens=3, output_tokens=4)),
+     {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0}),
+    ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
+    ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
+    ({"total_tokens": 0}, {"total_tokens": 0.0}),
+    ({"cost": 0.25, "usage": {"input_tokens": 1}}, {"prompt_tokens": 1.0, "cost": 0.25}),
+    ({"usage": {"total_cost": 2}, "cost": "much"}, {"cost": 2.0}),
+    ({"total_tokens": float("inf")}, {}), ({"total_tokens": True}, {}), ({"total_tokens": -1}, {}),
+    ({"total_tokens": float("nan")}, {}), ({"total_tokens": "12"}, {}), ({}, {}), (None, {}),
+    ("12", {}),
+])  # fmt: skip
 def test_token_counts_are_read_and_never_estimated(metadata: Any, expected: Any) -> None:
     assert token_counts(metadata) == expected
 

@@ -6,18 +6,12 @@ from ragbench.metrics.candidates import expected_calibration_error
 from tests.unit.metrics.builders import cell, cells, generated, trace, value
 
 
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ("best_of_n", 1.0),
-        ("best_of_n(n=1)", 0.0),
-        ("best_of_n(n=2)", 2 / 3),
-        ("best_of_n(n=99)", 1.0),
-        ("best_of_n(n=2, metric=exact_match)", 0.0),
-        ("best_of_n(metric=exact_match)", 1.0),
-        ("best_of_n(n=2, metric=edit_similarity)", 3 / 7),
-    ],
-)
+@pytest.mark.parametrize(("metric", "expected"), [
+    ("best_of_n", 1.0), ("best_of_n(n=1)", 0.0), ("best_of_n(n=2)", 2 / 3),
+    ("best_of_n(n=99)", 1.0), ("best_of_n(n=2, metric=exact_match)", 0.0),
+    ("best_of_n(metric=exact_match)", 1.0),
+    ("best_of_n(n=2, metric=edit_similarity)", 3 / 7),
+])  # fmt: skip
 def test_best_of_n(metric: str, expected: float) -> None:
     one = trace(
         references=["red fox"], generation=generated("x", candidates=["dog", "fox", "red fox"])
@@ -25,42 +19,33 @@ def test_best_of_n(metric: str, expected: float) -> None:
     assert value(metric, one) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("candidates", "expected"),
-    [
-        (["red fox", "Red fox.", "the red fox"], 1.0),
-        (["red", "fox", "dog"], 0.0),
-        (["red"], None),  # nobody to agree with
-        # red fox / red dog 1/2, red fox / fox 2/3, red dog / fox 0
-        (["red fox", "red dog", "fox"], (1 / 2 + 2 / 3) / 3),
-    ],
-)
+@pytest.mark.parametrize(("candidates", "expected"), [
+    (["red fox", "Red fox.", "the red fox"], 1.0), (["red", "fox", "dog"], 0.0),
+    (["red"], None),  # nobody to agree with
+    # red fox / red dog 1/2, red fox / fox 2/3, red dog / fox 0
+    (["red fox", "red dog", "fox"], (1 / 2 + 2 / 3) / 3),
+])  # fmt: skip
 def test_candidate_agreement(candidates: list[str], expected: float | None) -> None:
     one = trace(generation=generated("x", candidates=candidates))
     found = cell("candidate_agreement", one)
     assert found.value == (None if expected is None else pytest.approx(expected)), found
 
 
-@pytest.mark.parametrize(
-    ("setting", "response", "confidence", "brier", "gap"),
-    [
-        ("", "red fox", 1.0, 0.0, 0.0),
-        ("", "red fox", 0.8, 0.04, 0.2),
-        ("", "dog", 0.8, 0.64, -0.8),
-        ("", "dog", 0.0, 0.0, 0.0),
-        # An answer is correct from a token F1 of 1/2 on.
-        ("", "fox", 0.75, 0.0625, 0.25),  # 2/3
-        ("", "red cat", 0.75, 0.0625, 0.25),  # 1/2
-        ("", "red cat dog", 0.75, 0.5625, -0.75),  # 2/5
-        ("(threshold=0.7)", "fox", 0.75, 0.5625, -0.75),
-        ("(threshold=0)", "red cat", 0.75, 0.0625, 0.25),
-        # Token F1 is 4/5; 4 of 11 characters are to be deleted.
-        ("(by=token_f1, threshold=0.8)", "red old fox", 1.0, 0.0, 0.0),
-        ("(by=exact_match, threshold=0.6)", "red old fox", 1.0, 1.0, -1.0),
-        ("(by=edit_similarity, threshold=0.6)", "red old fox", 1.0, 0.0, 0.0),
-        ("(by=edit_similarity, threshold=0.7)", "red old fox", 1.0, 1.0, -1.0),
-    ],
-)
+@pytest.mark.parametrize(("setting", "response", "confidence", "brier", "gap"), [
+    ("", "red fox", 1.0, 0.0, 0.0), ("", "red fox", 0.8, 0.04, 0.2), ("", "dog", 0.8, 0.64, -0.8),
+    ("", "dog", 0.0, 0.0, 0.0),
+    # An answer is correct from a token F1 of 1/2 on.
+    ("", "fox", 0.75, 0.0625, 0.25),  # 2/3
+    ("", "red cat", 0.75, 0.0625, 0.25),  # 1/2
+    ("", "red cat dog", 0.75, 0.5625, -0.75),  # 2/5
+    ("(threshold=0.7)", "fox", 0.75, 0.5625, -0.75),
+    ("(threshold=0)", "red cat", 0.75, 0.0625, 0.25),
+    # Token F1 is 4/5; 4 of 11 characters are to be deleted.
+    ("(by=token_f1, threshold=0.8)", "red old fox", 1.0, 0.0, 0.0),
+    ("(by=exact_match, threshold=0.6)", "red old fox", 1.0, 1.0, -1.0),
+    ("(by=edit_similarity, threshold=0.6)", "red old fox", 1.0, 0.0, 0.0),
+    ("(by=edit_similarity, threshold=0.7)", "red old fox", 1.0, 1.0, -1.0),
+])  # fmt: skip
 def test_calibration_of_one_answer(
     setting: str, response: str, confidence: float, brier: float, gap: float
 ) -> None:
@@ -69,18 +54,13 @@ def test_calibration_of_one_answer(
     assert [c.value for c in row] == pytest.approx([brier, gap])
 
 
-@pytest.mark.parametrize(
-    ("gaps", "bins", "expected"),
-    [
-        # Confidence 0.9 right, 0.7 wrong: accuracy 0.5, mean confidence 0.8. 0.2 wrong.
-        ([0.1, -0.7, -0.2], 2, 2 / 3 * 0.3 + 1 / 3 * 0.2),
-        ([0.0, 0.0], 2, 0.0),
-        ([-1.0, -1.0], 2, 1.0),
-        ([-1.0, 0.1], 2, 0.45),  # 1.0 wrong is in the last bin, with 0.9 right
-        # 0.05 right is in one of ten bins with 0.095 wrong, and in another than 0.105 wrong.
-        ([0.95, -0.095], 10, (0.95 - 0.095) / 2),
-        ([0.95, -0.105], 10, (0.95 + 0.105) / 2),
-    ],
-)
+@pytest.mark.parametrize(("gaps", "bins", "expected"), [
+    # Confidence 0.9 right, 0.7 wrong: accuracy 0.5, mean confidence 0.8. 0.2 wrong.
+    ([0.1, -0.7, -0.2], 2, 2 / 3 * 0.3 + 1 / 3 * 0.2),
+    ([0.0, 0.0], 2, 0.0), ([-1.0, -1.0], 2, 1.0),
+    ([-1.0, 0.1], 2, 0.45),  # 1.0 wrong is in the last bin, with 0.9 right
+    # 0.05 right is in one of ten bins with 0.095 wrong, and in another than 0.105 wrong.
+    ([0.95, -0.095], 10, (0.95 - 0.095) / 2), ([0.95, -0.105], 10, (0.95 + 0.105) / 2),
+])  # fmt: skip
 def test_ece_computed_by_hand(gaps: list[float], bins: int, expected: float) -> None:
     assert expected_calibration_error(gaps, bins=bins) == pytest.approx(expected)

@@ -33,23 +33,18 @@ def both(
     return GenerationResult(response, **more), found
 
 
-@pytest.mark.parametrize(
-    ("response", "places"),
-    [
-        ("You get 27 days [1].", [0]),
-        ("You get 27 days. [1] Dogs are welcome. [3]", [0, 2]),
-        ("You get 27 days [1, 2] and more [9].", [0, 1, None]),
-        ("You get 27 days [1-3].", [0, 1, 2]),
-        ("You get 27 days 【2】【3†source】.", [1, 2]),
-        ("You get 27 days (doc 3).", [2]),
-        ("You get 27 days (Sources 1, 2).", [0, 1]),
-        ("You get 27 days [^2].\n\n[^2]: The office handbook", [1]),
-        ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
-        ("You get 27 days [leave; dogs].", [0, 2]),
-        ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
-        ("You get 27 [sic] days, see [2019].", []),
-    ],
-)
+@pytest.mark.parametrize(("response", "places"), [
+    ("You get 27 days [1].", [0]),
+    ("You get 27 days. [1] Dogs are welcome. [3]", [0, 2]),
+    ("You get 27 days [1, 2] and more [9].", [0, 1, None]),
+    ("You get 27 days [1-3].", [0, 1, 2]), ("You get 27 days 【2】【3†source】.", [1, 2]),
+    ("You get 27 days (doc 3).", [2]), ("You get 27 days (Sources 1, 2).", [0, 1]),
+    ("You get 27 days [^2].\n\n[^2]: The office handbook", [1]),
+    ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
+    ("You get 27 days [leave; dogs].", [0, 2]),
+    ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
+    ("You get 27 [sic] days, see [2019].", []),
+])  # fmt: skip
 def test_every_form_of_a_citation_is_read(response: str, places: list[int | None]) -> None:
     found = cited(*both(response, ids=IDS))
     assert [place for one in found for place in one.chunks] == places
@@ -58,17 +53,13 @@ def test_every_form_of_a_citation_is_read(response: str, places: list[int | None
 LABELLED = {"chunks": [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, strict=True)]}
 
 
-@pytest.mark.parametrize(
-    ("response", "facts", "chunks"),
-    [
-        # Ids and labels come before ranks; citations in metadata are of the whole answer.
-        ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
-        ("A fact [8].", LABELLED, (1,)),
-        ("A fact [1].", LABELLED, (None,)),
-        ("Dogs are welcome.", {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
-         (2, 0, None)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("response", "facts", "chunks"), [
+    # Ids and labels come before ranks; citations in metadata are of the whole answer.
+    ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
+    ("A fact [8].", LABELLED, (1,)), ("A fact [1].", LABELLED, (None,)),
+    ("Dogs are welcome.", {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
+     (2, 0, None)),
+])  # fmt: skip
 def test_what_a_citation_means(
     response: str, facts: dict[str, Any], chunks: tuple[int | None, ...]
 ) -> None:
@@ -95,23 +86,16 @@ def test_what_cites_nothing_has_no_score() -> None:
     assert isinstance(found, Skip) and "can be compared" in found.reason
 
 
-@pytest.mark.parametrize(
-    ("response", "value"),
-    [
-        ("You get 27 days.", 1.0),
-        ("You get twenty-seven days.", 1.0),
-        ("You get 28 days.", 0.0),
-        ("You get 27 weeks.", 0.0),
-        ("You get 27 days and 450 euros.", 0.5),
-        ("About €3,500,000 is set aside.", 1.0),
-        ("The office closes on 2024-03-12.", 1.0),
-        ("The office closes on 13 March 2024.", 0.0),
-        ("It is case 77 that you asked about.", 1.0),  # in the question
-        ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
-        ("There are two reasons.", Skip("the answer names no number")),
-        ("Dogs are welcome.", Skip("the answer names no number")),
-    ],
-)
+@pytest.mark.parametrize(("response", "value"), [
+    ("You get 27 days.", 1.0), ("You get twenty-seven days.", 1.0), ("You get 28 days.", 0.0),
+    ("You get 27 weeks.", 0.0), ("You get 27 days and 450 euros.", 0.5),
+    ("About €3,500,000 is set aside.", 1.0), ("The office closes on 2024-03-12.", 1.0),
+    ("The office closes on 13 March 2024.", 0.0),
+    ("It is case 77 that you asked about.", 1.0),  # in the question
+    ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
+    ("There are two reasons.", Skip("the answer names no number")),
+    ("Dogs are welcome.", Skip("the answer names no number")),
+])  # fmt: skip
 def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, value: float | Skip) -> None:
     assert numbers_supported(Case(id="q", query="What of case 77?"), response, CHUNKS) == value
 

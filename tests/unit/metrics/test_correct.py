@@ -19,20 +19,16 @@ WORDS = "the red car of the mayor stands behind the old mill and waits for its d
 LONG = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who paints houses."
 
 
-@pytest.mark.parametrize(
-    ("query", "response", "reference"),
-    [
-        ("", "110 €", "€110"), ("", "It costs 110 euros.", "110 EUR"), ("", "5.000 €", "€5,000"),
-        ("", "about 1.5 million", "1,500,000"), ("", "£50m", "50 million gbp"), ("", "2", "Two"),
-        ("", "24 months", "two years"), ("", "ten working days", "10 days"),
-        ("", "2024-03-12", "12 March 2024"), ("", "On March 12th, 2024.", "12 March 2024"),
-        ("", "am 12. März 2024", "12 March 2024"), ("", "十五天", "15天"),
-        ("", "百分之八十", "80%"),
-        ("Who built it?", "It was built by Ann Lee in 1990, near the river.", "Ann Lee"),
-        ("May I smoke?", "Yes, on the roof.", "yes"),
-        ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("query", "response", "reference"), [
+    ("", "110 €", "€110"), ("", "It costs 110 euros.", "110 EUR"), ("", "5.000 €", "€5,000"),
+    ("", "about 1.5 million", "1,500,000"), ("", "£50m", "50 million gbp"), ("", "2", "Two"),
+    ("", "24 months", "two years"), ("", "ten working days", "10 days"),
+    ("", "2024-03-12", "12 March 2024"), ("", "On March 12th, 2024.", "12 March 2024"),
+    ("", "am 12. März 2024", "12 March 2024"), ("", "十五天", "15天"), ("", "百分之八十", "80%"),
+    ("Who built it?", "It was built by Ann Lee in 1990, near the river.", "Ann Lee"),
+    ("May I smoke?", "Yes, on the roof.", "yes"),
+    ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
+])  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
     assert told(right_by_any(query, response, [reference])) is True
 
@@ -60,23 +56,19 @@ def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str,
     assert told(right_by_any(query, response, [reference, response])) is True  # the best one counts
 
 
-@pytest.mark.parametrize(
-    ("query", "response", "reference"),
-    [
-        ("Give a year of his reign.", "1141", "1135-1154"),
-        ("Who?", "J. Smith", "John Smith"),
-        ("Who?", "President Smith", "John Smith"),
-        ("Is it not Ann Lee?", "It is not Ann Lee.", "Ann Lee"),
-        ("Before or after the fair?", "after it, not before", "before the fair"),
-        ("", "It is 4 days, or 3 days.", "3 days"),
-        # words that are numbers or units in another language only
-        ("When did it shake?", "In 1990 an earthquake struck.", "1990"),
-        ("How many wins?", "He once won 3, due to rain.", "3 wins"),
-        ("How many came?", "In 2008 two friends came.", "2"),
-        ("In 1951?", "It was in 1951.", "not in 1951"),
-        ("", f"{WORDS} 5", f"{LONG} 6"),  # beside a long reference no word is proof
-    ],
-)
+@pytest.mark.parametrize(("query", "response", "reference"), [
+    ("Give a year of his reign.", "1141", "1135-1154"),
+    ("Who?", "J. Smith", "John Smith"), ("Who?", "President Smith", "John Smith"),
+    ("Is it not Ann Lee?", "It is not Ann Lee.", "Ann Lee"),
+    ("Before or after the fair?", "after it, not before", "before the fair"),
+    ("", "It is 4 days, or 3 days.", "3 days"),
+    # words that are numbers or units in another language only
+    ("When did it shake?", "In 1990 an earthquake struck.", "1990"),
+    ("How many wins?", "He once won 3, due to rain.", "3 wins"),
+    ("How many came?", "In 2008 two friends came.", "2"),
+    ("In 1951?", "It was in 1951.", "not in 1951"),
+    ("", f"{WORDS} 5", f"{LONG} 6"),  # beside a long reference no word is proof
+])  # fmt: skip
 def test_what_is_no_contradiction(query: str, response: str, reference: str) -> None:
     assert AnswerBeside.of(query, response, reference).contradiction() is None
 

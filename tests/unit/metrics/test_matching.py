@@ -28,43 +28,35 @@ def misspelled(count: int) -> str:
     return " ".join([*(f"{word[:3]}q{word[4:]}" for word in words[:count]), *words[count:]])
 
 
-@pytest.mark.parametrize(
-    ("chunk", "gold", "expected"),
-    [
-        ("see: ORION  drops\nidle connections", "Orion drops idle", True),
-        ("ｆｕｌｌ－ｗｉｄｔｈ ＯＲＩＯＮ", "full-width Orion", True),
-        ("short", "shorter", False),
-        # a piece of the gold text, and a text with some words changed
-        (LONG[10:], LONG, True),
-        (LONG.replace("drops", "ends"), LONG, True),
-        (f"Note. {LONG.replace('gateway', 'gatewy')} And more of the same.", LONG, True),
-        # a near-duplicate that says another number
-        (LONG.replace("300", "600"), LONG, False),
-        ("A quite different sentence about gardens, flowers and the rain in May.", LONG, False),
-        # 30 characters are too few to be recognised when they are not verbatim
-        ("idle connections drop after 30", "idle connections drop after 3 s", False),
-        ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
-        # the gold text was cut in two: the chunk with the larger part of it holds it
-        (f"About the network, in short. {LONG[:50]}", LONG, True),
-        (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
-        (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
-        (f"About the network, in short. {LONG[:20]}", LONG, False),
-        # At least half of a gold text of 40 characters or more stands at an end of the chunk.
-        (f"## {LETTERS[:20]}", LETTERS[:40], True),
-        (f"## {LETTERS[:20]}", LETTERS[:39], False),
-        (f"## {LETTERS[:20]}", LETTERS[:41], False),
-        (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
-        (f"{LETTERS[21:41]} ##", LETTERS[:41], False),
-        (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
-        # Half of the words, and nine in ten of the characters; from 40 characters on.
-        (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
-        (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
-        ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
-        ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
-        (misspelled(4), MISSPELLED, True),
-        (misspelled(5), MISSPELLED, False),
-    ],
-)
+@pytest.mark.parametrize(("chunk", "gold", "expected"), [
+    ("see: ORION  drops\nidle connections", "Orion drops idle", True),
+    ("ｆｕｌｌ－ｗｉｄｔｈ ＯＲＩＯＮ", "full-width Orion", True),
+    ("short", "shorter", False),
+    # a piece of the gold text, and a text with some words changed
+    (LONG[10:], LONG, True), (LONG.replace("drops", "ends"), LONG, True),
+    (f"Note. {LONG.replace('gateway', 'gatewy')} And more of the same.", LONG, True),
+    # a near-duplicate that says another number
+    (LONG.replace("300", "600"), LONG, False),
+    ("A quite different sentence about gardens, flowers and the rain in May.", LONG, False),
+    # 30 characters are too few to be recognised when they are not verbatim
+    ("idle connections drop after 30", "idle connections drop after 3 s", False),
+    ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
+    # the gold text was cut in two: the chunk with the larger part of it holds it
+    (f"About the network, in short. {LONG[:50]}", LONG, True),
+    (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
+    (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
+    (f"About the network, in short. {LONG[:20]}", LONG, False),
+    # At least half of a gold text of 40 characters or more stands at an end of the chunk.
+    (f"## {LETTERS[:20]}", LETTERS[:40], True), (f"## {LETTERS[:20]}", LETTERS[:39], False),
+    (f"## {LETTERS[:20]}", LETTERS[:41], False), (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
+    (f"{LETTERS[21:41]} ##", LETTERS[:41], False), (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
+    # Half of the words, and nine in ten of the characters; from 40 characters on.
+    (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
+    (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
+    ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
+    ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
+    (misspelled(4), MISSPELLED, True), (misspelled(5), MISSPELLED, False),
+])  # fmt: skip
 def test_when_a_chunk_holds_a_gold_text(chunk: str, gold: str, expected: bool) -> None:
     assert holds(normalised(chunk), normalised(gold)) is expected
 
@@ -91,15 +83,11 @@ def test_what_cannot_be_compared_says_why() -> None:
 OWNER = f"{LONG} The owner is Mara Lind, see the directory for her telephone number."
 
 
-@pytest.mark.parametrize(
-    ("gold", "evidence", "expected"),
-    [
-        ([OWNER], "the owner is mara lind, see", 1 / 3),
-        # "Mara Lind" alone is found anywhere: the reference context decides; a piece of it holds.
-        ([OWNER], "Mara Lind", 1 / 2),
-        (None, "Mara Lind", 1.0),
-    ],
-)
+@pytest.mark.parametrize(("gold", "evidence", "expected"), [
+    ([OWNER], "the owner is mara lind, see", 1 / 3),
+    # "Mara Lind" alone is found anywhere: the reference context decides; a piece of it holds.
+    ([OWNER], "Mara Lind", 1 / 2), (None, "Mara Lind", 1.0),
+])  # fmt: skip
 def test_evidence_is_the_gold_unless_it_turns_up_by_chance(
     gold: list[str] | None, evidence: str, expected: float
 ) -> None:
@@ -154,23 +142,18 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
 
 
-@pytest.mark.parametrize(
-    ("place", "by"),
-    [
-        (("doc", 0, 200), MatchedBy.OVERLAP),  # holds it
-        (("doc", 110, 140), MatchedBy.OVERLAP),  # is within it
-        (("doc", 0, 125), MatchedBy.OVERLAP),  # shares 25 of its 50 characters
-        (("doc", 0, 124), None),
-        (("doc", 140, 160), MatchedBy.OVERLAP),  # half of the shorter: the chunk
-        (("doc", 141, 161), None),
-        (("doc", 120, 120), None),  # an empty chunk holds nothing
-        # Without a place in the same document, texts are compared: and it holds the text.
-        (("other", 400, 500), MatchedBy.TEXT),
-        (("doc", 400, None), MatchedBy.TEXT),
-        (("doc", None, 500), MatchedBy.TEXT),
-        (("doc", 400, 500), None),
-    ],
-)
+@pytest.mark.parametrize(("place", "by"), [
+    (("doc", 0, 200), MatchedBy.OVERLAP),  # holds it
+    (("doc", 110, 140), MatchedBy.OVERLAP),  # is within it
+    (("doc", 0, 125), MatchedBy.OVERLAP),  # shares 25 of its 50 characters
+    (("doc", 0, 124), None),
+    (("doc", 140, 160), MatchedBy.OVERLAP),  # half of the shorter: the chunk
+    (("doc", 141, 161), None),
+    (("doc", 120, 120), None),  # an empty chunk holds nothing
+    # Without a place in the same document, texts are compared: and it holds the text.
+    (("other", 400, 500), MatchedBy.TEXT), (("doc", 400, None), MatchedBy.TEXT),
+    (("doc", None, 500), MatchedBy.TEXT), (("doc", 400, 500), None),
+])  # fmt: skip
 @pytest.mark.parametrize("end", [None, 150])
 def test_overlap_with_the_evidence_decides_where_both_sides_have_them(
     place: tuple[Any, ...], by: MatchedBy | None, end: int | None
@@ -311,20 +294,11 @@ def test_short_texts_that_may_turn_up_anywhere_decide_nothing() -> None:
         assert verdict(*cases).matching is expected
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        ("doc-1", "DOC-1"),
-        ("https://x.org/a", "https://x.org/a/"),
-        ("annual report.pdf", "annual%20report.pdf"),
-        ("guide", "guide.md"),
-        ("./docs/a.txt", "docs/a"),
-        ("7", "007"),
-        ("caf\u00e9", "cafe\u0301"),
-        ("doc-1", "Doc-1#4"),
-        (" a", "a"),
-    ],
-)
+@pytest.mark.parametrize(("ours", "theirs"), [
+    ("doc-1", "DOC-1"), ("https://x.org/a", "https://x.org/a/"),
+    ("annual report.pdf", "annual%20report.pdf"), ("guide", "guide.md"), ("./docs/a.txt", "docs/a"),
+    ("7", "007"), ("caf\u00e9", "cafe\u0301"), ("doc-1", "Doc-1#4"), (" a", "a"),
+])  # fmt: skip
 def test_that_only_the_writing_of_an_id_differs_is_said(ours: str, theirs: str) -> None:
     there = trace(gold=["there"], retrieval=retrieved("there"))
     found = verdict(there, trace(gold=[ours], retrieval=retrieved("other", theirs)))

@@ -201,19 +201,13 @@ def test_the_best_of_several_references_counts() -> None:
 # --- what becomes of what it returns
 
 
-@pytest.mark.parametrize(
-    ("given", "cell"),
-    [
-        (0.5, Cell.measured(0.5)),
-        (1, Cell.measured(1.0)),
-        (True, Cell.measured(1.0)),
-        (np.float32(0.5), Cell.measured(0.5)),
-        (np.array(0.25), Cell.measured(0.25)),
-        (1 + 1e-12, Cell.measured(1 + 1e-12)),
-        (None, Cell.skipped("the metric gave no value")),
-        (Skip("too short"), Cell.skipped("too short")),
-    ],
-)
+@pytest.mark.parametrize(("given", "cell"), [
+    (0.5, Cell.measured(0.5)), (1, Cell.measured(1.0)), (True, Cell.measured(1.0)),
+    (np.float32(0.5), Cell.measured(0.5)), (np.array(0.25), Cell.measured(0.25)),
+    (1 + 1e-12, Cell.measured(1 + 1e-12)),
+    (None, Cell.skipped("the metric gave no value")),
+    (Skip("too short"), Cell.skipped("too short")),
+])  # fmt: skip
 def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: Cell) -> None:
     returns = metric(name="returns")(lambda response: given)
     assert cells([returns], answered("a"), answered("b")) == [(cell,), (cell,)]

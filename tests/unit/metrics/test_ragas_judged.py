@@ -61,31 +61,19 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     assert offered - set(known.__all__) == {"AspectCritic"}
 
 
-@pytest.mark.parametrize(
-    ("metric", "calls", "texts"),
-    [
-        ("ragas:faithfulness", 2, 0),
-        ("ragas:answer_relevancy", 3, 4),
-        ("ragas:answer_relevancy(strictness=1)", 1, 2),
-        ("ragas:response_groundedness", 2, 0),
-        ("ragas:factual_correctness", 4, 0),
-        ("ragas:factual_correctness(mode=precision)", 2, 0),
-        ("ragas:answer_correctness", 3, 2),
-        ("ragas:answer_accuracy", 2, 0),
-        ("ragas:semantic_similarity", 0, 2),
-        ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
-        ("ragas:summary_score", 3, 0),
-        ("ragas:sql_semantic_equivalence", 1, 0),
-        ("ragas:context_precision", 2, 0),
-        ("ragas:context_utilization", 2, 0),
-        ("ragas:context_recall", 1, 0),
-        ("ragas:context_entity_recall", 2, 0),
-        ("ragas:context_relevance", 2, 0),
-        ("ragas:rubrics_score", 1, 0),
-        ("ragas:conciseness", 1, 0),
-        ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("metric", "calls", "texts"), [
+    ("ragas:faithfulness", 2, 0), ("ragas:answer_relevancy", 3, 4),
+    ("ragas:answer_relevancy(strictness=1)", 1, 2), ("ragas:response_groundedness", 2, 0),
+    ("ragas:factual_correctness", 4, 0),
+    ("ragas:factual_correctness(mode=precision)", 2, 0),
+    ("ragas:answer_correctness", 3, 2), ("ragas:answer_accuracy", 2, 0),
+    ("ragas:semantic_similarity", 0, 2), ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
+    ("ragas:summary_score", 3, 0), ("ragas:sql_semantic_equivalence", 1, 0),
+    ("ragas:context_precision", 2, 0), ("ragas:context_utilization", 2, 0),
+    ("ragas:context_recall", 1, 0), ("ragas:context_entity_recall", 2, 0),
+    ("ragas:context_relevance", 2, 0), ("ragas:rubrics_score", 1, 0), ("ragas:conciseness", 1, 0),
+    ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
+])  # fmt: skip
 def test_a_case_takes_the_calls_that_its_definition_names(
     metric: str, calls: int, texts: int
 ) -> None:
@@ -136,15 +124,11 @@ def test_a_forgotten_verdict_is_no_verdict() -> None:
     assert "one entry for each of 2, not 1" in str(found.cell.failure)
 
 
-@pytest.mark.parametrize(
-    ("metric", "answer"),
-    [
-        ("ragas:context_precision", {"reason": "x", "verdict": 2}),
-        ("ragas:answer_accuracy", {"rating": 3}),
-        ("ragas:context_relevance", {"rating": 4}),
-        ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
-    ],
-)
+@pytest.mark.parametrize(("metric", "answer"), [
+    ("ragas:context_precision", {"reason": "x", "verdict": 2}),
+    ("ragas:answer_accuracy", {"rating": 3}), ("ragas:context_relevance", {"rating": 4}),
+    ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
+])  # fmt: skip
 def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[str, Any]) -> None:
     judge = Judge(lambda *_: answer)
     found = judged(metric, case(), judge)

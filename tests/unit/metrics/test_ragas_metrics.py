@@ -39,17 +39,13 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("response", "reference"), PAIRS)
-@pytest.mark.parametrize(
-    ("ours", "ragas_name", "class_name"),
-    [
-        ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
-        ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
-        (None, "ragas:string_presence", "StringPresence"),
-        (None, "ragas:bleu", "BleuScore"),
-        (None, "ragas:rouge", "RougeScore"),
-        (None, "ragas:chrf", "ChrfScore"),
-    ],
-)
+@pytest.mark.parametrize(("ours", "ragas_name", "class_name"), [
+    ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
+    ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
+    (None, "ragas:string_presence", "StringPresence"),
+    (None, "ragas:bleu", "BleuScore"), (None, "ragas:rouge", "RougeScore"),
+    (None, "ragas:chrf", "ChrfScore"),
+])  # fmt: skip
 def test_answers_score_as_in_ragas(
     ours: str | None, ragas_name: str, class_name: str, response: str, reference: str
 ) -> None:

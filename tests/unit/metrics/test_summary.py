@@ -56,21 +56,16 @@ def signed(response: str) -> float:
     return 1.0
 
 
-@pytest.mark.parametrize(
-    ("metric", "values", "low", "high"),
-    [
-        # mean 0.4, s = 0.158114, n = 5, t(0.975; 4) = 2.776445: 0.4 +- 0.196324
-        ("token_f1", [0.2, 0.3, 0.4, 0.5, 0.6], 0.2036757, 0.5963243),
-        # Clopper and Pearson's, as a gate prints it
-        ("token_f1", [1.0] * 4, 0.025**0.25, 1.0),
-        ("token_f1", [0.0] * 4, 0.0, 1 - 0.025**0.25),
-        # It stays in the metric's range.
-        ("token_f1", [1.0, 1.0, 0.9], None, 1.0),
-        ("retrieval_latency", [0.1, 4.0], 0.0, None),
-        # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
-        (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("metric", "values", "low", "high"), [
+    # mean 0.4, s = 0.158114, n = 5, t(0.975; 4) = 2.776445: 0.4 +- 0.196324
+    ("token_f1", [0.2, 0.3, 0.4, 0.5, 0.6], 0.2036757, 0.5963243),
+    # Clopper and Pearson's, as a gate prints it
+    ("token_f1", [1.0] * 4, 0.025**0.25, 1.0), ("token_f1", [0.0] * 4, 0.0, 1 - 0.025**0.25),
+    # It stays in the metric's range.
+    ("token_f1", [1.0, 1.0, 0.9], None, 1.0), ("retrieval_latency", [0.1, 4.0], 0.0, None),
+    # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
+    (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
+])  # fmt: skip
 def test_intervals_of_means(
     metric: MetricLike, values: list[float], low: float | None, high: float | None
 ) -> None:

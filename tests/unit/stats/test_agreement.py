@@ -18,20 +18,16 @@ def ends(found: Estimated) -> tuple[float, float, float]:
     return found.low, found.value, found.high
 
 
-@pytest.mark.parametrize(
-    ("table", "observed", "kappa", "quadratic"),
-    [
-        # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
-        ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
-        # One that says one thing agrees no more than by chance; where both do, nothing is known.
-        ([[0, 10], [0, 90]], 0.9, 0.0, 0.0),
-        ([[0, 0], [0, 9]], 1.0, None, None),
-        # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
-        ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
-        # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
-        ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
-    ],
-)
+@pytest.mark.parametrize(("table", "observed", "kappa", "quadratic"), [
+    # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
+    ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
+    # One that says one thing agrees no more than by chance; where both do, nothing is known.
+    ([[0, 10], [0, 90]], 0.9, 0.0, 0.0), ([[0, 0], [0, 9]], 1.0, None, None),
+    # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
+    ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
+    # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
+    ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
+])  # fmt: skip
 def test_figures_by_hand(
     table: list[list[int]], observed: float, kappa: float | None, quadratic: float | None
 ) -> None:

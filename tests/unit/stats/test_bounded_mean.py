@@ -77,26 +77,18 @@ def test_bad_input_is_refused() -> None:
         p_value([-1.5, 0.0], -0.1)
 
 
-@pytest.mark.parametrize(
-    ("values", "tolerance", "scale", "are_rare"),
-    [
-        # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
-        ([0.0] * 18 + [-1.0], 0.0, 1.0, True),
-        ([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, False),
-        # On a scale of 2 it gains 2.
-        ([-0.1] * 19, 0.0, 2.0, True),
-        ([-0.11] * 19, 0.0, 2.0, False),
-        # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95) or 0.06 (1.14); the gain is 1.1.
-        ([-0.15] * 19, 0.1, 1.0, True),
-        ([-0.16] * 19, 0.1, 1.0, False),
-        # Gains are rare up to a tenth of what moved; what did not move says nothing.
-        ([-0.02] * 9 + [0.02], 0.0, 1.0, True),
-        ([-0.02] * 8 + [0.02], 0.0, 1.0, False),
-        ([-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, False),
-        ([-0.01] * 20, 0.0, None, False),
-        ([-0.9] * 20, 0.0, 1.0, False),
-    ],
-)
+@pytest.mark.parametrize(("values", "tolerance", "scale", "are_rare"), [
+    # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
+    ([0.0] * 18 + [-1.0], 0.0, 1.0, True), ([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, False),
+    # On a scale of 2 it gains 2.
+    ([-0.1] * 19, 0.0, 2.0, True), ([-0.11] * 19, 0.0, 2.0, False),
+    # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95) or 0.06 (1.14); the gain is 1.1.
+    ([-0.15] * 19, 0.1, 1.0, True), ([-0.16] * 19, 0.1, 1.0, False),
+    # Gains are rare up to a tenth of what moved; what did not move says nothing.
+    ([-0.02] * 9 + [0.02], 0.0, 1.0, True), ([-0.02] * 8 + [0.02], 0.0, 1.0, False),
+    ([-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, False),
+    ([-0.01] * 20, 0.0, None, False), ([-0.9] * 20, 0.0, 1.0, False),
+])  # fmt: skip
 def test_rare_gains_are_asked_about_where_they_could_make_up_for_the_loss(
     values: list[float], tolerance: float, scale: float | None, are_rare: bool
 ) -> None:

@@ -16,25 +16,17 @@ SPREAD = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
 WORSE, NOT_WORSE, CANNOT_TELL = ChangeKind.WORSE, ChangeKind.NOT_WORSE, ChangeKind.CANNOT_TELL
 
 
-@pytest.mark.parametrize(
-    ("differences", "tolerance", "largest_drop", "change"),
-    [
-        (DROPS, 0.0, 1.0, WORSE),
-        (DROPS, 0.36, 1.0, CANNOT_TELL),
-        # Of 20 cases that lose .012 each, one in fifty may gain .6: then nothing was lost.
-        # ln(0.15) / ln(1.012) = -159.04
-        ([-0.012] * 159, 0.0, 1.0, CANNOT_TELL),
-        ([-0.012] * 160, 0.0, 1.0, WORSE),
-        # 0.95^58 is above 5%, 0.95^59 below.
-        ([0.0] * 58, 0.05, 1.0, CANNOT_TELL),
-        ([0.0] * 59, 0.05, 1.0, NOT_WORSE),
-        # Without a scale the spread decides; of equal values none is seen, and nothing claimed.
-        (SPREAD, 0.1, None, NOT_WORSE),
-        ([0.0] * 500, 0.1, None, CANNOT_TELL),
-        ([], 0.05, 1.0, CANNOT_TELL),
-        ([-1.0], 0.05, 1.0, CANNOT_TELL),
-    ],
-)
+@pytest.mark.parametrize(("differences", "tolerance", "largest_drop", "change"), [
+    (DROPS, 0.0, 1.0, WORSE), (DROPS, 0.36, 1.0, CANNOT_TELL),
+    # Of 20 cases that lose .012 each, one in fifty may gain .6: then nothing was lost.
+    # ln(0.15) / ln(1.012) = -159.04
+    ([-0.012] * 159, 0.0, 1.0, CANNOT_TELL), ([-0.012] * 160, 0.0, 1.0, WORSE),
+    # 0.95^58 is above 5%, 0.95^59 below.
+    ([0.0] * 58, 0.05, 1.0, CANNOT_TELL), ([0.0] * 59, 0.05, 1.0, NOT_WORSE),
+    # Without a scale the spread decides; of equal values none is seen, and nothing claimed.
+    (SPREAD, 0.1, None, NOT_WORSE), ([0.0] * 500, 0.1, None, CANNOT_TELL),
+    ([], 0.05, 1.0, CANNOT_TELL), ([-1.0], 0.05, 1.0, CANNOT_TELL),
+])  # fmt: skip
 def test_what_the_differences_show(
     differences: list[float], tolerance: float, largest_drop: float | None, change: ChangeKind
 ) -> None:
@@ -85,16 +77,11 @@ def test_whatever_the_data(
     assert first.p_worse > 0.05 or first.p_not_worse > 0.05
 
 
-@pytest.mark.parametrize(
-    ("differences", "tolerance", "scale", "message"),
-    [
-        ([0.0], -0.1, 1.0, "tolerance"),
-        ([0.0], 1.0, 1.0, "tolerance"),
-        ([0.0], float("nan"), 1.0, "tolerance"),
-        ([0.0], 0.1, float("inf"), "tolerance"),
-        ([-3.0, 0.0], 0.05, 1.0, "below the smallest possible"),
-    ],
-)
+@pytest.mark.parametrize(("differences", "tolerance", "scale", "message"), [
+    ([0.0], -0.1, 1.0, "tolerance"), ([0.0], 1.0, 1.0, "tolerance"),
+    ([0.0], float("nan"), 1.0, "tolerance"), ([0.0], 0.1, float("inf"), "tolerance"),
+    ([-3.0, 0.0], 0.05, 1.0, "below the smallest possible"),
+])  # fmt: skip
 def test_a_question_that_cannot_fail_is_refused(
     differences: list[float], tolerance: float, scale: float, message: str
 ) -> None:

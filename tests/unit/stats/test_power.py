@@ -98,16 +98,11 @@ def test_out_of_range_is_refused() -> None:
         clusters_to_rule_out(0.1, UNIT, reach=0.0)
 
 
-@pytest.mark.parametrize(
-    ("values", "step"),
-    [
-        ([-1.0, 0.0, 1.0, 0.0], 1.0),
-        ([-1.0, 0.5, 0.0], 0.5),
-        ([0.9, -0.6, 0.3], 0.3),
-        ([-1.0, 0.3, 0.0], 0.0),  # 1 is no multiple of .3
-        ([-1.0, 1e-12, 1.0], 1.0),  # what rounding leaves is no step
-    ],
-)
+@pytest.mark.parametrize(("values", "step"), [
+    ([-1.0, 0.0, 1.0, 0.0], 1.0), ([-1.0, 0.5, 0.0], 0.5), ([0.9, -0.6, 0.3], 0.3),
+    ([-1.0, 0.3, 0.0], 0.0),  # 1 is no multiple of .3
+    ([-1.0, 1e-12, 1.0], 1.0),  # what rounding leaves is no step
+])  # fmt: skip
 def test_a_step_is_the_smallest_move_that_all_others_are_multiples_of(
     values: list[float], step: float
 ) -> None:
