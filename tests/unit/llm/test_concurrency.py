@@ -95,12 +95,10 @@ def test_slots_are_neither_lost_nor_doubled(calls: list[tuple[int, str]]) -> Non
                 else:
                     limit.failed(slot)
 
-        tasks = [asyncio.create_task(call(*each)) for each in calls]
+        loop, tasks = asyncio.get_running_loop(), [asyncio.create_task(call(*c)) for c in calls]
         for position, (seconds, end) in enumerate(calls):
             if end == "c":
-                asyncio.get_running_loop().call_later(
-                    seconds * position / 7, tasks[position].cancel
-                )
+                loop.call_later(seconds * position / 7, tasks[position].cancel)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert limit.in_flight == 0
         await asyncio.wait_for(good(limit), 1000)

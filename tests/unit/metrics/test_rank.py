@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.outcome import Cell
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.rank import UNJUDGED, Ranking, ranking_of
 from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 
@@ -178,32 +176,3 @@ def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[
             assert "rel=2" in name and max(grades.values()) < 2
         else:
             assert found.value == wanted[str(measure)], name
-
-
-def graded(*slots: tuple[int, ...], grades: tuple[int, ...]) -> Ranking:
-    """A ranking by what each chunk holds: positions in the grades."""
-    golds = tuple(f"g{at}" for at in range(len(grades)))
-    places = [(rank, at) for rank, slot in enumerate(slots, 1) for at in slot]
-    matches = tuple(Match(rank=rank, gold=at, by=MatchedBy.TEXT) for rank, at in places)
-    facts: Any = {"golds": golds, "grades": grades, "matches": matches}
-    return ranking_of(Matched(**facts, is_by_id=False, chunks=len(slots)))
-
-
-def test_a_chunk_counts_with_the_highest_grade_that_it_holds_and_gains_all() -> None:
-    found = graded((0, 1), (), (1,), (2,), grades=(1, 2, 0, 3))
-    assert found.grades == (2, UNJUDGED, 2, 0)
-    assert found.gains == (3, UNJUDGED, UNJUDGED, 0)
-    assert (found.golds, found.ideal) == ((3, 2, 1, 0), (3, 3, 0))
-    assert (found.relevant(), found.relevant(2), found.relevant(4)) == (3, 2, 0)
-    assert (found.found(), found.found(1), found.found(level=2), found.found(0)) == (2, 2, 1, 0)
-    # What is judged as not relevant stays, what nobody judged goes.
-    kept = found.judged()
-    assert (kept.grades, kept.gains) == ((2, 2, 0), (3, UNJUDGED, 0))
-    assert kept.ranks == ((1, 1), (2, 1), (0, 3))
-
-
-def test_a_grade_below_zero_counts_as_not_judged_where_that_is_left_out() -> None:
-    found = graded((0, 1), (2,), (1,), grades=(1, 1, -1))
-    assert found.grades == (1, -1, 1)
-    assert found.judged().grades == (1, 1)
-    assert found.judged().ranks == ((1, 1), (1, 1))
