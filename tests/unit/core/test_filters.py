@@ -52,31 +52,28 @@ def test_a_filter_holds_or_does_not(plain: dict[str, Any], expected: bool) -> No
     assert matches(parse_filters(plain), DOCUMENT) is expected
 
 
-@pytest.mark.parametrize(
-    ("plain", "message"),
-    [
-        ([], "filter: expected a mapping of fields such as {year: 2023}, found a list"),
-        ("year", "filter: expected a mapping"),
-        ({"year": None}, "filter.year: expected a text, a number, true or false, found null"),
-        ({"year": [1, 2]}, "filter.year: .*found a list: write {in: "),
-        ({"year": {}}, "filter.year: no condition; known: eq, in, prefix, exists, gt, gte, lt"),
-        ({"year": {"$gte": 1}}, r"filter.year: unknown condition '\$gte'; known: eq"),
-        ({"year": {"exists": 1}}, "filter.year.exists: expected true or false, found int '1'"),
-        ({"year": {"prefix": 20}}, "filter.year.prefix: expected a text, found int '20'"),
-        ({"year": {"in": 3}}, "filter.year.in: expected a list of values, found int '3'"),
-        ({"year": {"in": [{}]}}, r"filter.year.in\[0\]: expected a text"),
-        ({"year": {"gte": None}}, "filter.year.gte: expected a number or an ISO 8601 date"),
-        ({"year": {"gte": "soon"}}, "filter on 'year': gte is a number or an ISO 8601 date"),
-        ({"year": {"gte": True}}, "filter on 'year': gte is not a number: True"),
-        ({"year": {"gte": float("nan")}}, "filter on 'year': gte is not a number: nan"),
-        ({"year": {"gte": 1, "lt": "2023"}}, "the bounds are of numbers and of dates"),
-        ({"year": float("inf")}, "filter on 'year': expected a text, a number"),
-        ({1: 2}, "filter: a field is named by a text, found 1: quote it"),
-        ({"any": {"year": 1}}, "filter.any: expected a list of filters, found a mapping"),
-        ({"all": [{"not": 3}]}, r"filter.all\[0\].not: expected a mapping"),
-        ({"field": 3}, "filter.field: expected {NAME: condition}"),
-    ],
-)
+@pytest.mark.parametrize(("plain", "message"), [
+    ([], "filter: expected a mapping of fields such as {year: 2023}, found a list"),
+    ("year", "filter: expected a mapping"),
+    ({"year": None}, "filter.year: expected a text, a number, true or false, found null"),
+    ({"year": [1, 2]}, "filter.year: .*found a list: write {in: "),
+    ({"year": {}}, "filter.year: no condition; known: eq, in, prefix, exists, gt, gte, lt"),
+    ({"year": {"$gte": 1}}, r"filter.year: unknown condition '\$gte'; known: eq"),
+    ({"year": {"exists": 1}}, "filter.year.exists: expected true or false, found int '1'"),
+    ({"year": {"prefix": 20}}, "filter.year.prefix: expected a text, found int '20'"),
+    ({"year": {"in": 3}}, "filter.year.in: expected a list of values, found int '3'"),
+    ({"year": {"in": [{}]}}, r"filter.year.in\[0\]: expected a text"),
+    ({"year": {"gte": None}}, "filter.year.gte: expected a number or an ISO 8601 date"),
+    ({"year": {"gte": "soon"}}, "filter on 'year': gte is a number or an ISO 8601 date"),
+    ({"year": {"gte": True}}, "filter on 'year': gte is not a number: True"),
+    ({"year": {"gte": float("nan")}}, "filter on 'year': gte is not a number: nan"),
+    ({"year": {"gte": 1, "lt": "2023"}}, "the bounds are of numbers and of dates"),
+    ({"year": float("inf")}, "filter on 'year': expected a text, a number"),
+    ({1: 2}, "filter: a field is named by a text, found 1: quote it"),
+    ({"any": {"year": 1}}, "filter.any: expected a list of filters, found a mapping"),
+    ({"all": [{"not": 3}]}, r"filter.all\[0\].not: expected a mapping"),
+    ({"field": 3}, "filter.field: expected {NAME: condition}"),
+])  # fmt: skip
 def test_what_is_no_filter_is_refused_with_its_place(plain: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_filters(plain)

@@ -184,14 +184,11 @@ def test_a_case_fails_below_the_middle_of_the_scale(
     assert [flip.newly_fails for each in found for flip in each.flips] == newly_fails
 
 
-@pytest.mark.parametrize(
-    ("after", "stage", "subject", "status"),
-    [
-        # A stage that failed is named, and not its metrics.
-        (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
-        (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
-    ],
-)
+@pytest.mark.parametrize(("after", "stage", "subject", "status"), [
+    # A stage that failed is named, and not its metrics.
+    (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
+    (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
+])  # fmt: skip
 def test_what_broke_or_was_declined_is_named_once(
     after: Cell, stage: Status, subject: str, status: str
 ) -> None:
@@ -217,15 +214,12 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "kind"),
-    [
-        ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
-        (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
-        (("abstained", 0.0), (0.1, 1.0), None),
-        (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "kind"), [
+    ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
+    (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
+    (("abstained", 0.0), (0.1, 1.0), None),
+    (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
+])  # fmt: skip
 def test_declining_is_right_where_there_is_no_answer(
     before: tuple[float | str, float], after: tuple[float | str, float], kind: str | None
 ) -> None:

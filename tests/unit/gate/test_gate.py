@@ -208,16 +208,13 @@ def test_a_total_loss_never_passes_on_however_few_documents(documents: int, each
             assert UNDECIDED_NOTE not in verdict.notes
 
 
-@pytest.mark.parametrize(
-    ("right_before", "right_now", "ground"),
-    [
-        (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
-        (10, 5, Ground.OPEN),  # exactly half
-        (9, 4, Ground.OPEN),  # ten right ones are needed before
-        (3, 0, Ground.ALL_LOST),
-        (2, 0, Ground.OPEN),  # of 200 cases; chance does that
-    ],
-)
+@pytest.mark.parametrize(("right_before", "right_now", "ground"), [
+    (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
+    (10, 5, Ground.OPEN),  # exactly half
+    (9, 4, Ground.OPEN),  # ten right ones are needed before
+    (3, 0, Ground.ALL_LOST),
+    (2, 0, Ground.OPEN),  # of 200 cases; chance does that
+])  # fmt: skip
 def test_what_lost_more_than_half_needs_no_test(
     right_before: int, right_now: int, ground: Ground
 ) -> None:
@@ -328,26 +325,23 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
 # --- limits, errors, coverage
 
 
-@pytest.mark.parametrize(
-    ("scores", "changes", "limits", "subject", "outcome", "message"),
-    [
-        ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
-        ([1, 0] * 20, {}, {"minimum": 0.51}, "m", FAILED, "0.500 is below 0.510, but its"),
-        ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
-        ([1, 0] * 20, {}, {"maximum": 0.49}, "m", FAILED,
-         "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides"),
-        # What is not measured is no zero.
-        ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
-        ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
-        ([1.0] * 18 + ["failed"] * 2, {}, {"minimum": 0.5}, "error rate", FAILED,
-         "2 of 20 cases failed (10.0%), more than 5.0%"),
-        ([1.0] * 18 + ["failed"] * 2, {"max_error_rate": 0.1}, {"minimum": 0.5}, "error rate",
-         PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
-        # Fails even where nothing compares.
-        ([0], {"undecided": Undecided.PASS}, {"minimum": 0.5, "max_drop": 0.1}, "m", FAILED,
-         "0.000 is below 0.500"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scores", "changes", "limits", "subject", "outcome", "message"), [
+    ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
+    ([1, 0] * 20, {}, {"minimum": 0.51}, "m", FAILED, "0.500 is below 0.510, but its"),
+    ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
+    ([1, 0] * 20, {}, {"maximum": 0.49}, "m", FAILED,
+     "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides"),
+    # What is not measured is no zero.
+    ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
+    ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
+    ([1.0] * 18 + ["failed"] * 2, {}, {"minimum": 0.5}, "error rate", FAILED,
+     "2 of 20 cases failed (10.0%), more than 5.0%"),
+    ([1.0] * 18 + ["failed"] * 2, {"max_error_rate": 0.1}, {"minimum": 0.5}, "error rate",
+     PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
+    # Fails even where nothing compares.
+    ([0], {"undecided": Undecided.PASS}, {"minimum": 0.5, "max_drop": 0.1}, "m", FAILED,
+     "0.000 is below 0.500"),
+])  # fmt: skip
 def test_the_observed_figure_decides_about_a_limit(
     scores: list[float | str], changes: dict[str, Any], limits: dict[str, float], subject: str,
     outcome: GateOutcome, message: str,
@@ -407,14 +401,11 @@ def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
         assert (drop.low or 0.0) < -0.951 < (drop.high or 0.0)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "after"),
-    [
-        # What never applied is not missing; what applies no more is lost where it was measured.
-        ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 1.0),
-        ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 0.5),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "after"), [
+    # What never applied is not missing; what applies no more is lost where it was measured.
+    ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 1.0),
+    ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 0.5),
+])  # fmt: skip
 def test_only_cases_that_a_metric_applied_to_count_as_measured(
     before: list[float | str], now: list[float | str], after: float
 ) -> None:
@@ -467,17 +458,14 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("seconds", "tokens", "outcomes", "noted"),
-    [
-        (0.5, 100, (PASSED, PASSED), []),
-        (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
-        (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
-                                      "Tokens per case: 130 tokens, before 100 tokens (+30%).",
-                                      "Cost of the RAG per 1,000 cases: 2.167, before 1.667 "
-                                      "(+30%)."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("seconds", "tokens", "outcomes", "noted"), [
+    (0.5, 100, (PASSED, PASSED), []),
+    (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
+    (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
+                                  "Tokens per case: 130 tokens, before 100 tokens (+30%).",
+                                  "Cost of the RAG per 1,000 cases: 2.167, before 1.667 "
+                                  "(+30%)."]),
+])  # fmt: skip
 def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
 ) -> None:
@@ -512,22 +500,19 @@ def judged_by(judge: str, models: str) -> RunScores:
     return run({"m": [1]}, fingerprints={"dataset": "d1", "judge": judge}, judge=models)
 
 
-@pytest.mark.parametrize(
-    ("now", "before", "what", "reason"),
-    [
-        (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
-        (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
-         run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
-        (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
-         "m (version 2, there version 1)"),
-        (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
-        (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
-         "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
-        (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
-         "by no judge;"),
-        (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("now", "before", "what", "reason"), [
+    (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
+    (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
+     run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
+    (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
+     "m (version 2, there version 1)"),
+    (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
+    (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
+     "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
+    (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
+     "by no judge;"),
+    (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
+])  # fmt: skip
 def test_what_does_not_compare_is_refused(
     now: RunScores, before: RunScores | None, what: str, reason: str
 ) -> None:
@@ -547,20 +532,17 @@ def test_a_baseline_that_is_not_found_and_a_metric_that_differs_leave_the_rest_j
     assert (both.outcome, check_of(both, "n").outcome) == (FAILED, FAILED)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "renamed", "edited", "added", "gone"),
-    [
-        ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
-        # A row was inserted, and ids count rows.
-        ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
-        # The first row was removed: its id is another case's now.
-        ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
-        ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
-        # Two that are the same question keep their order.
-        ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
-        ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "renamed", "edited", "added", "gone"), [
+    ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
+    # A row was inserted, and ids count rows.
+    ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
+    # The first row was removed: its id is another case's now.
+    ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
+    ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
+    # Two that are the same question keep their order.
+    ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
+    ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
+])  # fmt: skip
 def test_cases_are_recognised_under_other_ids(
     before: str, now: str, renamed: str, edited: str, added: str, gone: str
 ) -> None:
@@ -617,20 +599,17 @@ def test_too_few_cases_in_common_fail_the_gate() -> None:
 # --- which cases lost
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "expected"),
-    [
-        # Newly failed ones first, then by the loss.
-        ({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
-         {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]},
-         [("q1", "m", "failed", 0.0), ("q2", "m", "abstained", 1.0), ("q3", "m", "measured", 0.5)]),
-        # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
-        ({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
-         {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
-         [("q3", "seconds", "measured", 3.0), ("q2", "m", "measured", 0.5),
-          ("q1", "stars", "measured", 0.4)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "now", "expected"), [
+    # Newly failed ones first, then by the loss.
+    ({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
+     {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]},
+     [("q1", "m", "failed", 0.0), ("q2", "m", "abstained", 1.0), ("q3", "m", "measured", 0.5)]),
+    # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
+    ({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
+     {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
+     [("q3", "seconds", "measured", 3.0), ("q2", "m", "measured", 0.5),
+      ("q1", "stars", "measured", 0.4)]),
+])  # fmt: skip
 def test_cases_that_lost_stand_by_the_share_of_their_scale(
     before: dict[str, Any], now: dict[str, Any], expected: list[tuple[str, str, str, float]]
 ) -> None:
@@ -643,21 +622,18 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale(
 # --- what cannot be demanded
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        (GateConfig(), "no checks are configured"),
-        (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
-        (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
-        (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
-        (config(m={"max_drop": 1.0}), "nothing would ever fail"),
-        (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
-        (config(time={"max_drop": 1.0}), "no per-case values of it"),
-        (config(time=sliced("tag")), "slices cannot be judged"),
-        (config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
-         "the run has no stage 'rank'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wanted", "message"), [
+    (GateConfig(), "no checks are configured"),
+    (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
+    (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
+    (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
+    (config(m={"max_drop": 1.0}), "nothing would ever fail"),
+    (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
+    (config(time={"max_drop": 1.0}), "no per-case values of it"),
+    (config(time=sliced("tag")), "slices cannot be judged"),
+    (config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
+     "the run has no stage 'rank'"),
+])  # fmt: skip
 def test_what_can_never_be_judged_is_an_error_of_its_configuration(
     wanted: GateConfig, message: str
 ) -> None:

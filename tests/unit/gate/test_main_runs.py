@@ -42,16 +42,13 @@ def noisy(seed: int, *, chance: float = 0.6, cases: int = 80, day: int | None = 
     return main_run(scores.tolist(), day=seed + 1 if day is None else day, commit=f"c{seed}")
 
 
-@pytest.mark.parametrize(
-    ("rows", "values", "coverage", "written"),
-    [
-        # Equal ones stay as they are, and stand once in the file.
-        ([[0.1, 1, 0], [0.1, 0, 0], [0.1, 1, 0]], [0.1, pytest.approx(2 / 3), 0.0], [1.0] * 3,
-         ["0.1", "[1,0,1]", "0"]),
-        ([[1, "abstained", "skipped"], ["failed", "abstained", "skipped"]], [1.0, None, None],
-         [0.5, 0.0, None], ['[1,"failed"]', '"abstained"']),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "values", "coverage", "written"), [
+    # Equal ones stay as they are, and stand once in the file.
+    ([[0.1, 1, 0], [0.1, 0, 0], [0.1, 1, 0]], [0.1, pytest.approx(2 / 3), 0.0], [1.0] * 3,
+     ["0.1", "[1,0,1]", "0"]),
+    ([[1, "abstained", "skipped"], ["failed", "abstained", "skipped"]], [1.0, None, None],
+     [0.5, 0.0, None], ['[1,"failed"]', '"abstained"']),
+])  # fmt: skip
 def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
     tmp_path: Path, rows: list[Any], values: list[Any], coverage: list[Any], written: list[str]
 ) -> None:
@@ -70,16 +67,13 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
         assert f'"q{at}": {{"fingerprint":"f{at}","scores":{{"m":{score}}}}}' in text
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
-        (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
-        (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
-        (('"m":[1,0]', '"m":[1,"well"]'), "well"),
-        (('"runs": [', '"runs": [3,'), "not what this ragbench writes"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "message"), [
+    (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
+    (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
+    (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
+    (('"m":[1,0]', '"m":[1,"well"]'), "well"),
+    (('"runs": [', '"runs": [3,'), "not what this ragbench writes"),
+])  # fmt: skip
 def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], message: str) -> None:
     path = tmp_path / "base.json"
     write_baseline(baseline_of([main_run([1], day=1), main_run([0], day=2)]), path)
@@ -135,15 +129,12 @@ def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Pat
 JUDGED = {**SYSTEM, "judge": "other"}
 
 
-@pytest.mark.parametrize(
-    ("now", "other"),
-    [
-        (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
-        (main_run([1] * 12, day=2, matching="text"),
-         "relevant chunks are recognised by text, before by id"),
-        (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("now", "other"), [
+    (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
+    (main_run([1] * 12, day=2, matching="text"),
+     "relevant chunks are recognised by text, before by id"),
+    (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
+])  # fmt: skip
 def test_another_judge_other_cases_and_another_matching_begin_anew(
     now: RunScores, other: str
 ) -> None:
@@ -200,14 +191,11 @@ def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:
         baseline_of([first, first])
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
-        (main_run([1], day=2), "it has 1 cases, there are 2"),
-        (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
-    ],
-)
+@pytest.mark.parametrize(("other", "message"), [
+    (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
+    (main_run([1], day=2), "it has 1 cases, there are 2"),
+    (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
+])  # fmt: skip
 def test_runs_that_differ_make_no_baseline(other: RunScores, message: str) -> None:
     with pytest.raises(RunMismatchError, match=message):
         baseline_of([main_run([1, 0]), other])
@@ -254,15 +242,12 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("date", "message"),
-    [
-        ("2026-03-03T11:00:00+00:00", "2026-03-01 to 2026-03-02; the newest is 1 day older"),
-        ("2026-09-03T10:00:00+00:00", "185 days older than this run. That is old: add"),
-        ("2026-02-01T10:00:00+00:00", "2 runs, 2026-03-01 to 2026-03-02."),
-        (None, "2 runs, 2026-03-01 to 2026-03-02."),
-    ],
-)
+@pytest.mark.parametrize(("date", "message"), [
+    ("2026-03-03T11:00:00+00:00", "2026-03-01 to 2026-03-02; the newest is 1 day older"),
+    ("2026-09-03T10:00:00+00:00", "185 days older than this run. That is old: add"),
+    ("2026-02-01T10:00:00+00:00", "2 runs, 2026-03-01 to 2026-03-02."),
+    (None, "2 runs, 2026-03-01 to 2026-03-02."),
+])  # fmt: skip
 def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
     date: str | None, message: str
 ) -> None:

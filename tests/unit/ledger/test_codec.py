@@ -176,14 +176,11 @@ def test_numbers_of_any_type_come_back_as_floats() -> None:
     assert GENERATION.decode([], GENERATION.encode(confident)).confidence == 0.5
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        GenerationResult("so \ud83d"),
-        GenerationResult("a", multi_responses=["b", "\udc00"]),
-        GenerationResult("\udc00", metadata={("odd", "key"): 1}),
-    ],
-)
+@pytest.mark.parametrize("result", [
+    GenerationResult("so \ud83d"),
+    GenerationResult("a", multi_responses=["b", "\udc00"]),
+    GenerationResult("\udc00", metadata={("odd", "key"): 1}),
+])  # fmt: skip
 def test_half_a_character_in_an_answer_is_an_error(result: GenerationResult[Any]) -> None:
     with pytest.raises(ValueError, match="not valid Unicode: half of a surrogate pair"):
         GENERATION.encode(result)

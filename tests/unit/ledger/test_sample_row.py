@@ -59,15 +59,12 @@ def test_what_generation_was_given_counts_as_retrieved() -> None:
     assert row(retrieval, post_retrieval=FAILED).retrieved_contexts is None
 
 
-@pytest.mark.parametrize(
-    ("facts", "reference_ids", "reference"),
-    [
-        ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"], None),
-        ({"grades": {"a": 2}, "reference_context_ids": ()}, (), None),
-        ({"grades": {"a": 0}}, [], None),
-        ({"alternative_references": ("x", "y")}, None, "x"),
-    ],
-)
+@pytest.mark.parametrize(("facts", "reference_ids", "reference"), [
+    ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"], None),
+    ({"grades": {"a": 2}, "reference_context_ids": ()}, (), None),
+    ({"grades": {"a": 0}}, [], None),
+    ({"alternative_references": ("x", "y")}, None, "x"),
+])  # fmt: skip
 def test_grades_and_alternatives_stand_in(
     facts: dict[str, Any], reference_ids: object, reference: str | None
 ) -> None:

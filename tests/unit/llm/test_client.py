@@ -119,13 +119,10 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
 
 
-@pytest.mark.parametrize(
-    ("last", "noted", "sent"),
-    [
-        (error(500, "boom"), "to 3 requests: 500 boom", 3),
-        (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
-    ],
-)
+@pytest.mark.parametrize(("last", "noted", "sent"), [
+    (error(500, "boom"), "to 3 requests: 500 boom", 3),
+    (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
+])  # fmt: skip
 def test_nothing_is_tried_for_ever(last: Answer, noted: str, sent: int) -> None:
     script = Script([last])
     with pytest.raises(errors.LLMUnavailableError, match=noted) as caught:
@@ -178,16 +175,13 @@ def test_what_does_not_pass_is_reported_at_once(
     assert (len(script.sent), caught.value.attempts) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("down", "is_known", "answered"),
-    [
-        ((0, math.inf), False, (0, 0)),
-        ((5, 15), False, (200, 200)),  # a restart is waited for
-        ((0, 15), False, (0, 0)),
-        ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
-        ((5, math.inf), False, (50, 199)),
-    ],
-)
+@pytest.mark.parametrize(("down", "is_known", "answered"), [
+    ((0, math.inf), False, (0, 0)),
+    ((5, 15), False, (200, 200)),  # a restart is waited for
+    ((0, 15), False, (0, 0)),
+    ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
+    ((5, math.inf), False, (50, 199)),
+])  # fmt: skip
 def test_an_endpoint_is_waited_for_or_given_up(
     tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
 ) -> None:

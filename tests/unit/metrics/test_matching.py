@@ -216,45 +216,42 @@ def found_as(text: str, *gold: str) -> list[Trace]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("cases", "matching", "notes"),
-    [
-        # An id that meets by chance decides nothing.
-        ([numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)], Matching.TEXT,
-         ["(1 of 60 retrieved ids"]),
-        # Both sides number 0 .. 59, but differently.
-        ([numbered(n, str(n * 7 % 60)) for n in range(60)], Matching.TEXT,
-         ["ids of the two sides do not mean the same, though 60 of 60"]),
-        # Each case retrieves everything, so that ids seem to find as much as texts.
-        ([trace(gold=[str(n)], gold_texts=[PAGES[n]], retrieval=retrieved("1", "2", "0",
-         texts=PAGES[:3])) for n in range(3)], Matching.TEXT,
-         ["of 3 chunks whose id is a relevant one, 0 have its text"]),
-        (CONTRADICTED, Matching.TEXT, ["of 4 chunks whose id is a relevant one, 1 have its text"]),
-        # Reference contexts in other words contradict nothing; that they differ is said.
-        (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
-        (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
-        (believed(3, 5), Matching.DOCUMENT_ID, []),
-        # A chunk agrees with any of the reference contexts, or with a part of one.
-        (found_as(LONG, HARBOUR, LONG), Matching.DOCUMENT_ID, []),
-        (found_as(HARBOUR, f"{HARBOUR} {LONG}"), Matching.DOCUMENT_ID, []),
-        # An id wins where its metadata names something else.
-        ([trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))],
-         Matching.ID, []),
-        # Ids of another case show that ids are comparable; foreign ones leave it to the texts.
-        ([trace(gold=["a"], retrieval=retrieved("b"))], Matching.NOT_COMPARABLE, ["none of 1"]),
-        ([trace(gold=["a"], retrieval=retrieved("b")), trace(gold=["b"], retrieval=retrieved("z"))],
-         Matching.DOCUMENT_ID, []),
-        # One side has no ids.
-        ([trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))],
-         Matching.TEXT, ["by their text: the RAG gives neither ids nor documents."]),
-        ([trace(gold_texts=[LONG], retrieval=retrieved("x"))], Matching.TEXT,
-         ["by their text: the dataset names no ids of what is relevant."]),
-        ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
-        ([trace(gold=["a"], retrieval=retrieved("a")),
-          trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))], Matching.DOCUMENT_ID,
-         ["2 of 3 relevant chunks were recognised by the document that they were cut from"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cases", "matching", "notes"), [
+    # An id that meets by chance decides nothing.
+    ([numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)], Matching.TEXT,
+     ["(1 of 60 retrieved ids"]),
+    # Both sides number 0 .. 59, but differently.
+    ([numbered(n, str(n * 7 % 60)) for n in range(60)], Matching.TEXT,
+     ["ids of the two sides do not mean the same, though 60 of 60"]),
+    # Each case retrieves everything, so that ids seem to find as much as texts.
+    ([trace(gold=[str(n)], gold_texts=[PAGES[n]], retrieval=retrieved("1", "2", "0",
+     texts=PAGES[:3])) for n in range(3)], Matching.TEXT,
+     ["of 3 chunks whose id is a relevant one, 0 have its text"]),
+    (CONTRADICTED, Matching.TEXT, ["of 4 chunks whose id is a relevant one, 1 have its text"]),
+    # Reference contexts in other words contradict nothing; that they differ is said.
+    (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
+    (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
+    (believed(3, 5), Matching.DOCUMENT_ID, []),
+    # A chunk agrees with any of the reference contexts, or with a part of one.
+    (found_as(LONG, HARBOUR, LONG), Matching.DOCUMENT_ID, []),
+    (found_as(HARBOUR, f"{HARBOUR} {LONG}"), Matching.DOCUMENT_ID, []),
+    # An id wins where its metadata names something else.
+    ([trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))],
+     Matching.ID, []),
+    # Ids of another case show that ids are comparable; foreign ones leave it to the texts.
+    ([trace(gold=["a"], retrieval=retrieved("b"))], Matching.NOT_COMPARABLE, ["none of 1"]),
+    ([trace(gold=["a"], retrieval=retrieved("b")), trace(gold=["b"], retrieval=retrieved("z"))],
+     Matching.DOCUMENT_ID, []),
+    # One side has no ids.
+    ([trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))],
+     Matching.TEXT, ["by their text: the RAG gives neither ids nor documents."]),
+    ([trace(gold_texts=[LONG], retrieval=retrieved("x"))], Matching.TEXT,
+     ["by their text: the dataset names no ids of what is relevant."]),
+    ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
+    ([trace(gold=["a"], retrieval=retrieved("a")),
+      trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))], Matching.DOCUMENT_ID,
+     ["2 of 3 relevant chunks were recognised by the document that they were cut from"]),
+])  # fmt: skip
 def test_how_the_chunks_of_a_run_are_compared(
     cases: list[Trace], matching: Matching, notes: list[str]
 ) -> None:

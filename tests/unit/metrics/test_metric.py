@@ -77,19 +77,16 @@ def test_the_definition_is_what_the_function_says() -> None:
     assert isinstance(found.parameters[2].default, float)
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
-        ("def f(response, n=3): ...", "reads 'n', which does not exist."),
-        ("def f(response, query=''): ...", "has a default for 'query'"),
-        ("def f(*all): ...", "takes '*all': name what it reads"),
-        ("def f(): ...", "reads nothing of a case. Known: query"),
-        ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
-        ("async def f(response): ...", "is a coroutine function"),
-        ("class f: ...", "is not a function"),
-    ],
-)
+@pytest.mark.parametrize(("source", "shown"), [
+    ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
+    ("def f(response, n=3): ...", "reads 'n', which does not exist."),
+    ("def f(response, query=''): ...", "has a default for 'query'"),
+    ("def f(*all): ...", "takes '*all': name what it reads"),
+    ("def f(): ...", "reads nothing of a case. Known: query"),
+    ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
+    ("async def f(response): ...", "is a coroutine function"),
+    ("class f: ...", "is not a function"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: str) -> None:
     names: dict[str, Any] = {}
     exec(source, names)
@@ -97,15 +94,12 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
         metric(names["f"])
 
 
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
-        ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
-        ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
-        ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
-        ({"name": "two words"}, "needs a name of letters"),
-    ],
-)
+@pytest.mark.parametrize(("options", "shown"), [
+    ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
+    ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
+    ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
+    ({"name": "two words"}, "needs a name of letters"),
+])  # fmt: skip
 def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: Mapping[str, Any], shown: str
 ) -> None:
@@ -213,18 +207,15 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
     assert cells([returns], answered("a"), answered("b")) == [(cell,), (cell,)]
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        (float("nan"), "gave nan, which is not a finite number"),
-        (10**400, "gave inf, which is not a finite number"),
-        ("0.5", "gave '0.5' (a str), which is not a number"),
-        (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
-        (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
-        (-0.1, "gave -0.1, outside of its range, 0 to 1"),
-        ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
-    ],
-)
+@pytest.mark.parametrize(("given", "shown"), [
+    (float("nan"), "gave nan, which is not a finite number"),
+    (10**400, "gave inf, which is not a finite number"),
+    ("0.5", "gave '0.5' (a str), which is not a number"),
+    (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
+    (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
+    (-0.1, "gave -0.1, outside of its range, 0 to 1"),
+    ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
+])  # fmt: skip
 def test_what_is_no_number_of_the_range_fails_the_case(given: object, shown: str) -> None:
     returns = metric(name="returns")(lambda response: given)
     (found,) = cells([returns], answered("a"))[0]
@@ -267,16 +258,13 @@ def test_parameters_and_cutoff_are_bound() -> None:
     assert cells([three], answered("a"))[0][0].value == 325.0
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        (settings, "'settings' needs a cutoff, as in settings@10"),
-        (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
-        (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
-        (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
-        (len, "'len' is not a metric: write @metric above the function"),
-    ],
-)
+@pytest.mark.parametrize(("given", "shown"), [
+    (settings, "'settings' needs a cutoff, as in settings@10"),
+    (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
+    (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
+    (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
+    (len, "'len' is not a metric: write @metric above the function"),
+])  # fmt: skip
 def test_what_cannot_be_bound_is_reported(given: MetricLike, shown: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(shown)):
         parse_metrics([given])
@@ -345,20 +333,17 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
-        ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
-        ("none.py:f", "there is no file 'none.py'"),
-        ("nowhere.at.all:f", "there is no module 'nowhere'"),
-        ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),
-        ("broken.py:f", "broken.py:5: the metric 'f' reads 'responze'"),
-        ("raises.py:f", "importing 'raises.py' failed: ZeroDivisionError"),
-        ("mine.py:recall", "'mine.py:recall' needs a cutoff, as in mine.py:recall@10"),
-        ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
+    ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
+    ("none.py:f", "there is no file 'none.py'"),
+    ("nowhere.at.all:f", "there is no module 'nowhere'"),
+    ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),
+    ("broken.py:f", "broken.py:5: the metric 'f' reads 'responze'"),
+    ("raises.py:f", "importing 'raises.py' failed: ZeroDivisionError"),
+    ("mine.py:recall", "'mine.py:recall' needs a cutoff, as in mine.py:recall@10"),
+    ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
+])  # fmt: skip
 def test_a_place_without_a_metric_is_reported(here: Path, text: str, shown: str) -> None:
     broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
     (here / "broken.py").write_text(broken, encoding="utf-8")

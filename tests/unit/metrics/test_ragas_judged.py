@@ -137,16 +137,13 @@ def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[s
     assert len(judge.asked) == 1  # RAGAS asks five times, then gives the other judge's half
 
 
-@pytest.mark.parametrize(
-    ("metric", "answer", "reason"),
-    [
-        ("ragas:faithfulness", {"statements": []}, "no statement"),
-        ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
-        ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
-        ("ragas:context_recall", {"classifications": []}, "no statement"),
-        ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
-    ],
-)
+@pytest.mark.parametrize(("metric", "answer", "reason"), [
+    ("ragas:faithfulness", {"statements": []}, "no statement"),
+    ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
+    ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
+    ("ragas:context_recall", {"classifications": []}, "no statement"),
+    ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
+])  # fmt: skip
 def test_an_empty_list_is_no_score(metric: str, answer: Mapping[str, Any], reason: str) -> None:
     found = judged(metric, case(), Judge(lambda *_: answer))
     assert (found.cell.status, found.cell.value) == (Status.SKIPPED, None)

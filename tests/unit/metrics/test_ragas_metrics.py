@@ -55,14 +55,11 @@ def test_answers_score_as_in_ragas(
         assert value(ours, answered(response, reference)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("ids", "gold", "precision", "recall"),
-    [
-        (["a", "b", "a"], ["a", "c"], 1 / 2, 1 / 2),
-        (["a"], ["a"], 1.0, 1.0),
-        (["x"], ["a"], 0.0, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("ids", "gold", "precision", "recall"), [
+    (["a", "b", "a"], ["a", "c"], 1 / 2, 1 / 2),
+    (["a"], ["a"], 1.0, 1.0),
+    (["x"], ["a"], 0.0, 0.0),
+])  # fmt: skip
 def test_ids_score_as_in_ragas(
     ids: list[str], gold: list[str], precision: float, recall: float
 ) -> None:
@@ -91,17 +88,14 @@ def test_contexts_score_as_in_ragas() -> None:
 NAN = Cell.skipped("RAGAS gave NaN: the metric is not defined for this case")
 
 
-@pytest.mark.parametrize(
-    ("name", "one", "found"),
-    [
-        ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
-        ("id_based_context_recall", trace(retrieval=retrieved("a")),
-         Cell.skipped("no reference context ids")),
-        # RAGAS takes the largest of no similarities, which raises.
-        ("non_llm_context_recall", trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
-         Cell.measured(0.0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "one", "found"), [
+    ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
+    ("id_based_context_recall", trace(retrieval=retrieved("a")),
+     Cell.skipped("no reference context ids")),
+    # RAGAS takes the largest of no similarities, which raises.
+    ("non_llm_context_recall", trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
+     Cell.measured(0.0)),
+])  # fmt: skip
 def test_what_ragas_cannot_define_is_no_number(name: str, one: Trace, found: Cell) -> None:
     assert cell(f"ragas:{name}", one) == found
 

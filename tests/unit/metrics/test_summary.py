@@ -141,16 +141,13 @@ def test_each_case_costs_a_few_bytes() -> None:
     assert size < 20_000 * 60
 
 
-@pytest.mark.parametrize(
-    ("aggregate", "figure", "reason"),
-    [
-        (max, 2.0, ""),
-        (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
-        (lambda values: dict[str, float]()["unlucky"], None, "KeyError: 'unlucky'"),
-        (lambda values: math.nan, None, "it is nan"),
-        (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
-    ],
-)
+@pytest.mark.parametrize(("aggregate", "figure", "reason"), [
+    (max, 2.0, ""),
+    (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
+    (lambda values: dict[str, float]()["unlucky"], None, "KeyError: 'unlucky'"),
+    (lambda values: math.nan, None, "it is nan"),
+    (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
+])  # fmt: skip
 def test_a_function_of_ones_own_makes_the_figure_or_costs_the_figure_alone(
     aggregate: Any, figure: float | None, reason: str
 ) -> None:

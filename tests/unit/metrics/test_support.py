@@ -48,14 +48,11 @@ def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...
     return found.cell, found.judgements
 
 
-@pytest.mark.parametrize(
-    ("quotes", "reason"),
-    [
-        ([], "the judge says that it is supported and quotes nothing"),
-        (["Bees can swim well."], "no quote of the judge stands in the contexts"),
-        (["fly", "27"], "the judge quotes single words, which prove nothing"),
-    ],
-)
+@pytest.mark.parametrize(("quotes", "reason"), [
+    ([], "the judge says that it is supported and quotes nothing"),
+    (["Bees can swim well."], "no quote of the judge stands in the contexts"),
+    (["fly", "27"], "the judge quotes single words, which prove nothing"),
+])  # fmt: skip
 @pytest.mark.parametrize("verdict", ["supported", "partially_supported"])
 def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reason: str) -> None:
     cell, _ = judged((verdict, quotes))
@@ -98,17 +95,14 @@ def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given()
     assert decode_judgements(encode_judgements(judgements)) == judgements
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "cell"),
-    [
-        # Two of three proved: their mean.
-        ([("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
-         Cell.measured(0.5)),
-        # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
-        ([("supported", []), ("not_supported", [])],
-         Cell.unproved("the judge says that it is supported and quotes nothing")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("verdicts", "cell"), [
+    # Two of three proved: their mean.
+    ([("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
+     Cell.measured(0.5)),
+    # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
+    ([("supported", []), ("not_supported", [])],
+     Cell.unproved("the judge says that it is supported and quotes nothing")),
+])  # fmt: skip
 def test_repetitions(verdicts: list[tuple[str, list[str]]], cell: Cell) -> None:
     assert judged(*verdicts)[0] == cell
 
@@ -133,49 +127,43 @@ def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
     return asked_about([FRANCE, EVEREST, LEAVE], saying(verdicts), response=response)
 
 
-@pytest.mark.parametrize(
-    ("sentence", "quote"),
-    [
-        ("The capital of France is Lyon.", "The Eiffel Tower"),
-        ("The capital of France is Lyon.", "the capital of France"),
-        ("The capital of France is Lyon.", "Nepal and China"),
-        ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
-        ("The Eiffel Tower is 33 m high.", "is 330 m high"),
-        ("The Eiffel Tower is 330 km high.", "is 330 m high"),
-        ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
-        ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
-        ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
-        ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
-        ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
-        ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
-        ("It was last climbed in 1953.", "It was first climbed in 1953"),
-        ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
-        ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
-        ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
-        ("Dogs are allowed.", "Dogs are not allowed."),
-        ("Leave may be carried over to June.", "Leave may be carried over to March."),
-        ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
-        ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "quote"), [
+    ("The capital of France is Lyon.", "The Eiffel Tower"),
+    ("The capital of France is Lyon.", "the capital of France"),
+    ("The capital of France is Lyon.", "Nepal and China"),
+    ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
+    ("The Eiffel Tower is 33 m high.", "is 330 m high"),
+    ("The Eiffel Tower is 330 km high.", "is 330 m high"),
+    ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
+    ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
+    ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
+    ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
+    ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
+    ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
+    ("It was last climbed in 1953.", "It was first climbed in 1953"),
+    ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
+    ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
+    ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
+    ("Dogs are allowed.", "Dogs are not allowed."),
+    ("Leave may be carried over to June.", "Leave may be carried over to March."),
+    ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
+    ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
+])  # fmt: skip
 def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
     cell = of_answer(sentence, ("supported", [quote])).cell
     assert cell.status is Status.UNPROVED, cell
 
 
-@pytest.mark.parametrize(
-    ("sentence", "quote"),
-    [
-        ("The capital of France is Paris.", "Paris is the capital of France"),
-        ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
-        ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
-        ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
-        ("Dogs are not allowed [3].", "Dogs are not allowed."),
-        ("You get twenty-seven days of leave.", "get 27 days of leave"),
-        ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
-        ("2. Leave may be carried over.", "Leave may be carried over to March."),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "quote"), [
+    ("The capital of France is Paris.", "Paris is the capital of France"),
+    ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
+    ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
+    ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
+    ("Dogs are not allowed [3].", "Dogs are not allowed."),
+    ("You get twenty-seven days of leave.", "get 27 days of leave"),
+    ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
+    ("2. Leave may be carried over.", "Leave may be carried over to March."),
+])  # fmt: skip
 def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: str) -> None:
     assert of_answer(sentence, ("supported", [quote])).cell == Cell.measured(1.0)
 
