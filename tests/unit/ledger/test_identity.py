@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragbench import build_reranker
+from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.identity import described
 
 ROOT = Path(__file__).parents[3]
@@ -164,3 +167,13 @@ def test_code_without_a_file_counts_by_what_it_does() -> None:
     first = described(made(source.format(1)))
     assert described(made("\n\n" + source.format(1))) == first
     assert described(made(source.format(2))) != first
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+def test_where_parts_end_matters(one: list[bytes], other: list[bytes]) -> None:
+    assert (digest(one) == digest(other)) == (one == other)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 9)))
+def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
+    assert fingerprint(value) == fingerprint(dict(reversed(value.items())))

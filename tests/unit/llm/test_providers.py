@@ -12,15 +12,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragbench import errors
 from ragbench.core.chat import Message
-from ragbench.errors import (
-    LLMAccessError,
-    LLMError,
-    LLMPromptCutError,
-    LLMReplyError,
-    LLMRequestError,
-    LLMTruncatedError,
-)
+from ragbench.errors import LLMError, LLMRequestError
 from ragbench.llm.budget import ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
@@ -145,7 +139,7 @@ def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
 @EACH_HOSTED
 def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: Provider) -> None:
     wrong = "sk-wrong-9876543210fedcba"
-    with kind() as server, pytest.raises(LLMAccessError) as caught:
+    with kind() as server, pytest.raises(errors.LLMAccessError) as caught:
         using(server, lambda client: client.ask(asked("A word?")), key=wrong)
     assert wrong not in str(caught.value)
 
@@ -166,7 +160,7 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
             return None
 
         found = using(server, work)
-    assert isinstance(found, LLMPromptCutError if kind.keeps else LLMRequestError)
+    assert isinstance(found, errors.LLMPromptCutError if kind.keeps else LLMRequestError)
 
 
 @EVERY
@@ -235,14 +229,16 @@ def test_an_endpoint_that_never_follows_is_given_up_after_five_requests() -> Non
         async def work(client: LLMClient) -> None:
             await preflight(ModelClients(chat=client), chat=True, embeddings=False)
 
-        with pytest.raises(LLMReplyError, match="not in the structure that is needed"):
+        with pytest.raises(errors.LLMReplyError, match="not in the structure that is needed"):
             using(server, work)
     assert len(server.seen) == 5
 
 
 def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:
     with PROVIDERS["ollama"]() as server:
-        with pytest.raises(LLMPromptCutError, match=r"read 2,050 tokens .* 12,000 words") as caught:
+        with pytest.raises(
+            errors.LLMPromptCutError, match=r"read 2,050 tokens .* 12,000 words"
+        ) as caught:
             using(server, lambda client: client.ask(long_prompt(12_000)))
         assert "OLLAMA_CONTEXT_LENGTH" in str(caught.value)
         # For servers that count only what they had not in their cache.
@@ -279,7 +275,7 @@ def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
 
     with PROVIDERS["thinks in tags"]() as server:
         assert using(server, work) == [2, 1, 1]
-        with pytest.raises(LLMTruncatedError, match="thinking"):
+        with pytest.raises(errors.LLMTruncatedError, match="thinking"):
             using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
 
 

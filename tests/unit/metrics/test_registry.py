@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.metadata import EntryPoint
+from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import parse_metrics
-from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
+from ragbench.core.metric import (
+    Metric,
+    MetricDefinition,
+    Parameter,
+    ParameterValue,
+    metric_of,
+    stored_definition,
+)
 from ragbench.errors import ConfigError
 from ragbench.metrics.registry import default_metrics, definitions, find_definition, parse_metric
 from ragbench.metrics.spelling import split_metrics
@@ -140,3 +150,23 @@ def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
         return [point] if group == point.group else []
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+
+
+def through_json(metric: Metric) -> dict[str, Any]:
+    read: dict[str, Any] = orjson.loads(orjson.dumps(stored_definition(metric)))
+    return read
+
+
+@given(metrics())
+def test_a_stored_metric_comes_back_as_it_was(metric: Metric) -> None:
+    assert metric_of(through_json(metric)) == metric
+
+
+def test_facts_of_a_later_version_are_left_out_and_missing_ones_get_their_default() -> None:
+    (named,) = parse_metrics([politeness])
+    metric = replace(named, parameters=(("style", "rude"),))
+    stored = through_json(metric)
+    stored["colour"] = "red"
+    stored["needs"].append("telepathy")
+    del stored["unit"]
+    assert metric_of(stored) == metric

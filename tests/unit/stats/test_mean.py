@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +109,13 @@ def test_the_same_as_scipys(successes: int, failures: int, confidence: float) ->
     found = binomtest(successes, successes + failures).proportion_ci(confidence, method="exact")
     mine = proportion_interval(successes, successes + failures, confidence)
     assert mine == pytest.approx((found.low, found.high), abs=1e-9)
+
+
+def test_the_example_of_the_guide_prints_what_the_guide_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "statistics.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[:1]
+    *program, promised = block.strip().splitlines()
+    exec("\n".join(program), {})
+    assert f"# {capsys.readouterr().out.strip()}" == promised
