@@ -15,12 +15,6 @@ def failure_of(error: BaseException) -> Failure:
         return Failure.of(raised, stage="generate")
 
 
-def test_what_is_kept_of_an_exception() -> None:
-    failure = failure_of(ValueError("no such key"))
-    assert (str(failure), failure.cause) == ("generate: ValueError: no such key", None)
-    assert failure.traceback is not None and "failure_of" in failure.traceback
-
-
 def test_the_chain_of_causes_is_kept_and_ends() -> None:
     try:
         try:

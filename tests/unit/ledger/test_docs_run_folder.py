@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,12 +25,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{folder / 'journal.sqlite'}?mode=ro", uri=True)) as run:
+        return run.execute(query).fetchall()
+
+
 def test_every_query_gives_rows(folder: Path) -> None:
     queries = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     assert len(queries) == 3
-    with sqlite3.connect(f"file:{folder / 'journal.sqlite'}?mode=ro", uri=True) as run:
-        found = [run.execute(query).fetchall() for query in queries]
-    run.close()
+    found = [rows(folder, query) for query in queries]
     assert all(found)
     assert [row[:2] + row[4:] for row in found[0]] == [
         (one.metric.name, one.score and round(one.score, 3), one.measured, one.total)
@@ -40,24 +45,18 @@ def test_every_query_gives_rows(folder: Path) -> None:
 def test_the_views_have_the_columns_that_the_page_names(folder: Path) -> None:
     views = re.findall(r"^\| `(\w+)` \| (`\w+`(?:, `\w+`)+) \|$", PAGE, re.MULTILINE)
     assert len(views) == 7
-    with sqlite3.connect(folder / "journal.sqlite") as run:
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as run:
         for view, columns in views:
             found = [column[0] for column in run.execute(f"SELECT * FROM {view}").description]
             assert found == re.findall(r"`(\w+)`", columns)
-    run.close()
 
 
 def test_the_cause_of_every_case_stands_beside_its_cells(folder: Path) -> None:
-    with sqlite3.connect(folder / "journal.sqlite") as run:
-        query = "SELECT case_id, cause, stage, answer, basis, detail FROM causes_by_case"
-        stored = {row[0]: row[1:] for row in run.execute(query)}
-        names = [name for (name,) in run.execute("SELECT name FROM metrics ORDER BY position")]
-    run.close()
-    report = report_of(folder)
-    assert names == [metric.name for metric in report.metrics]
+    names, report = ("cause", "stage", "answer", "basis", "detail"), report_of(folder)
+    stored = rows(folder, f"SELECT case_id, {', '.join(names)} FROM causes_by_case")
     found = {row.id: row.attribution for row in report.rows() if row.attribution}
-    assert stored == {
-        id: (one.cause, one.stage, one.answer, one.basis, one.detail) for id, one in found.items()
+    assert {row[0]: row[1:] for row in stored} == {
+        id: tuple(getattr(one, name) for name in names) for id, one in found.items()
     }
 
 

@@ -31,18 +31,10 @@ def generated(
     response: str,
     *,
     candidates: Sequence[str] | None = None,
-    confidence: float | None = None,
-    abstained: bool | None = None,
-    metadata: Any = None,
     seconds: float | None = None,
+    **facts: Any,
 ) -> Outcome[GenerationResult[Any]]:
-    result: GenerationResult[Any] = GenerationResult(
-        response,
-        multi_responses=candidates,
-        confidence=confidence,
-        abstained=abstained,
-        metadata=metadata,
-    )
+    result = GenerationResult[Any](response, multi_responses=candidates, **facts)
     return Outcome(status=Status.MEASURED, value=result, seconds=seconds)
 
 

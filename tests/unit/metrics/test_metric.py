@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -138,10 +138,9 @@ GIVEN: dict[str, Any] = {
 
 def noting(argument: str, seen: list[Any]) -> MetricLike:
     """A metric that notes what it is given."""
-    names: dict[str, Any] = {"seen": seen}
-    exec(f"def f({argument}):\n    seen.append({argument})\n    return 1.0", names)
-    function: Callable[..., Any] = metric(direction="neither")(names["f"])
-    return function
+    function = eval(f"lambda {argument}: seen.append({argument}) or 1.0", {"seen": seen})
+    noted: MetricLike = metric(name="f", direction="neither")(function)
+    return noted
 
 
 @pytest.mark.parametrize("argument", [name for name in ARGUMENTS if name != "ranking"])
@@ -178,14 +177,14 @@ def test_a_ranking_beside_other_arguments_is_compared_as_the_run_does() -> None:
 
 
 def test_the_best_of_several_references_counts() -> None:
-    def share(direction: Literal["higher", "lower", "neither"]) -> MetricLike:
-        @metric(name=direction, direction=direction)
-        def formula(response: str, reference: str) -> float | None:
-            return None if not reference else min(len(response) / len(reference), 1.0)
+    def share(response: str, reference: str) -> float | None:
+        return None if not reference else min(len(response) / len(reference), 1.0)
 
-        return formula
-
-    metrics = [share("higher"), share("lower"), share("neither")]
+    ways: tuple[Any, ...] = ("higher", "lower", "neither")
+    metrics: list[MetricLike] = [
+        metric(name=way, direction=way)(lambda response, reference: share(response, reference))
+        for way in ways
+    ]
     several, one = answered("ab", "abcd", "abc", "abcdef"), answered("ab", "abcd")
     rows = cells(metrics, several, one, answered("ab", "", "abcd"))
     values = [[2 / 3, 1 / 3, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, None]]
@@ -271,14 +270,10 @@ def test_what_cannot_be_bound_is_reported(given: MetricLike, shown: str) -> None
 
 
 def test_two_metrics_of_one_name_are_refused() -> None:
-    @metric
-    def token_f1(response: str) -> float:
-        """Not the usual one."""
-        return 1.0
-
+    other: MetricLike = metric(name="token_f1")(lambda response: 1.0)
     with pytest.raises(ConfigError, match="two metrics are called 'token_f1'"):
-        parse_metrics(["token_f1", token_f1])
-    (own,) = parse_metrics([token_f1, token_f1])
+        parse_metrics(["token_f1", other])
+    (own,) = parse_metrics([other, other])
     assert own.identity != parse_metric("token_f1").identity
 
 

@@ -58,36 +58,18 @@ def test_a_bad_case_costs_its_own_cell_only() -> None:
     assert failure.cause == "KeyError: 'why'" and "unlucky" in failure.traceback
 
 
-def ends_a_loop(response: str) -> float:
-    return next(iter([])) if response == "b" else 1.0
-
-
-def ends_the_program(response: str) -> float:
-    return sys.exit(3) if response == "b" else 1.0
-
-
-def fails_for_one_reference(response: str, reference: str) -> float:
-    return 1.0 if reference == "right" else 1 / 0
-
-
-@pytest.mark.parametrize(
-    ("function", "error"),
-    [(ends_a_loop, "StopIteration"), (ends_the_program, "SystemExit"),
-     (fails_for_one_reference, "ZeroDivisionError")],
-)  # fmt: skip
+@pytest.mark.parametrize(("function", "error"), [
+    (lambda response: next(iter([])) if response == "b" else 1.0, "StopIteration"),
+    (lambda response: sys.exit(3) if response == "b" else 1.0, "SystemExit"),
+    (lambda response, reference: 1.0 if reference == "right" else 1 / 0, "ZeroDivisionError"),
+])  # fmt: skip
 def test_whatever_a_function_raises_fails_its_case_alone(
     function: Callable[..., float], error: str
 ) -> None:
     fine = answered("a", "right", "right")
-    rows = cells([metric(function)], fine, answered("b", "right", "wrong"), fine)
+    rows = cells([metric(name="own")(function)], fine, answered("b", "right", "wrong"), fine)
     assert [row[0].value for row in rows] == [1.0, None, 1.0]
     assert error in str(rows[1][0].failure)
-
-
-def test_a_function_that_gives_too_few_values_fails_every_case() -> None:
-    one_too_few = metric(name="few", batch=True)(lambda response: response[1:])
-    found = cells([one_too_few], *answers("a", "b"))
-    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
 
 
 def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
@@ -96,6 +78,9 @@ def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
     assert CALLED == [4, 2, 2, 1, 1]
     assert [row[0].value for row in rows] == [1.0, 2.0, None, None]
     assert [row[0].status for row in rows] == ["measured", "measured", "failed", "skipped"]
+    one_too_few = metric(name="few", batch=True)(lambda response: response[1:])
+    found = cells([one_too_few], *answers("a", "b"))
+    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
 
 
 def test_what_only_the_user_can_change_stops_the_run() -> None:

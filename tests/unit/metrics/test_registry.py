@@ -48,11 +48,8 @@ def metrics(draw: st.DrawFn) -> Metric:
     cutoff = draw(st.integers(1, 1000)) if definition.cutoff != "none" else None
     if definition.cutoff == "optional" and draw(st.booleans()):
         cutoff = None
-    given_values = tuple(
-        (p.name, values[p.name])
-        for p in sorted(definition.parameters, key=lambda p: p.name)
-        if values[p.name] != p.default
-    )
+    defaults = {p.name: p.default for p in definition.parameters}
+    given_values = tuple(sorted(each for each in values.items() if each[1] != defaults[each[0]]))
     return Metric(definition=definition, parameters=given_values, cutoff=cutoff)
 
 
@@ -145,11 +142,8 @@ def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     point = EntryPoint(name="theirs", value=target, group="ragbench.metrics")
-
-    def entry_points(group: str) -> list[EntryPoint]:
-        return [point] if group == point.group else []
-
-    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    found = {point.group: [point]}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.get(group, []))
 
 
 def through_json(metric: Metric) -> dict[str, Any]:

@@ -17,26 +17,16 @@ from tests.unit.stats.builders import stepped_down
 Scores = Sequence[Sequence[float | None]]
 
 
-def sample_of(
-    present: Scores, earlier: Scores, *, clusters: Sequence[str] | None = None, higher: bool = True
-) -> PairedSample:
+def sample_of(present: Scores, earlier: Scores, *, higher: bool = True) -> PairedSample:
     """Cases as rows; their means are compared."""
 
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
+    def means(rows: Scores) -> dict[str, float | None]:
+        known = [[value for value in row if value is not None] for row in rows]
+        return {f"q{at:04}": sum(row) / len(row) if row else None for at, row in enumerate(known)}
 
-    names = [f"q{row:04}" for row in range(len(present))]
-    return pair(
-        {name: mean(values) for name, values in zip(names, earlier, strict=True)},
-        {name: mean(values) for name, values in zip(names, present, strict=True)},
-        clusters=dict(zip(names, clusters, strict=True)) if clusters else None,
-        higher_is_better=higher,
-        repeats={
-            name: (tuple(now), tuple(before))
-            for name, now, before in zip(names, present, earlier, strict=True)
-        },
-    )
+    rows = zip(means(present), present, earlier, strict=True)
+    repeats = {name: (tuple(now), tuple(before)) for name, now, before in rows}
+    return pair(means(earlier), means(present), higher_is_better=higher, repeats=repeats)
 
 
 def test_the_direction_and_what_is_tolerated() -> None:
