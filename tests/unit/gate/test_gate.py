@@ -553,8 +553,7 @@ def test_cases_are_recognised_under_other_ids(
 
     verdict = gate(of(now), of(before), config({"min_common": 0}, m={"max_drop": 0}))
     change = verdict.dataset
-    assert change is not None
-    assert " ".join(f"{old}>{new}" for old, new in change.renamed) == renamed
+    assert change is not None and " ".join(f"{old}>{new}" for old, new in change.renamed) == renamed
     assert tuple(map(" ".join, (change.edited, change.added))) == (edited, added)
     assert ", ".join(change.gone) == gone
     assert change.common == check_of(verdict, "m").cases

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench import Case, RAGInterface, RetrievalResult, evaluate, read_run
+from ragbench import Case, RAGInterface, RetrievalResult, evaluate, parse_metrics, read_run
 from ragbench.core.gate_result import GateOutcome
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
@@ -22,8 +24,11 @@ from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import GateConfig
+from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.ledger.journal import Journal
+from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.verbs.gate import gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, config, run, run_of
@@ -186,3 +191,57 @@ def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path
     added = with_run(read_baseline(path), now)
     assert (len(added.baseline.runs), added.baseline.kept) == (2, 1)
     assert b'"ragbench_baseline": 3' in baseline_bytes(added.baseline)
+
+
+METRIC = MetricInfo.of(parse_metrics("MRR")[0])
+
+
+def store(folder: Path, name: str, time: int, **changes: str) -> Path:
+    """A run folder as far as the search looks at it."""
+    place = folder / name
+    place.mkdir(parents=True)
+    facts: dict[str, Any] = {"dataset": "d1", "metric": "m", "rag": "rag", "is_finished": True}
+    facts |= changes
+    manifest = Manifest(
+        dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
+        rag=RagInfo(name=facts["rag"], description={}, stages={}), settings={}, packages={},
+        metrics=(replace(METRIC, name=facts["metric"]),), git=None,
+    )  # fmt: skip
+    write_manifest(manifest, place / "manifest.json")
+    with Journal(place / "journal.sqlite") as journal:
+        journal.runs.begin(b"setting")
+        if facts["is_finished"]:
+            journal.runs.complete(b"{}")
+    os.utime(place / "manifest.json", (time, time))
+    return place
+
+
+def found(mine: Path, *folders: Path) -> Path | None:
+    return find_baseline(mine, run({"m": [1]}), folders)
+
+
+def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
+    store(tmp_path, "first", 100)
+    last = store(tmp_path, "last", 200)
+    mine = store(tmp_path, "mine", 300)
+    store(tmp_path, "later", 400)
+    assert found(mine, tmp_path) == last
+    assert found(mine / "manifest.json", tmp_path, tmp_path) == last
+    (tmp_path / "report.json").write_text("{}", "utf-8")
+    assert found(tmp_path / "report.json", tmp_path) is None
+
+
+@pytest.mark.parametrize(("other", "is_taken"), [
+    ({"dataset": "d2"}, True),  # one that has grown is the same one
+    ({"metric": "n"}, False), ({"rag": "another"}, False), ({"is_finished": False}, False),
+    (None, False),
+])  # fmt: skip
+def test_another_unfinished_or_damaged_run_is_not_taken(
+    tmp_path: Path, other: dict[str, Any] | None, is_taken: bool
+) -> None:
+    (tmp_path / "file").touch()
+    place = store(tmp_path, "other", 100, **(other or {}))
+    if other is None:
+        (place / "manifest.json").write_text("{}", "utf-8")
+    mine = store(tmp_path, "mine", 200)
+    assert found(mine, tmp_path, tmp_path / "none") == (place if is_taken else None)

@@ -116,8 +116,7 @@ def test_estimates_and_p_values_are_those_of_plain_arithmetic(
         rounds.append((drawn, answers))
     for metric, bet in settled_by_hand(questions, rounds).items():
         found = settling.settled()[metric]
-        assert bet.mean is not None
-        assert found.drop == pytest.approx(-bet.mean)
+        assert bet.mean is not None and found.drop == pytest.approx(-bet.mean)
         assert found.p_worse == pytest.approx(bet.p_below)
         assert found.p_not_worse == pytest.approx(bet.p_above)
 

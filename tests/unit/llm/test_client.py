@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -16,12 +16,20 @@ from typing import Any, TypeVar
 import pytest
 
 from ragbench import errors
-from ragbench.core.chat import Reply
-from ragbench.errors import LLMCacheError, LLMError, LLMReplyError, LLMRequestError
+from ragbench.core.chat import Embeddings, Reply
+from ragbench.errors import (
+    ConfigError,
+    LLMBudgetError,
+    LLMCacheError,
+    LLMError,
+    LLMReplyError,
+    LLMRequestError,
+    LLMUnavailableError,
+)
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import LLMClient
+from ragbench.llm.client import EmbeddingClient, LLMClient
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.transport import NoAnswerError, Transport
 from tests.llm_server import FaultServer
@@ -456,3 +464,71 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
     using(script, work, judge=endpoint(max_tokens=4096))
     assert [sent["max_tokens"] for sent in script.sent] == [4096, *[256] * 6]
     assert script.peak == 1  # as it takes one request more
+
+
+def embedded(server: FaultServer, texts: Sequence[str], **settings: Any) -> Embeddings:
+    judge = settings.pop("judge", endpoint())
+
+    async def scenario() -> Embeddings:
+        async with EmbeddingClient(judge, transport=InMemory(server), **settings) as client:
+            return await client.embed(texts, purpose="similarity")
+
+    return run(scenario())
+
+
+def test_each_text_gets_its_vector() -> None:
+    server = FaultServer()
+    found = embedded(server, ["a", "bb", "a"])
+    assert found.vectors == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))  # 97 % 97, 196 % 97
+    assert found.usage.prompt_tokens == 2
+    assert found.cost == Decimal("0.000002")
+    assert found.cached == 1
+    assert [call.payload for call in server.calls] == [{"model": "m", "input": ["a", "bb"]}]
+
+
+def test_many_texts_are_several_requests_and_faults_pass() -> None:
+    server = FaultServer(faults={"500": 0.3, "empty_choices": 0.2, "cut": 0.1})
+    texts = [f"text {number}" for number in range(500)]
+    found = embedded(server, texts)
+    assert len(found.vectors) == 500
+    assert found.vectors == embedded(FaultServer(), texts).vectors
+    assert len(server.good) == 8
+
+
+def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
+    server = FaultServer()
+    with ResponseCache(tmp_path / "c") as cache:
+        embedded(server, ["a", "b"], cache=cache)
+        again = embedded(server, ["b", "c"], cache=cache)
+        assert (again.cached, again.usage.prompt_tokens) == (1, 1)
+        assert embedded(server, ["a", "b", "c"], cache=cache).cached == 3
+        other = endpoint(extra={"dimensions": 2})
+        assert embedded(server, ["a"], cache=cache, judge=other).cached == 0
+        warmer = endpoint(temperature=0.9)  # nothing to an embedding
+        assert embedded(server, ["a"], cache=cache, judge=warmer).cached == 1
+    assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None],
+    ids=str,
+)
+def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
+    script = Script([said("", data=data)])
+
+    async def scenario(cache: ResponseCache) -> None:
+        async with EmbeddingClient(endpoint(), transport=script, cache=cache) as client:
+            await client.embed(["a"])
+
+    with ResponseCache(tmp_path / "c") as cache:
+        with pytest.raises(LLMUnavailableError, match="one vector for each of 1 texts"):
+            run(scenario(cache))
+        assert cache.stats().entries == 0
+
+
+def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
+    with pytest.raises(LLMBudgetError):
+        embedded(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
+    with pytest.raises(ConfigError, match="an empty text"):
+        embedded(FaultServer(), ["a", " "])

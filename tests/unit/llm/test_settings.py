@@ -121,8 +121,7 @@ def test_a_file_that_holds_no_key_is_reported(
 def test_the_table_knows_models_at_their_makers_address() -> None:
     openai = "https://api.openai.com/v1"
     known = price_for(Endpoint(base_url=openai, model="gpt-4o-mini-2024-07-18"))
-    assert known is not None
-    assert (known.input, known.output) == (Decimal("0.15"), Decimal("0.60"))
+    assert known is not None and (known.input, known.output) == (Decimal("0.15"), Decimal("0.60"))
     assert "api.openai.com, 20" in known.origin
     own = price_for(Endpoint(base_url=openai, model="gpt-4o-2024-05-13"))
     assert own is not None

@@ -61,8 +61,7 @@ def odd(
 
 def test_the_definition_is_what_the_function_says() -> None:
     found = definition_of(odd)
-    assert found is not None
-    assert (found.name, found.aliases, found.version) == ("odd", ("o",), 3)
+    assert found is not None and (found.name, found.aliases, found.version) == ("odd", ("o",), 3)
     assert (found.group, found.direction) == (Group.OVERALL, Direction.LOWER)
     assert found.needs == {Need.RESPONSE, Need.RETRIEVED_CONTEXTS}
     assert found.summary == "Something odd, in two lines"

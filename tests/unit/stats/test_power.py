@@ -51,8 +51,7 @@ def test_whole_numbers_lose_a_step() -> None:
         detectable(UNIT, 50),
         detectable(Spread(per_cluster=1.0, cluster_size=1.0, step=1.0), 50),
     )
-    assert smooth is not None
-    assert stepped == pytest.approx(smooth + 1 / 50)
+    assert smooth is not None and stepped == pytest.approx(smooth + 1 / 50)
 
 
 @settings(deadline=None)
@@ -78,8 +77,7 @@ def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
     bounded, student = (clusters_to_rule_out(0.05, noisy, reach=each) for each in (0.95, None))
     # (1.645 + 0.842)^2 * (0.6 / 0.05)^2 = 890 clusters of two.
     assert student == 892
-    assert bounded is not None
-    assert student < bounded < 1.1 * student
+    assert bounded is not None and student < bounded < 1.1 * student
 
 
 def test_out_of_range_is_refused() -> None:
@@ -100,8 +98,7 @@ def test_a_step_is_the_smallest_move_that_all_others_are_multiples_of(
     values: list[float], step: float
 ) -> None:
     spread = Spread.of(ClusterTotals.of(values))
-    assert spread is not None
-    assert spread.step == pytest.approx(step)
+    assert spread is not None and spread.step == pytest.approx(step)
 
 
 FEW = [-1.0] * 3 + [1.0] * 3 + [0.0] * 14
@@ -133,8 +130,7 @@ def test_cases_that_move_as_one_count_as_one() -> None:
     labels = [f"document {at // 2}" for at in range(2 * len(FEW))]
     doubled = ClusterTotals.of([value for value in FEW for _ in range(2)], labels)
     single = cases_to_settle(ClusterTotals.of(FEW), 0.05, largest_drop=1.0)
-    assert single is not None
-    assert cases_to_settle(doubled, 0.05, largest_drop=1.0) == 2 * single
+    assert single is not None and cases_to_settle(doubled, 0.05, largest_drop=1.0) == 2 * single
 
 
 @pytest.mark.parametrize(("values", "tolerance"), [([], 0.05), ([-0.5] * 3, 0.05), (FEW, 0.0)])
