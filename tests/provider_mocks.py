@@ -221,14 +221,8 @@ def refused_by_o3(payload: Payload) -> Told | None:
     return Told(400, error(text, param="temperature", code="unsupported_value"))
 
 
-def refused_by_anthropic(payload: Payload) -> Told | None:
-    told = Told(400, error("`temperature` is deprecated for this model."))
-    return told if payload.get("temperature", 1) != 1 else None
-
-
-def refused_by_azure(payload: Payload) -> Told | None:
-    told = Told(404, error("The API deployment does not exist", code="DeploymentNotFound"))
-    return told if payload["model"] != "my-deployment" else None
+def where(is_wrong: Callable[[Payload], bool], told: Told) -> Callable[[Payload], Told | None]:
+    return lambda payload: told if is_wrong(payload) else None
 
 
 def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | None]:
@@ -275,16 +269,6 @@ too_large_for_openai = too_large(429, 5_000, (
 ))  # fmt: skip
 
 
-def json_failed_at_groq(payload: Payload) -> Told | None:
-    """https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection."""
-    if "response_format" not in payload or len(payload["messages"]) > 1:
-        return None
-    return Told(400, error(
-        "Failed to generate JSON. Please adjust your prompt. See 'failed_generation'.",
-        code="json_validate_failed", failed_generation='{"good": true, "reason": ',
-    ))  # fmt: skip
-
-
 # https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 OPENAI: dict[str, Any] = {
@@ -297,7 +281,10 @@ OPENAI: dict[str, Any] = {
 # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 AZURE: dict[str, Any] = OPENAI | {
     "model": "my-deployment",
-    "refuses": refused_by_azure,
+    "refuses": where(
+        lambda payload: payload["model"] != "my-deployment",
+        Told(404, error("The API deployment does not exist", code="DeploymentNotFound")),
+    ),
     "rate_limited": Told(429, error(
         "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
         "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 seconds.",
@@ -323,7 +310,11 @@ _ROWS = (
     # https://docs.claude.com/en/api/openai-sdk: response_format, seed, reasoning_effort are
     # "Ignored"; newer models refuse sampling parameters
     Provider(
-        name="anthropic", model="claude-opus-4-8", refuses=refused_by_anthropic, honours=in_prompt,
+        name="anthropic", model="claude-opus-4-8", honours=in_prompt,
+        refuses=where(
+            lambda payload: payload.get("temperature", 1) != 1,
+            Told(400, error("`temperature` is deprecated for this model.")),
+        ),
         no_money=Told(400, error(
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
             "Billing to upgrade or purchase credits."
@@ -365,9 +356,7 @@ _ROWS = (
         name="groq", prefix="/openai/v1", no_schema=Told(
             400, error("This model does not support response format `json_schema`.", param="x")
         ),
-        rate_limited=Told(
-            429, error("Requested 900. Please try again in 2m6.5s.", type="tokens")
-        ),
+        rate_limited=Told(429, error("Requested 900. Please try again in 2m6.5s.", type="tokens")),
     ),
     # The proxy of LiteLLM: what a call cost stands in a header (docs.litellm.ai/docs/proxy)
     Provider(name="litellm", headers={"x-litellm-response-cost": "0.00042"}),
@@ -379,15 +368,12 @@ _ROWS = (
     # https://docs.ollama.com/api/openai-compatibility; a prompt longer than num_ctx is cut to half
     # of it without a word (ollama/ollama issues 3839, 17427)
     Provider(
-        name="ollama", model="qwen3", context=4_096, keeps=lambda context: context // 2 + 2,
-        **LOCAL,
+        name="ollama", model="qwen3", context=4_096, keeps=lambda num: num // 2 + 2, **LOCAL
     ),
     # https://github.com/ggml-org/llama.cpp/tree/master/tools/server; what is too long is refused
     # since September 2025 (pull request 15780); before that the middle of the prompt was dropped
     Provider(name="llama.cpp", context=4_096, **LOCAL),
-    Provider(
-        name="llama.cpp, context shift", context=4_096, keeps=lambda context: context, **LOCAL
-    ),
+    Provider(name="llama.cpp, context shift", context=4_096, keeps=lambda num: num, **LOCAL),
     # llama-cpp-python: json_schema is a server error; a schema stands beside json_object
     Provider(
         name="llama-cpp-python",
@@ -396,29 +382,26 @@ _ROWS = (
     ),
     # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
     Provider(name="vllm", context=8_192, refuses=refused_by_vllm(8_192, newer=True), **LOCAL),
-    Provider(
-        name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL
-    ),
+    Provider(name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL),
     Provider(name="openai, tier 1", refuses=too_large_for_openai, **OPENAI),
     Provider(
         name="groq, free", prefix="/openai/v1", refuses=too_large_for_groq,
         no_schema=Told(400, error("This model does not support response format `json_schema`.")),
     ),
-    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=json_failed_at_groq),
+    # https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection
+    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=where(
+        lambda payload: "response_format" in payload and len(payload["messages"]) == 1,
+        Told(400, error("Failed to generate JSON.", code="json_validate_failed",
+                        failed_generation='{"good": true, "reason": ')),
+    )),
     # Gateways that always say the same, or what they had not kept: LiteLLM and others before Claude
-    Provider(
-        name="constant count",
-        counts=lambda usage: {
-            "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
-        },
-    ),
-    Provider(
-        name="cached apart",
-        counts=lambda usage: {
-            "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
-            "total_tokens": usage["total_tokens"],
-        },
-    ),
+    Provider(name="constant count", counts=lambda usage: {
+        "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
+    }),
+    Provider(name="cached apart", counts=lambda usage: {
+        "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
+        "total_tokens": usage["total_tokens"],
+    }),
     # A local model that thinks in tags, and is cut off while it does
     Provider(name="thinks in tags", model="qwen3-thinking", thinks_in_text=True, **LOCAL),
 )  # fmt: skip

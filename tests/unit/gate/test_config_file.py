@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -156,13 +157,10 @@ def test_options_go_before_the_file() -> None:
 
 
 def test_all_mistakes_in_options_are_reported_at_once() -> None:
+    latency = ["generate=1", "generate:p99=1", "generate:p95=0", "x"]
+    wrong: Any = {"minimum": ["m", "=1", "m=much", "m=nan"], "max_drop": ["m=-1"]}
     with pytest.raises(DataError) as caught:
-        with_options(
-            GateConfig(),
-            minimum=["m", "=1", "m=much", "m=nan"],
-            max_drop=["m=-1"],
-            max_latency=["generate=1", "generate:p99=1", "generate:p95=0", "x"],
-        )
+        with_options(GateConfig(), max_latency=latency, **wrong)
     assert len(caught.value.problems) == 9
     assert "--min: 'm' is not understood: expected NAME=NUMBER" in str(caught.value)
 

@@ -64,9 +64,8 @@ def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -
     merge = LEAST - 1 + red.index(True)
     check = checks[red.index(True)]
     assert check.trend is not None
-    assert (check.trend.start, check.trend.end) == pytest.approx(
-        (0.05, 0.2) if flipped else (0.95, 0.8), abs=0.04
-    )
+    ends = (0.05, 0.2) if flipped else (0.95, 0.8)
+    assert (check.trend.start, check.trend.end) == pytest.approx(ends, abs=0.04)
     assert len(check.trend.levels) == check.trend.runs == merge + 1
     assert check.trend.p_value <= 0.05
     assert "since 2026-03-01" in check.reason
@@ -75,10 +74,8 @@ def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -
 
 def test_what_brings_main_back_passes_and_what_does_not_fails() -> None:
     baseline = merged(0.02, 10)[-1]
-    verdict = gate(of_main(20), baseline.scores("b"), GateConfig())
-    assert verdict.outcome is GateOutcome.PASSED
-    check = drift_of(of_main(20), baseline)
-    assert "and this run is back at 0.9" in check.reason
+    assert gate(of_main(20), baseline.scores("b"), GateConfig()).outcome is GateOutcome.PASSED
+    assert "and this run is back at 0.9" in drift_of(of_main(20), baseline).reason
     assert drift_of(of_main(20, 0.1), baseline).outcome is GateOutcome.FAILED
     # Whoever tolerates more is not bothered, nor who asks about other metrics.
     wide, floor = config(m={"max_drop": 0.5}), config(m={"minimum": 0.1})
@@ -106,8 +103,7 @@ def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> Non
     assert added.drift is not None
     first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}
     assert {id_ for id_, number in first.items() if number} == {"q1", "new"}
-    assert "q2" not in first
-    assert len(first) == CASES
+    assert "q2" not in first and len(first) == CASES
 
 
 def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> None:
@@ -131,11 +127,8 @@ def test_a_declined_answer_is_the_worst_one_and_a_failed_one_is_as_before() -> N
     now = run({"m": ["abstained", "failed", 0.5]}, date="2026-03-02")
     drift = with_run(before, now).baseline.drift
     assert drift is not None
-    assert {id_: known["m"] for id_, known in drift.cases.items()} == {
-        "q1": (0, 1.0, 0.0, 0.0),
-        "q2": (0, 2.0, 1.0, 1.0),
-        "q3": (0, 1.5, 0.5, 0.5),
-    }
+    sums = [(0, 1.0, 0.0, 0.0), (0, 2.0, 1.0, 1.0), (0, 1.5, 0.5, 0.5)]
+    assert [drift.cases[id_]["m"] for id_ in ("q1", "q2", "q3")] == sums
 
 
 def test_a_file_with_and_without_it_is_read_and_a_damaged_one_is_refused() -> None:

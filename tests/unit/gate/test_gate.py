@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
@@ -21,13 +22,14 @@ from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.words import UNDECIDED_NOTE
 from ragbench.views.gate import github_annotations
-from tests.unit.gate.builders import column, config, run
+from tests.unit.gate.builders import Score, column, config, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 BRIER = column("brier", direction=Direction.LOWER)
 ECE = column("ece", aggregate="a:b", low=-1.0, direction=Direction.LOWER)
 STARS = column("stars", high=5.0)
 SECONDS = column("seconds", high=None, direction=Direction.LOWER)
+TOKENS = column("total_tokens", high=None, direction=Direction.LOWER)
 
 
 def sliced(by: str = "language", *, max_drop: float | None = None, **limits: float) -> MetricGate:
@@ -40,6 +42,16 @@ def sliced(by: str = "language", *, max_drop: float | None = None, **limits: flo
 def check_of(verdict: GateResult, metric: str, slice: str | None = None) -> GateCheck:
     (found,) = [c for c in verdict.checks if (c.subject, c.slice) == (metric, slice)]
     return found
+
+
+def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    """The facts of a run whose stage took so long of each case."""
+    times = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
+    counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
+    return {
+        "latencies": (Latency(stage=stage, count=cases, **times),),
+        "stages": (StageCount(stage=stage, **counts),),
+    }
 
 
 def drop_of(now: RunScores, before: RunScores, wanted: GateConfig, subject: str = "m") -> Drop:
@@ -95,7 +107,7 @@ def test_each_ground_of_a_drop_has_its_own_sentence(
 
 def test_of_a_metric_where_lower_is_better_a_rise_is_the_loss() -> None:
     wanted = config(brier={"max_drop": 0.05})
-    before, now = run({"brier": [0.1] * 10}, BRIER), run({"brier": [0.4] * 10}, BRIER)
+    before, now = (run({"brier": [each] * 10}, BRIER) for each in (0.1, 0.4))
     assert gate(now, before, wanted).outcome is FAILED
     assert gate(before, now, wanted).outcome is PASSED
     drop = drop_of(now, before, wanted, "brier")
@@ -143,14 +155,11 @@ def test_a_metric_that_only_the_baseline_measured_is_demanded_and_not_forgotten(
 def test_the_order_of_the_metrics_changes_no_p_value() -> None:
     """Forty cases each: too many arrangements of signs to count, so they are drawn."""
     draw, names = random.Random(4), ["m", "n", "o"]
-    now, before = (
-        run({name: [draw.random() for _ in range(40)] for name in names}) for _ in range(2)
-    )
-    one, other = (
-        config(**{name: {"max_drop": 0.0} for name in way}) for way in (names, names[::-1])
-    )
+    scores = [{name: [draw.random() for _ in range(40)] for name in names} for _ in range(2)]
+    now, before = map(run, scores)
+    ways = [config(**{key: {"max_drop": 0.0} for key in way}) for way in (names, names[::-1])]
     for name in names:
-        first, second = (drop_of(now, before, wanted, name) for wanted in (one, other))
+        first, second = (drop_of(now, before, wanted, name) for wanted in ways)
         assert first.p_worse == second.p_worse
 
 
@@ -252,9 +261,8 @@ def test_metrics_that_are_one_number_are_one_row() -> None:
 def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_it() -> None:
     """Twelve lost and eight won of 200: .02 beyond nothing tolerated, and chance explains it."""
     before = run({"m": [1] * 100 + [0] * 100}, source="main")
-    time = Latency(stage="retrieve", count=200, mean=0.3, p50=0.3, p95=0.3, longest=0.3)
     scores = {"m": [0] * 12 + [1] * 96 + [0] * 92}
-    now = run(scores, source="a run", origins=(), latencies=(time,))
+    now = run(scores, source="a run", origins=(), **timed("retrieve", 200, 0.3))
     wanted = config(m={"max_drop": 0.01})
     verdict = gate(now, before, wanted)
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
@@ -424,12 +432,10 @@ def test_only_cases_that_a_metric_applied_to_count_as_measured(
 )
 def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None:
     """Of cases that shared a call, only mean and total are known."""
-    times = Latency(stage="retrieve", count=8, mean=0.5, p50=0.4, p95=0.9, longest=1.0)
-    shared = replace(times, p50=None, p95=None, longest=None, sharing=2)
-    stage = StageCount(stage="retrieve", measured=8, abstained=0, skipped=0, failed=0)
+    times = {"p95": 0.9, "longest": 1.0}, {"p50": None, "p95": None, "longest": None, "sharing": 2}
+    runs = [run({"m": [1.0] * 8}, **timed("retrieve", 8, 0.5, **each)) for each in times]
     for limit, outcome in ((seconds, PASSED), (seconds - 0.01, FAILED)):
         budget = LatencyBudget(stage="retrieve", figure=figure, seconds=limit)
-        runs = (run({"m": [1.0] * 8}, latencies=(t,), stages=(stage,)) for t in (times, shared))
         verdicts = [gate(each, None, config({"latency": (budget,)})) for each in runs]
         one, other = (check_of(verdict, f"retrieve {figure}") for verdict in verdicts)
         assert (one.observed, one.outcome, one.cases) == (seconds, outcome, 8)
@@ -440,8 +446,7 @@ def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None
 
 
 def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
-    tokens = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
-    now = run({"total_tokens": [100, 300]}, tokens, judge_cost=0.5, currency="USD")
+    now = run({"total_tokens": [100, 300]}, TOKENS, judge_cost=0.5, currency="USD")
     budgets = {"max_tokens": {"case": 150, "all": 400}, "max_cost": {"case": 0.25, "all": 0.4}}
     verdict = gate(now, None, config(budgets))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
@@ -469,14 +474,10 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
 def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
 ) -> None:
-    metric = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
-    stage = StageCount(stage="generate", measured=3, abstained=0, skipped=0, failed=0)
-
     def taking(mean: float, used: float) -> RunScores:
-        time = Latency(stage="generate", count=3, mean=mean, p50=mean, p95=mean, longest=mean)
         scores = {"m": [1.0] * 3, "total_tokens": [used] * 3, "generation_cost": [used / 6e4] * 3}
-        cost = replace(metric, name="generation_cost")
-        return run(scores, metric, cost, latencies=(time,), stages=(stage,))
+        cost = replace(TOKENS, name="generation_cost")
+        return run(scores, TOKENS, cost, **timed("generate", 3, mean))
 
     rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
     wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
@@ -578,9 +579,7 @@ def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> 
         ("language:de", 8, 10), ("tag:c", 2, 0), ("tag:d", 0, 4)]  # fmt: skip
     (score,) = change.scores
     assert (score.new, score.new_cases, score.common, score.common_cases) == (0.75, 4, 1.0, 6)
-    assert verdict.headline.endswith(
-        "; 2 of the baseline's 8 cases are gone or edited; no case has tag:c any more"
-    )
+    assert verdict.headline.endswith("8 cases are gone or edited; no case has tag:c any more")
     assert "Nothing is checked on tag:c: no case has it any more (2 before)." in verdict.notes
     assert gate(before, before, wanted).dataset is None
 
@@ -643,3 +642,86 @@ def test_what_can_never_be_judged_is_an_error_of_its_configuration(
     now = run({"m": [1], "tokens": [5], "time": ["skipped"]}, *metrics)
     with pytest.raises(ConfigError, match=re.escape(message)):
         gate(now, None, wanted)
+
+
+RECALL = column("recall@5")
+ANSWER = column("answer_correct", group="generator")
+
+
+def golden(recall: Sequence[Score], answers: Sequence[Score]) -> RunScores:
+    """A run whose first three cases have the tag golden."""
+    found = run({"recall@5": recall, "answer_correct": answers}, RECALL, ANSWER)
+    tagged = [replace(case, tags=("golden",)) for case in found.cases[:3]]
+    return replace(found, cases=(*tagged, *found.cases[3:]))
+
+
+def must(now: RunScores, before: RunScores | None, *selectors: str) -> GateCheck:
+    verdict = gate(now, before, GateConfig(max_error_rate=1.0, must_pass=selectors))
+    (check,) = [check for check in verdict.checks if check.kind is CheckKind.MUST_PASS]
+    return check
+
+
+RIGHT = golden([1.0] * 40, [1.0] * 40)
+
+
+def test_one_lost_case_fails_the_gate_where_no_test_shows_a_drop() -> None:
+    now = golden([1.0] * 40, [1.0, 0.4, *[1.0] * 38])
+    assert gate(now, RIGHT, GateConfig()).outcome is GateOutcome.PASSED
+    verdict = gate(now, RIGHT, GateConfig(must_pass=("tag:golden",)))
+    assert verdict.outcome is GateOutcome.FAILED
+    assert verdict.headline == ("must pass 1 of 3 cases lost: q2 (answer_correct 1.000, now 0.400)")
+    assert must(now, RIGHT, "q1", "q3").outcome is GateOutcome.PASSED
+
+
+@pytest.mark.parametrize(("recall", "answer", "before", "lost"), [
+    (1.0, 0.5, None, False),  # half of the scale passes
+    (0.4, 1.0, None, True),  # each of the main metrics must
+    (1.0, "abstained", None, True), (1.0, "failed", None, True),
+    ("skipped", 1.0, None, False),  # does not apply
+    (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
+    (0.0, 0.0, (1.0, 0.0), True),  # one more way
+    (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
+])  # fmt: skip
+def test_a_case_is_lost_when_it_fails_and_did_not_before(
+    recall: Score, answer: Score, before: tuple[Score, Score] | None, lost: bool
+) -> None:
+    now = golden([recall, 1.0, 1.0], [answer, 1.0, 1.0])
+    old = None if before is None else golden([before[0], 1.0, 1.0], [before[1], 1.0, 1.0])
+    check = must(now, old, "tag:golden")
+    assert [change.id for change in check.lost] == (["q1"] if lost else [])
+    assert check.failed_before == int(not lost and answer == 0.0)
+    assert ("; 1 fail as before" in check.reason) is bool(check.failed_before)
+    # A question that was edited since is a new one, which must pass.
+    if old is not None:
+        edited = replace(old, cases=(replace(old.cases[0], fingerprint="e"), *old.cases[1:]))
+        assert [one.id for one in must(now, edited, "tag:golden").lost] == ["q1"]
+
+
+@pytest.mark.parametrize(("right", "lost"), [(1, True), (2, False), (3, False)])
+def test_of_a_case_that_was_asked_repeatedly_most_times_decide(right: int, lost: bool) -> None:
+    """Of four times; the mean of one that is right half of the time lies at the threshold."""
+    cells = Repeats(cells=tuple(Cell.measured(float(n < right)) for n in range(4)))
+    once = golden([1.0] * 3, [right / 4, 1.0, 1.0])
+    first = replace(once.cases[0], repeats={"answer_correct": cells})
+    now = replace(once, cases=(first, *once.cases[1:]))
+    assert bool(must(now, RIGHT, "q1").lost) is lost
+
+
+def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
+    bare = replace(RIGHT, cases=tuple(replace(case, tags=()) for case in RIGHT.cases))
+    assert must(bare, RIGHT, "tag:golden").cases == 3
+    gone = replace(bare, cases=bare.cases[1:])
+    check = must(gone, RIGHT, "tag:golden")
+    assert check.summary == "1 of 3 cases lost: q1 (not in this run)"
+    assert must(gone, RIGHT, "q1").outcome is GateOutcome.FAILED
+
+
+@pytest.mark.parametrize(("selector", "message"), [
+    ("tag:gold", "'tag:gold' names no case of this run"),
+    ("q111", "Did you mean q11?"), ("language:de", "names no case"),
+    ("q4", "q4: none of answer_correct, recall@5 says whether it passes"),
+])  # fmt: skip
+def test_what_can_never_be_judged_is_an_error(selector: str, message: str) -> None:
+    now = golden([1.0] * 3 + ["skipped"] + [1.0] * 36, [1.0] * 3 + ["skipped"] + [1.0] * 36)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        must(now, RIGHT, selector)

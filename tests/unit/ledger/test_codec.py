@@ -21,12 +21,9 @@ from ragbench.ledger.codec import CODECS, decode_case, decode_verdict, encode_ca
 
 RETRIEVAL, GENERATION = CODECS["retrieve"], CODECS["generate"]
 texts = st.text(st.characters(exclude_categories=["Cs"]))
+finite = st.floats(allow_nan=False, allow_infinity=False)
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | finite | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=8,
 )
@@ -76,7 +73,7 @@ def retrievals(draw: st.DrawFn) -> RetrievalResult[Any]:
     return RetrievalResult(
         draw(st.lists(texts, min_size=size, max_size=size)),
         context_ids=row(texts),
-        scores=row(st.floats(allow_nan=False, allow_infinity=False)),
+        scores=row(finite),
         context_metadata=row(st.dictionaries(texts, json_values, max_size=2)),
         metadata=draw(metadata),
     )

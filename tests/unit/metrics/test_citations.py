@@ -1,7 +1,8 @@
-"""What answers cite and the numbers that they name, by hand."""
+"""What answers cite, the numbers that they name, and ``support``, which counts by its quotes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,14 @@ from hypothesis import strategies as st
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Skip
+from ragbench.core.outcome import Cell, JudgedCell, Judgement, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.ledger.codec import decode_judgements, encode_judgements
 from ragbench.metrics import citations
 from ragbench.metrics.citations import cited, notes_of, numbers_supported
+from tests.llm_server import support_verdicts
+from tests.unit.metrics import builders
+from tests.unit.metrics.builders import Judge, generated, retrieved, trace
 
 LEAVE, OFFICE, DOGS = CHUNKS = (
     "Everyone gets 27 days of paid leave a year, and 3.5 million euros are set aside for that.",
@@ -118,3 +124,184 @@ def test_no_answer_breaks_it_and_shares_are_shares(response: str, chunks: int) -
         assert all(place is None or 0 <= place < chunks for place in one.chunks)
     value = numbers_supported(Case(id="q", query=""), response, CHUNKS[:chunks])
     assert isinstance(value, Skip) or 0 <= value <= 1
+
+
+CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
+
+
+def saying(*rounds: Sequence[tuple[str, list[str]]]) -> Judge:
+    """Gives prepared verdicts of all statements in turn."""
+    left = iter(rounds)
+
+    def say(*_: Any) -> dict[str, Any]:
+        return {
+            "verdicts": [
+                {"number": at, "reason": "r", "quotes": quotes, "verdict": verdict}
+                for at, (verdict, quotes) in enumerate(next(left), 1)
+            ]
+        }
+
+    return Judge(say)
+
+
+def asked_about(
+    contexts: Sequence[str], judge: Judge, repeats: int = 1, response: str = "Bees fly."
+) -> JudgedCell:
+    found = retrieved(texts=contexts, with_ids=False)
+    one = trace(retrieval=found, generation=generated(response))
+    return builders.judged("support", one, judge, repeats=repeats)
+
+
+def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
+    found = asked_about(CONTEXTS, saying(*([one] for one in verdicts)), len(verdicts))
+    return found.cell, found.judgements
+
+
+@pytest.mark.parametrize(("quotes", "reason"), [
+    ([], "the judge says that it is supported and quotes nothing"),
+    (["Bees can swim well."], "no quote of the judge stands in the contexts"),
+    (["fly", "27"], "the judge quotes single words, which prove nothing"),
+])  # fmt: skip
+@pytest.mark.parametrize("verdict", ["supported", "partially_supported"])
+def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reason: str) -> None:
+    cell, _ = judged((verdict, quotes))
+    assert (cell.status, cell.value, cell.reason) == (Status.UNPROVED, None, reason)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value"), [("supported", 1.0), ("partially_supported", 0.5), ("not_supported", 0.0)]
+)
+def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
+    cell, _ = judged((verdict, ["Bees swim.", "fly", "bees HAVE wings"]))
+    assert cell == Cell.measured(value)
+
+
+def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
+    judge = saying([("not_supported", [])])
+    assert asked_about(CONTEXTS, judge).cell == Cell.measured(0.0)
+    assert [json.loads(message) for message, _ in judge.asked] == [
+        {"evidence": list(CONTEXTS[1:]), "statements": ["1. Bees fly."], "question": "query"}
+    ]
+
+
+@pytest.mark.parametrize("contexts", [[], ["", " \n"]])
+def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
+    judge = saying()
+    assert asked_about(contexts, judge).cell == Cell.skipped(
+        "there are no contexts to judge the answer by"
+    )
+    assert judge.asked == []
+
+
+def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given() -> None:
+    quotes = ["bees  have wings", "eat 27 kg ... a day", "Bees swim."]
+    _, judgements = judged(("supported", quotes))
+    first, second, invented = judgements[0].steps[0].quotes
+    assert first == Quote(text="bees  have wings", context=1, start=0, end=15)
+    assert second.context == 2 and (second.start, second.end) == (5, 29)
+    assert CONTEXTS[2][5:29] == "eat 27 kg of grass a day"
+    assert invented.is_fabricated and invented.start is None
+    assert decode_judgements(encode_judgements(judgements)) == judgements
+
+
+@pytest.mark.parametrize(("verdicts", "cell"), [
+    # Two of three proved: their mean.
+    ([("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
+     Cell.measured(0.5)),
+    # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
+    ([("supported", []), ("not_supported", [])],
+     Cell.unproved("the judge says that it is supported and quotes nothing")),
+])  # fmt: skip
+def test_repetitions(verdicts: list[tuple[str, list[str]]], cell: Cell) -> None:
+    assert judged(*verdicts)[0] == cell
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30), st.sampled_from(["supported", "partially_supported"]))
+def test_what_stands_in_no_context_never_scores(quote: str, verdict: str) -> None:
+    cell, judgements = judged((verdict, [f"{quote} zzqx {quote}"]))
+    assert cell.status is Status.UNPROVED
+    assert judgements[0].steps[0].quotes[0].is_fabricated
+
+
+FRANCE = "Paris is the capital of France. The Eiffel Tower was finished in 1889 and is 330 m high."
+EVEREST = (
+    "Mount Everest stands between Nepal and China. It is 8,849 metres high. It was first climbed "
+    "in 1953 by Edmund Hillary and Tenzing Norgay. Nobody has climbed it without a permit."
+)
+LEAVE = "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
+
+
+def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
+    return asked_about([FRANCE, EVEREST, LEAVE], saying(verdicts), response=response)
+
+
+@pytest.mark.parametrize(("sentence", "quote"), [
+    ("The capital of France is Lyon.", "The Eiffel Tower"),
+    ("The capital of France is Lyon.", "the capital of France"),
+    ("The capital of France is Lyon.", "Nepal and China"),
+    ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
+    ("The Eiffel Tower is 33 m high.", "is 330 m high"),
+    ("The Eiffel Tower is 330 km high.", "is 330 m high"),
+    ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
+    ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
+    ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
+    ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
+    ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
+    ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
+    ("It was last climbed in 1953.", "It was first climbed in 1953"),
+    ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
+    ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
+    ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
+    ("Dogs are allowed.", "Dogs are not allowed."),
+    ("Leave may be carried over to June.", "Leave may be carried over to March."),
+    ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
+    ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
+])  # fmt: skip
+def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
+    cell = of_answer(sentence, ("supported", [quote])).cell
+    assert cell.status is Status.UNPROVED, cell
+
+
+@pytest.mark.parametrize(("sentence", "quote"), [
+    ("The capital of France is Paris.", "Paris is the capital of France"),
+    ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
+    ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
+    ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
+    ("Dogs are not allowed [3].", "Dogs are not allowed."),
+    ("You get twenty-seven days of leave.", "get 27 days of leave"),
+    ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
+    ("2. Leave may be carried over.", "Leave may be carried over to March."),
+])  # fmt: skip
+def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: str) -> None:
+    assert of_answer(sentence, ("supported", [quote])).cell == Cell.measured(1.0)
+
+
+def test_each_sentence_has_a_verdict_of_its_own() -> None:
+    sentences = ["Sure!", "Paris is the capital of France.", "It has 2 lakes.", "Dogs are allowed."]
+    found = of_answer(
+        " ".join(sentences), ("no_claim", []), ("supported", ["Paris is the capital of France"]),
+        ("not_supported", []), ("supported", ["Dogs are not allowed."]),
+    )  # fmt: skip
+    assert found.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
+    said = found.judgements[0].steps[0].answer["verdicts"]
+    assert [one["sentence"] for one in said] == sentences
+    another = "the quote says it with another sign: one of both denies"
+    assert [one.get("unproved") for one in said] == [None, None, None, another]
+    nothing = of_answer("Sure!", ("no_claim", []))
+    assert nothing.cell == Cell.skipped("the judge found nothing to check")
+
+
+def test_a_verdict_that_is_forgotten_fails_the_cell() -> None:
+    cell = of_answer("Bees fly. Cows eat.", ("not_supported", [])).cell
+    assert cell.failure is not None and "1 to 2 is wanted" in cell.failure.message
+
+
+def test_a_long_answer_is_judged_in_parts() -> None:
+    said = support_verdicts
+    judge = Judge(lambda prompt, *_: json.loads(said(json.loads(prompt), "not_supported")))
+    response = " ".join(f"Bees fly to place {'a' * n}." for n in range(2, 37))
+    found = asked_about(CONTEXTS, judge, response=response)
+    assert found.cell == Cell.measured(0.0) and len(judge.asked) == 2
+    steps = found.judgements[0].steps
+    assert [one["number"] for step in steps for one in step.answer["verdicts"]] == [*range(1, 36)]

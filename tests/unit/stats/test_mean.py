@@ -4,15 +4,20 @@ import importlib
 import math
 import random
 import re
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from ragbench.errors import ConfigError, InputError
+from ragbench.stats.bounded_mean import bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.clusters import ClusterTotals, cluster_codes
 from ragbench.stats.mean import mean_interval, proportion_interval, student_p_value
 
@@ -63,18 +68,6 @@ def test_one_sided_p_value_is_that_of_scipy() -> None:
     values = [0.1, -0.2, 0.4, 0.3, 0.05, 0.2]
     expected = float(stats.ttest_1samp(values, -0.05, alternative="greater").pvalue)
     assert student_p_value(ClusterTotals.of(values), -0.05) == pytest.approx(expected)
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InputError):
-        mean_interval([float("nan"), 1.0])
-    with pytest.raises(InputError, match="3 successes of 2 trials"):
-        proportion_interval(3, 2)
-    for confidence in (1.0, 0.0):
-        with pytest.raises(ConfigError, match="confidence"):
-            mean_interval([0.0, 1.0], confidence=confidence)
-        with pytest.raises(ConfigError, match="confidence"):
-            proportion_interval(1, 2, confidence)
 
 
 def test_without_a_spread_a_p_value_is_a_half() -> None:
@@ -162,17 +155,6 @@ def test_equal_values_have_no_spread_though_their_sum_is_rounded() -> None:
     assert ClusterTotals.of([0.1] * 7, [0, 0, 0, 1, 2, 2, 3]).standard_error == 0.0
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
-def test_what_cannot_be_computed_with_is_refused_with_its_place(bad: float) -> None:
-    with pytest.raises(InputError, match="value 1 is"):
-        ClusterTotals.of([0.0, bad])
-
-
-def test_labels_must_match() -> None:
-    with pytest.raises(InputError, match="2 values and 1 cluster labels"):
-        ClusterTotals.of([0.0, 1.0], ["a"])
-
-
 @given(st.lists(st.floats(-1e6, 1e6), max_size=30), st.randoms(use_true_random=False))
 def test_order_and_names_do_not_matter(values: list[float], chance: random.Random) -> None:
     labels = [chance.choice(["a", "b", "c", None]) for _ in values]
@@ -190,3 +172,108 @@ def test_what_rounding_may_have_moved_grows_with_the_cluster() -> None:
     assert of_four.shifted(0.0) == (0.0,)
     assert of_four.shifted(0.125) == (1.5,)
     assert of_four.shifted(-1.0) == (-3.0,)
+
+
+def p_value(
+    values: list[float], limit: float, *, lowest: float = -1.0, labels: list[int] | None = None
+) -> float:
+    return bounded_mean_p_value(ClusterTotals.of(values, labels), limit, lowest=lowest)
+
+
+def binomial(breaks: int, cases: int, chance: Fraction) -> float:
+    return float(
+        sum(
+            math.comb(cases, each) * chance**each * (1 - chance) ** (cases - each)
+            for each in range(breaks + 1)
+        )
+    )
+
+
+@settings(deadline=None)
+@given(st.integers(1, 150), st.data())
+def test_all_or_nothing_is_the_exact_binomial_test(cases: int, data: st.DataObject) -> None:
+    breaks = data.draw(st.integers(0, cases - 1))
+    percent = data.draw(st.integers(1, 60))
+    expected = binomial(breaks, cases, Fraction(percent, 100))
+    values = [0.0] * (cases - breaks) + [-1.0] * breaks
+    assert p_value(values, -percent / 100) == pytest.approx(expected, rel=1e-6, abs=1e-13)
+
+
+def test_a_large_cluster_may_hide_as_much_as_its_size() -> None:
+    """The one that nobody saw is taken to be as large as the largest, and to lose everything."""
+    sizes, means = [1, 1, 1, 2, 6], [0.3, -0.2, 0.1, 0.2, 0.05]
+    values = [mean for mean, size in zip(means, sizes, strict=True) for _ in range(size)]
+    labels = [at for at, size in enumerate(sizes) for _ in range(size)]
+    draw = np.random.default_rng(5)
+    weights = draw.exponential(size=(200_000, 6))
+    moved = [size * (mean + 0.3) for mean, size in zip(means, sizes, strict=True)]
+    expected = float((weights @ np.array([*moved, -0.7 * 6]) <= 0.0).mean())
+    assert p_value(values, -0.3, labels=labels) == pytest.approx(expected, abs=0.004)
+    assert 0.05 < expected < 0.95
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=30), st.floats(0.01, 0.9))
+def test_it_is_a_probability_and_better_values_lower_it(values: list[float], drop: float) -> None:
+    found = p_value(values, -drop)
+    assert 0.0 <= found <= 1.0
+    better = p_value([value + (1.0 - value) / 2 for value in values], -drop)
+    assert better <= found + 1e-9
+
+
+def test_many_cases_are_the_t_test() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = np.random.default_rng(9).normal(-0.02, 0.1, 20_000)
+    expected = float(stats.ttest_1samp(values, -0.021, alternative="greater").pvalue)
+    found = p_value([float(value) for value in np.clip(values, -1, 1)], -0.021)
+    assert found == pytest.approx(expected, abs=0.02)
+    assert found > expected
+
+
+@pytest.mark.parametrize(("values", "tolerance", "scale", "are_rare"), [
+    # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
+    ([0.0] * 18 + [-1.0], 0.0, 1.0, True), ([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, False),
+    # On a scale of 2 it gains 2.
+    ([-0.1] * 19, 0.0, 2.0, True), ([-0.11] * 19, 0.0, 2.0, False),
+    # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95) or 0.06 (1.14); the gain is 1.1.
+    ([-0.15] * 19, 0.1, 1.0, True), ([-0.16] * 19, 0.1, 1.0, False),
+    # Gains are rare up to a tenth of what moved; what did not move says nothing.
+    ([-0.02] * 9 + [0.02], 0.0, 1.0, True), ([-0.02] * 8 + [0.02], 0.0, 1.0, False),
+    ([-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, False),
+    ([-0.01] * 20, 0.0, None, False), ([-0.9] * 20, 0.0, 1.0, False),
+])  # fmt: skip
+def test_rare_gains_are_asked_about_where_they_could_make_up_for_the_loss(
+    values: list[float], tolerance: float, scale: float | None, are_rare: bool
+) -> None:
+    found = rare_gains_p_value(ClusterTotals.of(values), tolerance, scale=scale)
+    assert (found is not None) is are_rare
+
+
+@pytest.mark.parametrize(
+    ("loss", "tolerance", "scale", "ratio"),
+    [(0.05, 0.0, 1.0, 0.05), (0.05, 0.0, 2.0, 0.025), (0.06, 0.02, 1.0, 0.04 / 1.02)],
+)
+def test_the_p_value_of_equal_losses_by_hand(
+    loss: float, tolerance: float, scale: float, ratio: float
+) -> None:
+    # P(E_0 >= ratio * sum(E_c)) of independent exponentials is (1 + ratio) ** -n.
+    found = rare_gains_p_value(ClusterTotals.of([-loss] * 20), tolerance, scale=scale)
+    assert found == pytest.approx((1.0 + ratio) ** -20)
+
+
+@pytest.mark.parametrize(("work", "error", "message"), [
+    *((partial(ClusterTotals.of, [0.0, bad]), InputError, "value 1 is")
+      for bad in (math.nan, math.inf, -math.inf, 1e300)),
+    (lambda: ClusterTotals.of([0.0, 1.0], ["a"]), InputError, "2 values and 1 cluster labels"),
+    (lambda: mean_interval([math.nan, 1.0]), InputError, "value 0 is"),
+    (lambda: proportion_interval(3, 2), InputError, "3 successes of 2 trials"),
+    *((partial(mean_interval, [0.0, 1.0], confidence=bad), ConfigError, "confidence")
+      for bad in (1.0, 0.0)),
+    *((partial(proportion_interval, 1, 2, bad), ConfigError, "confidence") for bad in (1.0, 0.0)),
+    (lambda: p_value([0.0], -1.0), ConfigError, "every mean would do"),
+    (lambda: p_value([-1.5, 0.0], -0.1), InputError, "below the smallest possible"),
+])  # fmt: skip
+def test_what_cannot_be_computed_with_is_refused(
+    work: Callable[[], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        work()
