@@ -90,7 +90,7 @@ def test_every_field_of_a_full_trace_is_found_and_lists_are_not_copied() -> None
     contexts, candidates = ["one", "two"], ["a", "b"]
     facts = {"persona_name": "p", "query_style": "formal", "query_length": "short"}
     own: Any = {"reference_contexts": ("one",), "reference_context_ids": ("1",), "reference": "a"}
-    found = {"retrieved_contexts": ["one", "two"], "retrieved_context_ids": ["1", "2"]}
+    found: Any = {"retrieved_contexts": ["one", "two"], "retrieved_context_ids": ["1", "2"]}
     made = row(
         measured(RetrievalResult(contexts, context_ids=["1", "2"])),
         measured(GenerationResult("a", multi_responses=candidates)),

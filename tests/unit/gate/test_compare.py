@@ -352,11 +352,10 @@ def test_of_several_better_ones_the_one_that_gains_most_is_kept(
 def test_the_largest_losses_come_first(
     metrics: tuple[Any, ...], losses: list[tuple[str, float, float]]
 ) -> None:
-    before = {"a": 1.0, "b": 0.75, "c": 1.0, "d": 0.0, "e": 0.25, "f": None}
-    after = {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.5, "e": 0.5, "f": 1.0}
-    variants = [
-        Measured(name=str(at), acted=True, values=[x]) for at, x in enumerate((before, after))
-    ]
+    before: dict[str, float | None] = dict(zip("abcdef", (1, 0.75, 1, 0, 0.25, None), strict=True))
+    after: dict[str, float | None] = dict(zip("abcdef", (1, 0.5, 0, 0.5, 0.5, 1), strict=True))
+    runs = [before, after]
+    variants = [Measured(name=str(at), acted=True, values=[x]) for at, x in enumerate(runs)]
     effects, family = variant_effects(metrics, variants, dict.fromkeys(before), confidence=0.95)
     effect = effects[1][0]
     assert family == 1

@@ -145,7 +145,7 @@ def test_options_go_before_the_file() -> None:
         known, minimum=["m=0.7", "P(rel=2)@5=0.1"], maximum=["n=1e1"], max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
     )  # fmt: skip
-    limits = {
+    limits: dict[str, Any] = {
         "m": {"minimum": 0.7, "max_drop": 0.1}, "P(rel=2)@5": {"minimum": 0.1},
         "n": {"maximum": 10, "max_drop": 0},
     }  # fmt: skip

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -66,7 +66,7 @@ def using(
     return run(scenario())
 
 
-def ask(client: LLMClient, **more: Any) -> Awaitable[Reply[str]]:
+def ask(client: LLMClient, **more: Any) -> Coroutine[Any, Any, Reply[str]]:
     return client.ask(asked(), purpose="p", **more)
 
 

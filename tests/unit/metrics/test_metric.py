@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
     ({"name": "two words"}, "needs a name of letters"),
 ])  # fmt: skip
 def test_what_is_wrong_with_an_option_is_reported_at_once(
-    options: Mapping[str, Any], shown: str
+    options: dict[str, Any], shown: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"^test_metric\.py:.*{re.escape(shown)}"):
         metric(**({"name": "f"} | options))(lambda response: 1.0)

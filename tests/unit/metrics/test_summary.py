@@ -91,8 +91,8 @@ def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> No
 
 
 def test_slices_by_tag_and_language() -> None:
-    tags = (["new", "hard", "hard"], "zh"), (["hard"], "en"), ([], "zh")
-    cases = [case(tags=found, language=language) for found, language in tags]
+    tags = ("new hard hard", "zh"), ("hard", "en"), ("", "zh")
+    cases = [case(tags=found.split(), language=language) for found, language in tags]
     found = summarised([*measured(1.0), FAILED, *measured(0.5)], cases)
     assert tuple(replace(part, interval=None) for part in found.slices) == (
         Slice(by="tag", value="hard", total=2, measured=1, score=1.0),
