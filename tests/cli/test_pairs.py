@@ -15,6 +15,9 @@ from typing import Any, cast
 import pytest
 
 from ragbench_cli.main import main
+from tests.cli.conftest import CASES as OFFICE
+from tests.cli.conftest import DOCUMENTS
+from tests.cli.runs import lines
 
 RAG = """
 from ragbench import GenerationResult, RAGInterface, RetrievalResult
@@ -94,18 +97,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _write(folder: Path) -> None:
-    from tests.cli.conftest import CASES as OFFICE
-    from tests.cli.conftest import DOCUMENTS
-
     (folder / "rag.py").write_text(RAG, "utf-8")
     (folder / "office").mkdir()
     rich: dict[str, Any] = {"tags": ["hr"], "language": "en", "cluster": "k", "metadata": {"n": 3}}
     first = cast("dict[str, Any]", OFFICE[0])
     cases = [{**first, **rich, "alternative_references": ["27"]}, *OFFICE[1:]]
     for name, records in (("cases", cases), ("corpus", DOCUMENTS)):
-        text = "".join(f"{json.dumps(record)}\n" for record in records)
-        for path in (folder / "office" / f"{name}.jsonl", folder / f"{name}.jsonl"):
-            path.write_text(text, "utf-8")
+        for place in ("office/", ""):
+            lines(f"{place}{name}.jsonl", records)
     run(*("eval", "office", "--rag", "rag.py:Moody", "-o", "run", "--validate", "lexical", "-q"))
     for form, name in (
         ("jsonl", "export.jsonl"), ("csv", "export.csv"), ("parquet", "export.parquet"),
@@ -119,9 +118,9 @@ def _write(folder: Path) -> None:
         (folder / name).write_bytes((folder / "run" / name).read_bytes())
     chunk = {"id": "leave", "text": "27 days.", "score": 0.5, "metadata": {}}
     dump = {"query_id": "c1", "query": "How many days of paid leave are there?", "chunks": [chunk]}
-    (folder / "dump.jsonl").write_text(f"{json.dumps(dump)}\n", "utf-8")
-    (folder / "gate.json").write_text('{"schema_version": 1, "outcome": "passed"}', "utf-8")
-    (folder / "compare.json").write_text('{"schema_version": 1, "runs": [], "cases": 3}', "utf-8")
+    lines("dump.jsonl", [dump])
+    lines("gate.json", [{"schema_version": 1, "outcome": "passed"}])
+    lines("compare.json", [{"schema_version": 1, "runs": [], "cases": 3}])
 
 
 def run(*arguments: str) -> None:

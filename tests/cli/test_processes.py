@@ -77,7 +77,7 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
 
 
 def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
-    Path("fragen.jsonl").write_text('{"query": "x", "id": "错误"}\n', "utf-8")
+    lines("fragen.jsonl", [{"query": "x", "id": "错误"}])
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Broken", "-o", "运行")
     code, out, err = ended(start(*arguments, PYTHONIOENCODING="ascii"))
     assert code == 2
@@ -86,7 +86,7 @@ def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
 
 
 def test_json_is_utf_8_whatever_the_terminal_is() -> None:
-    Path("fragen.jsonl").write_text('{"query": "é错"}\n', "utf-8")
+    lines("fragen.jsonl", [{"query": "é错"}])
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run", "--json")
     code, out, _ = ended(start(*arguments, PYTHONIOENCODING="latin-1"))
     assert code == 0

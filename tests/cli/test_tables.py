@@ -38,7 +38,8 @@ def report(
 
 def failure(message: str, count: int = 1, kind: str = "ValueError", first: int = 0) -> FailureGroup:
     examples = tuple(f"c{number}" for number in range(first, first + min(count, 5)))
-    return FailureGroup("generate", kind, message, count, examples)
+    found: Any = {"type": kind, "message": message, "count": count, "examples": examples}
+    return FailureGroup(stage="generate", **found)
 
 
 @pytest.fixture

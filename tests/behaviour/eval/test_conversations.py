@@ -218,6 +218,7 @@ FOUND = RetrievalResult(
 )
 
 
+HOPLESS: tuple[Any, ...] = (None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []})
 UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]})
 
 
@@ -230,7 +231,7 @@ UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "
         (FOUND, None, (3, None, 1)),
         (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
         *((RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
-          for said in (None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []})),
+          for said in HOPLESS),
     ],
 )  # fmt: skip
 def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:

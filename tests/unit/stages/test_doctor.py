@@ -59,7 +59,7 @@ def test_the_weakest_come_first_and_ten_of_them() -> None:
 def test_an_empty_dump_has_no_findings() -> None:
     found = DoctorTally().result()
     assert (found.findings, found.cutoffs) == ((), ())
-    assert found.duplicates.share is found.compared is None
+    assert (found.duplicates.share, found.compared) == (None, None)
 
 
 def test_two_dumps_are_compared_query_by_query() -> None:

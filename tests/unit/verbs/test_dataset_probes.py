@@ -75,7 +75,7 @@ def test_a_case_that_stands_there_twice_counts_twice() -> None:
 )
 def test_letters_that_were_broken_on_the_way(text: str, broken: str, meant: str) -> None:
     for place in ({"query": text}, {"reference": text}, {"reference_contexts": (text,)}):
-        found = doubts(case("a", **place))  # type: ignore[arg-type]
+        found = doubts(case("a", **place))
         assert f"'{broken}' where {meant} is meant" in found["data letters"]
 
 

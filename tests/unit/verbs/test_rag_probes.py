@@ -27,7 +27,7 @@ class Sound(RAGInterface):
         super().__init__()
         self.found = faults.get("found", lambda query, top_k, _: texts(query, top_k))
         self.said = faults.get("said", lambda query, contexts: f"{query}: {contexts[0]}")
-        self.turned = faults.get("turned", list)
+        self.turned: Callable[[list[Any]], list[Any]] = faults.get("turned", list)
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
