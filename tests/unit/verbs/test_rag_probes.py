@@ -25,8 +25,12 @@ class Sound(RAGInterface):
 
     def __init__(self, **faults: Callable[..., Any]) -> None:
         super().__init__()
-        self.found = faults.get("found", lambda query, top_k, _: texts(query, top_k))
-        self.said = faults.get("said", lambda query, contexts: f"{query}: {contexts[0]}")
+        self.found: Callable[..., RetrievalResult] = faults.get(
+            "found", lambda query, top_k, _: texts(query, top_k)
+        )
+        self.said: Callable[..., str] = faults.get(
+            "said", lambda query, contexts: f"{query}: {contexts[0]}"
+        )
         self.turned: Callable[[list[Any]], list[Any]] = faults.get("turned", list)
 
     def batch_retrieve_with_metadata(
