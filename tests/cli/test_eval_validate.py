@@ -86,7 +86,8 @@ def test_the_same_command_again_judges_and_calls_nothing(
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert calls() == before + 2
     first, table = report(), Path("run/cases.csv").read_bytes()
-    monkeypatch.setattr("ragbench.validators.lexical.LexicalValidator.validate", None)
+    judge = "ragbench.validators.lexical.LexicalValidator.validate"
+    monkeypatch.setattr(judge, lambda *_: 1 / 0)  # whoever judged again would fail
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert ragbench("report", "run").code == 0
     assert Path("run/cases.csv").read_bytes() == table

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,7 @@ def test_the_guide_says_what_happens(
     assert ragbench(*evaluation[1:], "-q").code == 0
     (workplace / "test_mine.py").write_text(program, "utf-8")
     monkeypatch.syspath_prepend(str(workplace))
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)  # of another test
     result = inner(*judging[1:], "-v", "test_mine.py")
     lines = [re.sub(r" +\[ *\d+%\]$", "", line) for line in result.stdout.lines]
     first, *results = [line for line in lines if line.endswith("PASSED")]
