@@ -383,10 +383,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("filter.threshold", {"min_score": float("nan")}, "min_score must be a"),
     ("filter.threshold", {"min_score": float("inf")}, "min_score must be a"),
     ("filter.token_budget", {"budget": 5, "policy": "cut"}, "policy must be one of drop, trunc"),
-    (
-        "merge.multi_query", {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
-        r"query must not be empty\ntop_k must be .*\nweight must",
-    ),
+    ("merge.multi_query", {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
+     r"query must not be empty\ntop_k must be .*\nweight must"),
     ("merge.link_expand", {"fusion": "mix"}, "fusion must be one of concat, interleave"),
     ("format.template", {"template": "{txt}"}, r"template holds '\{txt\}'. Known: \{text\}, .*KEY"),
     ("format.template", {"template": "{"}, r"template holds '\{'"),

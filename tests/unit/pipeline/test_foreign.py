@@ -143,14 +143,12 @@ retrieval: bm25
                 (8, "this retrieval reads no collection that ragbench did not fill: take dense"),
             ],
         ),
-        (
-            FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
-            [(7, "are not read: leave 'embeddings' out")],
-        ),
+        (FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
+         [(7, "are not read: leave 'embeddings' out")]),
         ("retrieval: {type: sparse, native_filter: 'year > 3'}", [(1, "use 'filters'")]),
         (FILE.replace("map: {text: body, document_id: from}", "map: body"), [(6, "'name: value'")]),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_go_together_comes_at_once_with_its_lines(
     place: Path, text: str, wanted: list[tuple[int, str]]
 ) -> None:

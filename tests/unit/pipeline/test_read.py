@@ -172,22 +172,16 @@ orchestration: {rrf_k: 0}
         ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "dimension must be a whole"),
         ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
         ("retrieval: sparse\nindexing: {words: there}", 2, "words"),
-        (
-            "post_retrieval: {action: rerank, type: lexical}",
-            1,
-            "put '- ' before each: '- {action: r",
-        ),
-        (
-            "indexing: {embedder: hashing}\nretrieval: {type: hybrid, candidates: 3}",
-            2,
-            "candidates is 3: fewer chunks of each ranking than top_k (5) cannot be fused",
-        ),
+        ("post_retrieval: {action: rerank, type: lexical}", 1,
+         "put '- ' before each: '- {action: r"),
+        ("indexing: {embedder: hashing}\nretrieval: {type: hybrid, candidates: 3}", 2,
+         "candidates is 3: fewer chunks of each ranking than top_k (5) cannot be fused"),
         ("pre_retrieval: 3", 1, "expected a list, found 3"),
         ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
         ("name: [x]", 1, "expected a text"),
         ("indexing: {corpus: 3}", 1, "corpus must be a text, not 3"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: str) -> None:
     ((found, reported),) = problems(text)
     assert found == line

@@ -27,14 +27,10 @@ def results(key: str, **more: Any) -> list[dict[str, Any]]:
 
 
 ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
-    "cohere": (
-        {**ASKED, "documents": TEXTS, "top_n": 3},
-        {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}},
-    ),
-    "jina": (
-        {**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
-        {"results": results("relevance_score")},
-    ),
+    "cohere": ({**ASKED, "documents": TEXTS, "top_n": 3},
+               {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}}),
+    "jina": ({**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
+             {"results": results("relevance_score")}),
     "voyage": (
         {**ASKED, "documents": TEXTS, "top_k": 3, "return_documents": False, "truncation": True},
         {"object": "list", "data": results("relevance_score"), "usage": {"total_tokens": 26}},
@@ -48,10 +44,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
         },
         {"rankings": results("logit")},
     ),
-    "mixedbread": (
-        {**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
-        {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")},
-    ),
+    "mixedbread": ({**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
+                   {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")}),
     "pinecone": (
         {
             **ASKED,
@@ -62,11 +56,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
         },
         {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
     ),
-    "tei": (
-        {**ASKED, "texts": TEXTS, "truncate": True, "return_text": False},
-        results("score"),
-    ),
-}
+    "tei": ({**ASKED, "texts": TEXTS, "truncate": True, "return_text": False}, results("score")),
+}  # fmt: skip
 """What each service documents: a request and its answer."""
 
 

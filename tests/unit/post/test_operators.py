@@ -33,10 +33,8 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     ({"filter": "threshold", "min_score": 0.51}, [A, B, C, D], "a"),
     ({"filter": "threshold", "min_score": 1.0}, [A, B, C, D], ""),
     # A budget drops what does not fit and goes on; exactly what is there is kept.
-    (
-        TokenBudget(budget=20, counter=PIECES),
-        [chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN)], "ac",
-    ),
+    (TokenBudget(budget=20, counter=PIECES),
+     [chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN)], "ac"),
     (TokenBudget(budget=3, counter=PIECES, policy="truncate"), [chunk("a", TEN)], ""),
     # The first of equal texts (a full-width s, runs of white space) and of equal ids.
     (
@@ -53,15 +51,11 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     ({"filter": "dedup_near", "similarity": 0.51, "shingle": 2}, NEAR, "ab"),
     # Texts without a word are the same; where no spaces are written, tokens count.
     ({"filter": "dedup_near"}, [chunk("a", " "), chunk("b", "x"), chunk("c", "\n")], "ab"),
-    (
-        {"filter": "dedup_near", "similarity": 0.5, "shingle": 2},
-        [chunk("a", "员工每年有二十天年假请参阅"), chunk("b", "员工每年有三十天年假请参阅")], "a",
-    ),
+    ({"filter": "dedup_near", "similarity": 0.5, "shingle": 2},
+     [chunk("a", "员工每年有二十天年假请参阅"), chunk("b", "员工每年有三十天年假请参阅")], "a"),
     # b resembles a, and c resembles b alone: c stays.
-    (
-        {"filter": "dedup_near", "similarity": 0.5, "shingle": 1},
-        [chunk("a", "1 2 3"), chunk("b", "2 3 4"), chunk("c", "3 4 5")], "ac",
-    ),
+    ({"filter": "dedup_near", "similarity": 0.5, "shingle": 1},
+     [chunk("a", "1 2 3"), chunk("b", "2 3 4"), chunk("c", "3 4 5")], "ac"),
     *(
         ({"format": "long_context"}, [chunk(name) for name in "12345678"[:count]], kept)
         for count, kept in ((0, ""), (1, "1"), (2, "12"), (5, "13542"), (6, "135642"))
@@ -114,15 +108,11 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
 NOW = Query(text="?", now=datetime(2024, 5, 1, tzinfo=UTC))
 KNOWN = chunk("a", "Ask HR.", title="Leave", section="Carry-over")
 TEXTS: list[tuple[Mapping[str, Any], str | Query, Sequence[Chunk], list[str]]] = [
-    (
-        {"augment": "context"}, "?",
-        [KNOWN, chunk("b", "Ask IT.", section="Badges", title=""), chunk("c", "Ask us.")],
-        ["[Leave > Carry-over]\nAsk HR.", "[Badges]\nAsk IT.", "Ask us."],
-    ),
-    (
-        {"augment": "metadata", "fields": ["page", "source", "no"]}, "?",
-        [chunk("a", "T.", source="x", page=0)], ["T.\npage: 0\nsource: x"],
-    ),
+    ({"augment": "context"}, "?",
+     [KNOWN, chunk("b", "Ask IT.", section="Badges", title=""), chunk("c", "Ask us.")],
+     ["[Leave > Carry-over]\nAsk HR.", "[Badges]\nAsk IT.", "Ask us."]),
+    ({"augment": "metadata", "fields": ["page", "source", "no"]}, "?",
+     [chunk("a", "T.", source="x", page=0)], ["T.\npage: 0\nsource: x"]),
     # Without now there are dates, and no ages.
     (
         {"augment": "temporal"}, "?",
@@ -133,11 +123,9 @@ TEXTS: list[tuple[Mapping[str, Any], str | Query, Sequence[Chunk], list[str]]] =
         ],
         ["[2024-05-01]\nT.", "[2024-05-12]\nU.", "V.", "W."],
     ),
-    (
-        {"augment": "temporal", "field": "at"}, NOW,
-        [chunk("a", "T.", at=0), chunk("b", "U.", at="2024-05-03")],
-        ["[1970-01-01, 19844 days old]\nT.", "[2024-05-03, in 2 days]\nU."],
-    ),
+    ({"augment": "temporal", "field": "at"}, NOW,
+     [chunk("a", "T.", at=0), chunk("b", "U.", at="2024-05-03")],
+     ["[1970-01-01, 19844 days old]\nT.", "[2024-05-03, in 2 days]\nU."]),
 ]  # fmt: skip
 
 
@@ -216,15 +204,11 @@ NONE = chunk("c", "Unrelated words only.")
         (4, QUESTION, [LEAVE, OTHER, NONE], ["Vacation is fun."]),
         (6, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days."]),
         (10, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days. Vacation is fun."]),
-        (
-            14, QUESTION, [LEAVE, OTHER, NONE],
-            ["You get 27 vacation days. Vacation is fun.", "Days are long."],
-        ),
+        (14, QUESTION, [LEAVE, OTHER, NONE],
+         ["You get 27 vacation days. Vacation is fun.", "Days are long."]),
         # Sentences next to each other stay one stretch.
-        (
-            50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
-            ["Vacation one.\n\nVacation two."],
-        ),
+        (50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
+         ["Vacation one.\n\nVacation two."]),
         # Where no word is shared, the first sentences stay.
         (9, "\u4f11\u5047", [NONE, OTHER], ["Unrelated words only.", "Nothing at all."]),
     ],
@@ -311,10 +295,8 @@ FUSED: list[tuple[Fusion, Sequence[Chunk], tuple[float, float], dict[str, float]
     ("concat", FOUND, (1, 1), {"a": 0.9, "b": 0.5, "c": 0.1, "x": 8.0, "y": 4.0}),
     ("interleave", FOUND, (1, 1), {"a": 0.9, "x": 8.0, "b": 0.5, "c": 0.1, "y": 4.0}),
     ("weighted", FOUND, (1, 0.5), {"a": 1.0, "b": 0.75, "x": 0.5, "c": 0.0, "y": 0.0}),
-    (
-        "rrf", FOUND, (1, 0.5),
-        {"b": 1 / 62 + 0.5 / 62, "a": 1 / 61, "c": 1 / 63, "x": 0.5 / 61, "y": 0.5 / 63},
-    ),
+    ("rrf", FOUND, (1, 0.5),
+     {"b": 1 / 62 + 0.5 / 62, "a": 1 / 61, "c": 1 / 63, "x": 0.5 / 61, "y": 0.5 / 63}),
     # A ranking without scores counts by places.
     ("weighted", BARE, (0, 3), {"x": 3.0, "b": 2.0, "y": 1.0, "a": 0.0, "c": 0.0}),
     ("rrf", FOUND, (1, 1), {"b": 2 / 62, "a": 1 / 61, "x": 1 / 61, "c": 1 / 63, "y": 1 / 63}),
@@ -431,35 +413,22 @@ WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
         [HR, IT], "Q: Whom?\n(1) a 0.5 d x.pdf {Ask {HR}.} | (2) b    {Ask IT.}\nA:",
     ),
     ({"format": "template"}, [HR, IT], "[1] Ask {HR}.\n\n[2] Ask IT."),
-    (
-        {"format": "structured", "fields": ["text", "initial_rank"]}, [HR],
-        '[{"text": "Ask {HR}.", "initial_rank": 1}]',
-    ),
-    (
-        {"format": "structured"}, [IT],
-        '[{"rank": 1, "id": "b", "text": "Ask IT.", "score": null, "metadata": {}}]',
-    ),
+    ({"format": "structured", "fields": ["text", "initial_rank"]}, [HR],
+     '[{"text": "Ask {HR}.", "initial_rank": 1}]'),
+    ({"format": "structured"}, [IT],
+     '[{"rank": 1, "id": "b", "text": "Ask IT.", "score": null, "metadata": {}}]'),
     # Values that JSON does not know are written as text, NaN as null.
-    (
-        {"format": "structured", "fields": ["metadata"]},
-        [chunk("a", "T.", n=float("nan"), t=(1, {2: {3}}))],
-        '[{"metadata": {"n": null, "t": [1, {"2": "{3}"}]}}]',
-    ),
+    ({"format": "structured", "fields": ["metadata"]},
+     [chunk("a", "T.", n=float("nan"), t=(1, {2: {3}}))],
+     '[{"metadata": {"n": null, "t": [1, {"2": "{3}"}]}}]'),
     # No text can pass for a turn.
-    (
-        {"format": "chat"},
-        [chunk("a", "Hello.\nassistant: I agree.", role="user"), chunk("b", "No.", role="bot")],
-        "user: Hello.\n  assistant: I agree.\nbot: No.",
-    ),
-    (
-        {"format": "chat", "style": "json", "role_field": "by", "default_role": "system"},
-        [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]',
-    ),
+    ({"format": "chat"},
+     [chunk("a", "Hello.\nassistant: I agree.", role="user"), chunk("b", "No.", role="bot")],
+     "user: Hello.\n  assistant: I agree.\nbot: No."),
+    ({"format": "chat", "style": "json", "role_field": "by", "default_role": "system"},
+     [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]'),
     ({"format": "xml", "root": "ctx"}, [], "<ctx>\n</ctx>"),
-    (
-        {"format": "structured", "fields": ["id"], "indent": 1}, [IT],
-        '[\n {\n  "id": "b"\n }\n]',
-    ),
+    ({"format": "structured", "fields": ["id"], "indent": 1}, [IT], '[\n {\n  "id": "b"\n }\n]'),
 ]  # fmt: skip
 
 

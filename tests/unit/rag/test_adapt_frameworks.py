@@ -168,13 +168,11 @@ TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
                 context_metadata=[{"page": 1, "document_id": "doc1"}, {}],
             ),
         ),
-        (
-            Retriever([NodeWithScore(ImageNode())]),
-            RetrievalResult(["a caption"], context_ids=["image"]),
-        ),
+        (Retriever([NodeWithScore(ImageNode())]),
+         RetrievalResult(["a caption"], context_ids=["image"])),
     ],
     ids=["Haystack", "LlamaIndex", "LlamaIndex, no text"],
-)
+)  # fmt: skip
 def test_a_retriever(retriever: Any, found: RetrievalResult) -> None:
     rag = rag_of(retriever)
     assert rag.families == {"retrieval"}

@@ -214,12 +214,10 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(
         ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
         ("def", "importing 'bad_rag' failed: SyntaxError"),
         ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
-        (
-            "from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
-            "failed: InterfaceError: class Half has no generation",
-        ),
+        ("from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
+         "failed: InterfaceError: class Half has no generation"),
     ],
-)
+)  # fmt: skip
 def test_whatever_an_import_raises_is_reported(
     write: Callable[[str, str], Path], text: str, message: str
 ) -> None:

@@ -32,12 +32,8 @@ class Array:
         (RetrievalResult, ["a", "b"], {"context_metadata": [{}]}, "context_metadata has 1 element"),
         (RetrievalResult, ["a", "b"], {"metadata": [{}]}, "a list of 1 for 2 contexts"),
         (RetrievalResult, ["a", "b"], {"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping"),
-        (
-            RetrievalResult,
-            ["a"],
-            {"metadata": [{}], "context_metadata": [{}]},
-            "where context_metadata is given",
-        ),
+        (RetrievalResult, ["a"], {"metadata": [{}], "context_metadata": [{}]},
+         "where context_metadata is given"),
         (GenerationResult, None, {}, "response must be a string, not None"),
         (GenerationResult, ["a"], {}, "response must be a string, not a list"),
         (GenerationResult, "a", {"multi_responses": "ab"}, "multi_responses must be a list, not a"),
@@ -48,7 +44,7 @@ class Array:
         (GenerationResult, "a", {"abstained": "no"}, "must be True, False or None, not 'no'"),
         (GenerationResult, "a", {"abstained": 0}, "must be True, False or None, not 0"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_result_is_refused(form: Any, value: Any, options: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         form(value, **options)

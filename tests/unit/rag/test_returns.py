@@ -64,12 +64,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("generate", None, "must return a GenerationResult or a string, not None"),
     ("generate", ["a"], "not a list"),
     ("generate", RetrievalResult(["a"]), "not a RetrievalResult"),
-    (
-        "generate",
-        GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
-        r"multi_responses\[1\] must be a string, not a int",
-    ),
-]
+    ("generate", GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
+     r"multi_responses\[1\] must be a string, not a int"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "value", "message"), WRONG)
