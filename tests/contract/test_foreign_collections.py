@@ -158,24 +158,17 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
 
 
 FILTERS: list[dict[str, Any]] = [
-    {"year": 2010},
-    {"year": 2010.0},
-    {"year": "2010"},
-    {"year": {"gte": 2010, "lt": 2015}},
+    {"year": 2010}, {"year": 2010.0}, {"year": "2010"}, {"year": {"gte": 2010, "lt": 2015}},
     {"source": {"in": ["file 1.pdf", "file 7.pdf", "no'such\"%s.pdf"]}},
     {"not": {"year": 2010}},
     {"not": {"source": {"in": ["file 1.pdf", "file 7.pdf"]}}},
     {"any": [{"year": 2003}, {"source": "file 9.pdf"}]},
     {"all": [{"year": {"gt": 2003}}, {"not": {"any": [{"year": 2005}, {"year": 2006}]}}]},
-    {"document_id": "doc 3"},
-    {"year": {"exists": True}},
-    {"year": {"exists": False}},
+    {"document_id": "doc 3"}, {"year": {"exists": True}}, {"year": {"exists": False}},
     {"document_id": "doc 3", "year": {"gt": 2010}},
-    {"source": {"prefix": "file 1"}},
-    {"not": {"source": {"prefix": "file"}}},
-    {"document_id": {"prefix": "doc 1"}},
-    {"year": {"prefix": ""}},
-]
+    {"source": {"prefix": "file 1"}}, {"not": {"source": {"prefix": "file"}}},
+    {"document_id": {"prefix": "doc 1"}}, {"year": {"prefix": ""}},
+]  # fmt: skip
 OF_NUMBERS = {"{'year': {'prefix'": "Can only use prefix queries on keyword"}
 REFUSED = {
     "chroma": {"exists": "cannot say whether a field exists", "prefix": "knows no prefixes"},

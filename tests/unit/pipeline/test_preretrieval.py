@@ -31,17 +31,14 @@ def texts(done: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("  What \t is\nRAG? ", "What is RAG?"),
-        ("ＲＡＧ　２０２４？", "RAG 2024?"),
+        ("  What \t is\nRAG? ", "What is RAG?"), ("ＲＡＧ　２０２４？", "RAG 2024?"),
         ("cafe\u0301", "caf\u00e9"),
         ("zero\u200bwidth soft\u00adhyphen \ufeffmark", "zerowidth softhyphen mark"),
-        ("a\x00b", "a b"),
-        ("苹果　是什么", "苹果 是什么"),
-        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("a\x00b", "a b"), ("苹果　是什么", "苹果 是什么"), ("می\u200cخواهم", "می\u200cخواهم"),
         ("", ""),
         ("\u200b", "\u200b"),
     ],
-)
+)  # fmt: skip
 def test_normalising(given: str, expected: str) -> None:
     assert texts(Normalise().transform(SearchQuery(text=given))) == [expected]
 
@@ -96,15 +93,9 @@ def test_a_query_is_data_and_an_empty_one_is_not_asked_about(make: Any) -> None:
 
 
 UNUSABLE = [
-    "I would rather not.",
-    "{}",
-    '{"queries": []}',
-    '{"queries": ["ok", 3]}',
-    '{"queries": ["  "]}',
-    '{"queries": "' + "x" * 5000 + '"}',
-    '{"queries": ["never closed',
-    "[1, 2]",
-]
+    "I would rather not.", "{}", '{"queries": []}', '{"queries": ["ok", 3]}', '{"queries": ["  "]}',
+    '{"queries": "' + "x" * 5000 + '"}', '{"queries": ["never closed', "[1, 2]",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", UNUSABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,19 +71,15 @@ def test_an_empty_mapping_is_the_baseline(place: Path) -> None:
 
 
 def test_stages_are_built_of_settings(place: Path) -> None:
-    pipeline = load_pipeline(
-        saved(
-            """
-            name: mine
-            llm: {model: m, base_url: "http://localhost:1/v1"}
-            pre_retrieval:
-              transforms: [normalise, {type: hyde, count: 2, llm: {temperature: 1}}]
-              on_error: raise
-            retrieval: {top_k: 7, b: 0}
-            generation: {type: chat, max_contexts: 7}
-            """
-        )
-    )
+    text = """
+        llm: {model: m, base_url: "http://localhost:1/v1"}
+        pre_retrieval:
+          transforms: [normalise, {type: hyde, count: 2, llm: {temperature: 1}}]
+          on_error: raise
+        retrieval: {top_k: 7, b: 0}
+        generation: {type: chat, max_contexts: 7}
+        """
+    pipeline = load_pipeline(saved(text))
     normalise, hyde = pipeline.pre_retrieval.transforms
     assert normalise == Normalise()
     assert isinstance(hyde, HyDE)
@@ -91,14 +88,13 @@ def test_stages_are_built_of_settings(place: Path) -> None:
     assert pipeline.pre_retrieval.on_error == "raise"
     assert pipeline.retrieval.top_k == 7
     assert isinstance(pipeline.generation, ChatGenerator)
-    assert isinstance(pipeline.generation.chat, SamplingChat)
-    assert pipeline.generation.chat.temperature == 0.0
+    chat: Any = pipeline.generation.chat
+    assert chat.temperature == 0.0
     assert len(pipeline.chats) == 2
 
 
 def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
-    found = problems(
-        """nam: x
+    text = """nam: x
 llm: {modl: x}
 indexing:
   corpus: nope.jsonl
@@ -125,7 +121,7 @@ generation:
   foo: 1
 orchestration: {rrf_k: 0}
 """
-    )
+    found = problems(text)
     assert [line for line, _ in found] == [1, 2, 4, 5, 6, 7, 9, 11, 12, 13, 16, 21, 24, 25, 26]
     parts = (
         "Did you mean 'name'?",
@@ -269,16 +265,6 @@ def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_reported(place: Pat
     Path("rag.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="is not UTF-8"):
         load_pipeline("rag.yaml")
-
-
-def test_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "own.py").write_text(OWN, "utf-8")
-    saved("indexing: {corpus: data/corpus.jsonl}\ngeneration: own.py:Answers")
-    (place / "elsewhere").mkdir()
-    monkeypatch.chdir(place / "elsewhere")
-    pipeline = load_pipeline("../rag.yaml")
-    with pipeline.open() as opened:
-        assert len(opened.rag.retrieve("leave")) == 1
 
 
 def test_a_collection_that_is_not_there_is_reported(place: Path) -> None:

@@ -92,20 +92,12 @@ def test_long_chunks_are_cut_and_that_is_noted() -> None:
 @pytest.mark.parametrize(
     ("answer", "grade"),
     [
-        ("7", 7),
-        ("7.5", 7.5),
-        ("7,5", 7.5),
-        ("7/10", 7),
-        ("7 out of 10", 7),
-        ("Rating = 3", 3),
-        ("10.", 10),
-        ("Passage 2 is relevant. 9", 9),
-        ("<think>could be 2</think>9", 9),
-        ("could be 2</think>\n\n9", 9),
-        ("Of 3 people it names 2. Grade: 6", 6),
+        ("7", 7), ("7.5", 7.5), ("7,5", 7.5), ("7/10", 7), ("7 out of 10", 7), ("Rating = 3", 3),
+        ("10.", 10), ("Passage 2 is relevant. 9", 9), ("<think>could be 2</think>9", 9),
+        ("could be 2</think>\n\n9", 9), ("Of 3 people it names 2. Grade: 6", 6),
         ("The scale is 0-10.\n\n**8**", 8),
     ],
-)
+)  # fmt: skip
 def test_grades_as_models_write_them(answer: str, grade: float) -> None:
     assert parse_grade(answer, 10) == grade
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -79,14 +79,8 @@ def test_what_is_not_known_or_only_estimated_is_noted() -> None:
         ("1 of 3 chunks have no score and were kept",),
     )
 
-    class Exact:
-        name = "words"
-        approximate = False
-
-        def count(self, text: str) -> int:
-            return len(text.split())
-
-    assert notes(applied(TokenBudget(budget=20, counter=Exact()), chunk("a", TEN))) == ()
+    exact = TokenBudget(budget=20, counter=replace(PIECES, approximate=False))
+    assert notes(applied(exact, chunk("a", TEN))) == ()
     assert notes(applied(TokenBudget(budget=20), chunk("a", TEN))) == (ESTIMATED,)
 
 
@@ -143,13 +137,10 @@ def test_what_is_put_into_the_texts(
 
 
 def test_a_rewritten_chunk_keeps_its_place_and_lists_its_changes() -> None:
-    origin = Chunk(
-        id="a", text="T.", score=0.5, document_id="d", start=3, end=5, metadata={"title": "X"}
-    )
+    origin = replace(piece("a", 3), score=0.5, metadata={"title": "X"})
     entry = applied({"augment": "context"}, origin).chunks[0]
-    new = entry.chunk
-    assert (new.id, new.score, new.document_id, new.start, new.end) == ("a", 0.5, "d", 3, 5)
-    assert new.metadata == {"title": "X", "derived": [{"by": "augment.context", "from": ["a"]}]}
+    new, derived = entry.chunk, [{"by": "augment.context", "from": ["a"]}]
+    assert new == replace(origin, text="[X]\n<a>", metadata={"title": "X", "derived": derived})
     assert origin.metadata == {"title": "X"}
     assert (entry.initial_rank, entry.initial_score) == (1, 0.5)
     again = applied({"augment": "metadata", "fields": ["title"]}, new).chunks[0].chunk
@@ -235,32 +226,26 @@ def test_what_is_cut_is_a_slice_with_its_place_and_what_is_whole_is_the_same_obj
 
 def test_each_text_becomes_its_summary_unless_that_is_longer_or_says_nothing() -> None:
     answers = ["27 days.", "NOTHING", "Far longer than what stood there before it."]
-    done = applied(
-        {"compress": "abstractive"}, LEAVE, OTHER, NONE, question=QUESTION, answers=answers
-    )
+    given = {"compress": "abstractive"}
+    done = applied(given, LEAVE, OTHER, NONE, question=QUESTION, answers=answers)
     assert (ids(done), texts(done)) == (["a", "c"], ["27 days.", NONE.text])
     assert done.chunks[1].chunk is NONE
     derived = done.chunks[0].chunk.metadata["derived"]
     assert derived == [{"by": "compress.abstractive", "from": ["a"]}]
+    for answer in ("Nothing.", "**NOTHING**", '"Nothing"'):
+        assert texts(applied(given, chunk("a", "A long text. " * 9), answers=[answer])) == []
 
 
 def test_all_texts_become_one_summary_within_the_budget() -> None:
-    model = Scripted("27 days. And much more.")
+    model = Scripted("27 days. And much more.", "NOTHING.", "")
     operator = Abstractive(chat=model, scope="all", budget=4, counter=PIECES)
     done = applied(operator, LEAVE, OTHER, question=QUESTION)
     assert (ids(done), texts(done)) == ([SUMMARY_ID], ["27 days."])
     assert done.chunks[0].chunk.metadata["derived"][0]["from"] == ["a", "b"]
     assert len(model.heard) == 1
-    everything = {"compress": "abstractive", "scope": "all"}
-    assert texts(applied(everything, LEAVE, answers=["NOTHING."])) == []
+    assert texts(applied(operator, LEAVE)) == []
     with pytest.raises(LLMReplyError, match="empty"):
-        applied(everything, LEAVE, answers=[""])
-
-
-@pytest.mark.parametrize("answer", ["Nothing.", "**NOTHING**", '"Nothing"'])
-def test_a_summary_of_nothing_is_understood_as_models_write_it(answer: str) -> None:
-    given = chunk("a", "A long text. " * 9)
-    assert texts(applied({"compress": "abstractive"}, given, answers=[answer])) == []
+        applied(operator, LEAVE)
 
 
 # --- filter.llm
@@ -337,25 +322,21 @@ def test_one_ranking_brought_to_a_scale(
 
 
 LINKS = {
-    "a": [chunk("x"), chunk("b")],
-    "b": [chunk("y"), chunk("x")],
-    "x": [chunk("z")],
+    "a": [chunk("x"), chunk("b")], "b": [chunk("y"), chunk("x")], "x": [chunk("z")],
     "z": [chunk("far")],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("more", "wanted", "asked"),
     [
-        ({"first": 1}, "abcx", "a"),
-        ({"first": 2}, "abcxy", "ab"),
-        ({"first": 9}, "abcxy", "abc"),
+        ({"first": 1}, "abcx", "a"), ({"first": 2}, "abcxy", "ab"), ({"first": 9}, "abcxy", "abc"),
         ({"first": 1, "depth": 2}, "abcxyz", "axb"),
         ({"first": 1, "top_k": 1}, "abcx", "a"),
         # Nobody is asked twice, though a leads to b and b to x, which a has led to.
         ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
     ],
-)
+)  # fmt: skip
 def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked: str) -> None:
     shelf = Shelf(linked=LINKS)
     found = ids(applied({"merge": "link_expand", **more}, *GIVEN, service=shelf))
@@ -366,11 +347,10 @@ def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked:
 
 @pytest.mark.parametrize(("more", "weight"), [({}, 0.5), ({"weight": 0.2}, 0.2)])
 def test_neighbours_weigh_half_of_what_stood(more: dict[str, float], weight: float) -> None:
-    shelf = Shelf(linked={"a": [chunk("x"), chunk("b")]})
     given = {"merge": "link_expand", "first": 1, "fusion": "rrf", **more}
-    scores = {e.chunk.id: e.score for e in applied(given, *GIVEN, service=shelf).chunks}
+    found = applied(given, *GIVEN, service=Shelf(linked=LINKS))
     wanted = {"a": 1 / 61, "b": 1 / 62 + weight / 62, "c": 1 / 63, "x": weight / 61}
-    assert scores == pytest.approx(wanted)
+    assert {e.chunk.id: e.score for e in found.chunks} == pytest.approx(wanted)
 
 
 def test_each_further_query_is_filled_asked_and_weighed() -> None:
@@ -404,6 +384,12 @@ def test_what_a_service_gives_is_looked_at(found: list[Any], message: str) -> No
 
 HR = Chunk(id="a", text="Ask {HR}.", score=0.5, document_id="d", metadata={"source": "x.pdf"})
 IT = chunk("b", "Ask IT.")
+NASTY = chunk("<&\"'>", "a < b ]]>\r\t\x00\ud800", score=1 / 3, src="x\n\t'")
+READS_BACK = (  # attributes and texts read back, but for characters that XML has no form for
+    '<documents>\n<document index="1" id="&lt;&amp;&quot;\'&gt;" score="0.3333" src="x&#10;&#9;\'">'
+    'a &lt; b ]]&gt;&#13;\t\ufffd\ufffd</document>\n<document index="2" id="b">Ask IT.</document>\n'
+    "</documents>"
+)
 WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
     (
         {
@@ -428,6 +414,7 @@ WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
     ({"format": "chat", "style": "json", "role_field": "by", "default_role": "system"},
      [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]'),
     ({"format": "xml", "root": "ctx"}, [], "<ctx>\n</ctx>"),
+    ({"format": "xml", "fields": ["src", "no"]}, [NASTY, IT], READS_BACK),
     ({"format": "structured", "fields": ["id"], "indent": 1}, [IT], '[\n {\n  "id": "b"\n }\n]'),
 ]  # fmt: skip
 
@@ -439,17 +426,3 @@ def test_what_is_written_for_generation(
     done = applied(given, *chunks, question="Whom?")
     assert [entry.chunk for entry in done.chunks] == list(chunks)
     assert (done.formatted, done.history_text) == (True, wanted)
-
-
-def test_xml_reads_back() -> None:
-    nasty = Chunk(
-        id="<&\"'>", text='a < b && c > d ]]> \r\n\t"q"', score=1 / 3, metadata={"src": "x\ny\t'"}
-    )
-    given = {"format": "xml", "fields": ["src", "no"]}
-    root = ElementTree.fromstring(applied(given, nasty, IT).history_text)
-    first, second = root
-    assert (root.tag, first.text) == ("documents", nasty.text)
-    assert first.attrib == {"index": "1", "id": nasty.id, "score": "0.3333", "src": "x\ny\t'"}
-    assert second.attrib == {"index": "2", "id": "b"}
-    odd = applied({"format": "xml"}, chunk("a", "x\x00\x0b\ud800\uffffy")).history_text
-    assert ElementTree.fromstring(odd)[0].text == "x\ufffd\ufffd\ufffd\ufffdy"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Chunk, build_operator, build_reranker, load_pipeline, rerank
+from ragbench import Chunk, build_operator, build_reranker, rerank
 from ragbench.errors import ConfigError, DataError
 from ragbench.plugins import Registry
 from ragbench.post.augment import QueryMerge, SecondaryQuery
@@ -22,7 +22,6 @@ from ragbench.post.build import (
     load_variants,
 )
 from ragbench.post.filter import TopK
-from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import (
     Factor,
     LinearFusionReranker,
@@ -31,7 +30,7 @@ from ragbench.post.rerankers.fusion import (
 )
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
-from tests.unit.post.builders import FixedScores, Scripted, Shelf, ids
+from tests.unit.post.builders import FixedScores, Scripted, Shelf
 
 
 def saved(folder: Path, text: str) -> Path:
@@ -48,16 +47,9 @@ def problems(path: Path, load: object = load_post_retrieval) -> list[tuple[int |
 
 
 def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
-    text = """
-        on_error: raise
-        score_field: rerank_score
-        operators:
-          - {action: filter, type: top_k, k: 2}
-          - action: merge
-            type: multi_query
-            queries:
-              - {query: "{question} again", top_k: 3}
-        """
+    merge = '{action: merge, type: multi_query, queries: [{query: "{question} again", top_k: 3}]}'
+    operators = f"[{{action: filter, type: top_k, k: 2}}, {merge}]"
+    text = f"on_error: raise\nscore_field: rerank_score\noperators: {operators}"
     shelf = Shelf()
     stage = load_post_retrieval(saved(tmp_path, text), Resources(service=shelf))
     queries = (SecondaryQuery(query="{question} again", top_k=3),)
@@ -87,17 +79,9 @@ score_field: [1]
 @pytest.mark.usefixtures("here")
 def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
     assert problems(saved(tmp_path, PROBLEMS)) == [
-        (1, "on_error"),
-        (2, "operatrs"),
-        (5, "type"),
-        (8, "k"),
-        (9, "budget"),
-        (10, "facto"),
-        (13, "template"),
-        (14, "header"),
-        (15, "operators"),
-        (16, "score_field"),
-    ]
+        (1, "on_error"), (2, "operatrs"), (5, "type"), (8, "k"), (9, "budget"), (10, "facto"),
+        (13, "template"), (14, "header"), (15, "operators"), (16, "score_field"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("load", [load_post_retrieval, load_variants])
@@ -132,27 +116,12 @@ def test_a_model_that_a_file_names_and_that_is_none_is_reported(
     ]
 
 
-def test_variants_have_names_and_stages(tmp_path: Path) -> None:
-    two = "{name: two, operators: [{action: filter, type: top_k, k: 2}]}"
-    path = saved(tmp_path, f"variants: [{{name: none, operators: []}}, {two}]")
-    assert [(one.name, one.stage.operators) for one in load_variants(path)] == [
-        ("none", ()),
-        ("two", (TopK(k=2),)),
-    ]
-
-
 def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
-    text = """variants:
-  - operators: []
-  - {name: a, operators: []}
-  - {name: a, operators: []}
-  - name: b
-    operators: [{action: filter, type: top_k, k: 0}]
-    more: 1
-  - 3
-"""
+    twice = "{name: a, operators: []}"
+    bad = "{name: b, operators: [{action: filter, type: top_k, k: 0}], more: 1}"
+    text = f"variants:\n- operators: []\n- {twice}\n- {twice}\n- {bad}\n- 3"
     found = set(problems(saved(tmp_path, text), load_variants))
-    assert found >= {(2, "name"), (4, "name"), (6, "k"), (7, "more"), (8, "variants")}
+    assert found >= {(2, "name"), (4, "name"), (5, "k"), (5, "more"), (6, "variants")}
 
 
 # --- operators from mappings
@@ -184,33 +153,15 @@ def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> 
         build_operator(given)
 
 
-def test_rerankers_are_configured_flat_or_apart() -> None:
-    flat = build_operator({"action": "rerank", "type": "lexical", "b": 0.5, "top_k": 3})
-    apart = build_operator(
-        {"action": "rerank", "reranker": {"name": "lexical", "b": 0.5}, "top_k": 3}
-    )
-    assert flat == apart == Rerank(reranker=LexicalReranker(b=0.5), top_k=3)
-
-
 # --- rerankers from mappings
 
 
 def test_rerankers_and_factors_within_rerankers() -> None:
-    built = build_reranker(
-        {
-            "name": "rrf",
-            "given_weight": 1,
-            "weights": [1, 0.5],
-            "rerankers": ["lexical", {"name": "weighted", "factors": [{"field": "likes"}, {}]}],
-        }
-    )
-    assert built == ReciprocalRankFusionReranker(
-        rerankers=(
-            LexicalReranker(),
-            WeightedReranker(factors=(Factor(field="likes"), Factor())),
-        ),
-        weights=(1.0, 0.5),
-        given_weight=1.0,
+    weighted = {"name": "weighted", "factors": [{"field": "likes"}, {}]}
+    given = {"given_weight": 1, "weights": [1, 0.5], "rerankers": ["lexical", weighted]}
+    made = WeightedReranker(factors=(Factor(field="likes"), Factor()))
+    assert build_reranker({"name": "rrf", **given}) == ReciprocalRankFusionReranker(
+        rerankers=(LexicalReranker(), made), weights=(1.0, 0.5), given_weight=1.0
     )
 
 
@@ -310,16 +261,12 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
     assert ordered({"name": "mine.py:Plain", "factor": -1}) == ["short", "long"]
     assert ordered("mine.py:ready") == ["long", "short"]
 
-
-@pytest.mark.usefixtures("here")
-def test_its_settings_are_its_fields_and_rerankers_stand_within_it() -> None:
-    built: Any = build_reranker(
-        {"name": "mine.py:Shorter", "power": 2, "inner": {"name": "mine.py:Plain", "factor": 5}}
-    )
+    inner = {"name": "mine.py:Plain", "factor": 5}
+    built: Any = build_reranker({"name": "mine.py:Shorter", "power": 2, "inner": inner})
     assert (built.power, built.inner.factor) == (2.0, 5)
     fused = build_reranker({"name": "linear", "rerankers": ["mine.py:Shorter"]})
     assert isinstance(fused, LinearFusionReranker)
-    assert fused.rerankers[0].name == "shorter"
+    assert fused.rerankers[0].name == "shorter"  # its settings are its fields
 
 
 @pytest.mark.usefixtures("here")
@@ -337,20 +284,6 @@ def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         build_reranker(given)
     assert message in str(error.value)
-
-
-def test_it_stands_in_files_of_post_retrieval_variants_and_pipelines(here: Path) -> None:
-    operator = "{action: rerank, type: 'mine.py:Plain', factor: -2, top_k: 1}"
-    stage = load_post_retrieval(saved(here, f"operators: [{operator}]"))
-    assert ids(stage.run("q", CHUNKS)) == ["short"]
-    (variant,) = load_variants(saved(here, f"variants: [{{name: a, operators: [{operator}]}}]"))
-    assert ids(variant.stage.run("q", CHUNKS)) == ["short"]
-    folder = here / "project"  # its own files are looked for there
-    folder.mkdir()
-    (here / "mine.py").rename(folder / "theirs.py")
-    path = saved(folder, f"post_retrieval: [{operator.replace('mine.py', 'theirs.py')}]")
-    after = load_pipeline(path).post_retrieval
-    assert after is not None and after.operators[0].name == "rerank.plain"
 
 
 # --- what is listed

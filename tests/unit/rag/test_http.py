@@ -305,13 +305,10 @@ def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message:
         ({"headers": {"X-Ragbench-Version": "7"}, "status": 404}, {"version": "7"}),
         ({"body": {"version": 7}}, {"version": "7"}),
         ({"headers": {"x-ragbench-version": "7"}, "body": {"version": "8"}}, {"version": "7"}),
-        ({"body": []}, {}),
-        ({"text": "<html>"}, {}),
-        ({"body": {"version": None}}, {}),
-        ({"body": {"version": ""}}, {}),
-        (None, {}),
+        ({"body": []}, {}), ({"text": "<html>"}, {}), ({"body": {"version": None}}, {}),
+        ({"body": {"version": ""}}, {}), (None, {}),
     ],
-)
+)  # fmt: skip
 def test_a_server_is_its_address_and_the_version_it_names(
     server: Any, answer: Any, make: Make, page: Any, named: dict[str, str]
 ) -> None:

@@ -113,19 +113,14 @@ def load(write: Callable[[str, str], Path]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("attribute", "arguments", "contexts"),
     [
-        ("MyRAG", {}, ["q 5"]),
-        ("MyRAG", {"top_k": 3}, ["q 3"]),
+        ("MyRAG", {}, ["q 5"]), ("MyRAG", {"top_k": 3}, ["q 3"]),
         ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
-        ("instance", {}, ["q 4"]),
-        ("Space.instance", {}, ["q 2"]),
-        ("Space.build", {}, ["q 7"]),
-        ("Space.build", {"top_k": 1}, ["q 1"]),
-        ("factory", {}, ["q 5"]),
+        ("instance", {}, ["q 4"]), ("Space.instance", {}, ["q 2"]), ("Space.build", {}, ["q 7"]),
+        ("Space.build", {"top_k": 1}, ["q 1"]), ("factory", {}, ["q 5"]),
         ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
-        ("adapted", {}, ["x"]),
-        ("answer", {}, ["q"]),
+        ("adapted", {}, ["x"]), ("answer", {}, ["q"]),
     ],
-)
+)  # fmt: skip
 def test_classes_factories_instances_and_functions(
     load: Callable[..., Any], attribute: str, arguments: dict[str, Any], contexts: list[str]
 ) -> None:

@@ -120,13 +120,10 @@ class Colour(StrEnum):
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        (7, "7"),
-        (np.int64(7), "7"),
-        (np.str_("x"), "x"),
-        (Colour.RED, "red"),
+        (7, "7"), (np.int64(7), "7"), (np.str_("x"), "x"), (Colour.RED, "red"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ],
-)
+)  # fmt: skip
 def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     given: Any, kept: str
 ) -> None:

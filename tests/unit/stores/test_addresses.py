@@ -18,9 +18,7 @@ from ragbench_cli.main import main
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
-        ("memory:", "memory:"),
-        ("memory:a/b", "memory:a/b"),
-        ("qdrant:a/b", "qdrant:a/b"),
+        ("memory:", "memory:"), ("memory:a/b", "memory:a/b"), ("qdrant:a/b", "qdrant:a/b"),
         ("qdrant+https://:secret@host:6333", "qdrant+https://***@host:6333"),
         ("postgresql://me:secret@host/db", "postgresql://***@host/db"),
         ("postgres://host/db?sslmode=require&password=secret", "postgres://host/db?sslmode=require&password=***"),
@@ -62,14 +60,12 @@ def test_what_is_no_address_is_refused(
 @pytest.mark.parametrize(
     "address",
     [
-        "chroma:a/b",
-        "chroma+http://u:secret@host:8000",
-        "milvus:a/b.db",
+        "chroma:a/b", "chroma+http://u:secret@host:8000", "milvus:a/b.db",
         "milvus+http://u:secret@host:19530",
         "elasticsearch+https://u:secret@host:9200",
         "opensearch+https://u:secret@host:9200",
     ],
-)
+)  # fmt: skip
 def test_what_is_only_read_is_not_filled_and_says_what_to_do(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
