@@ -21,6 +21,7 @@ from ragbench.rag.http import RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
 from ragbench.stages.rag import retrieve_stage
+from tests.unit.rag.http_server import Answer, Request, Server
 
 pytestmark = pytest.mark.extra("http")
 
@@ -42,16 +43,16 @@ def endpoint() -> Iterator[Callable[..., JsonEndpoint]]:
     yield from closed_after(JsonEndpoint)
 
 
-def test_one_connection_serves_many_requests(server: Any, answer: Any, make: Make) -> None:
-    server.then(answer({"results": [{"contexts": ["a"]}]}))
+def test_one_connection_serves_many_requests(server: Server, make: Make) -> None:
+    server.then(Answer({"results": [{"contexts": ["a"]}]}))
     rag = make(server.url)
     for _ in range(5):
         rag.retrieve("q")
     assert len({request.connection for request in server.requests}) == 1
 
 
-def test_headers_and_credentials_are_sent(server: Any, answer: Any, make: Make) -> None:
-    server.then(answer({"results": [{"contexts": []}]}))
+def test_headers_and_credentials_are_sent(server: Server, make: Make) -> None:
+    server.then(Answer({"results": [{"contexts": []}]}))
     url = server.url.replace("http://", "http://bob:s3cret@")
     make(url).retrieve("q")
     make(server.url, headers={"Authorization": "Bearer abc"}).retrieve("q")
@@ -59,9 +60,9 @@ def test_headers_and_credentials_are_sent(server: Any, answer: Any, make: Make) 
     assert server.requests[1].headers["authorization"] == "Bearer abc"
 
 
-def test_one_bad_query_fails_alone(server: Any, answer: Any, make: Make) -> None:
+def test_one_bad_query_fails_alone(server: Server, make: Make) -> None:
     error = {"error": {"type": "ValueError", "message": "too long"}}
-    server.then(answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
+    server.then(Answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
     with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as raised:
         make(f"{server.url}/api/").batch_retrieve_with_metadata(["q", "r", "s"], top_k=2)
     good, remote, malformed = raised.value.outcomes
@@ -86,18 +87,14 @@ def test_one_bad_query_fails_alone(server: Any, answer: Any, make: Make) -> None
         ({"results": [{"contexts": [1]}]}, r"contexts\[0\] must be a string, not a int"),
     ],
 )
-def test_a_malformed_answer_is_refused(
-    server: Any, answer: Any, make: Make, body: Any, message: str
-) -> None:
-    server.then(answer(body))
+def test_a_malformed_answer_is_refused(server: Server, make: Make, body: Any, message: str) -> None:
+    server.then(Answer(body))
     with pytest.raises(InterfaceError, match=message):
         make(server.url).retrieve("q")
 
 
-def test_an_error_shows_status_url_and_the_head_of_the_body(
-    server: Any, answer: Any, make: Make
-) -> None:
-    server.then(answer(status=500, text="Traceback:\n  index\tmissing " + "x" * 1000))
+def test_an_error_shows_status_url_and_the_head_of_the_body(server: Server, make: Make) -> None:
+    server.then(Answer(status=500, text="Traceback:\n  index\tmissing " + "x" * 1000))
     with pytest.raises(HTTPRagError) as raised:
         make(server.url).retrieve("q")
     assert raised.value.status == 500
@@ -123,10 +120,10 @@ def in_seconds(seconds: int) -> str:
     ],
 )
 def test_a_trouble_is_waited_out_within_reason(
-    server: Any, answer: Any, endpoint: Any, answers: list[tuple[int, str]], waits: Any
+    server: Server, endpoint: Any, answers: list[tuple[int, str]], waits: Any
 ) -> None:
-    raised = [answer(status=s, headers={"retry-after": w} if w else {}) for s, w in answers]
-    server.then(*raised, answer({"ok": 1}))
+    raised = [Answer(status=s, headers={"retry-after": w} if w else {}) for s, w in answers]
+    server.then(*raised, Answer({"ok": 1}))
     waited: list[float] = []
     asking = endpoint(server.url, sleep=waited.append)
     if waits is None:
@@ -156,9 +153,9 @@ def test_no_server_is_reported_after_the_retries(endpoint: Any) -> None:
     assert not raised.value.answered_before
 
 
-def test_a_server_that_has_gone_is_waited_for_once(server: Any, endpoint: Any, answer: Any) -> None:
+def test_a_server_that_has_gone_is_waited_for_once(server: Server, endpoint: Any) -> None:
     waits: list[float] = []
-    server.answers.append(answer({"ok": 1}))
+    server.answers.append(Answer({"ok": 1}))
     asking = endpoint(server.url, sleep=waits.append)
     assert asking.post("/x", {}) == {"ok": 1}
     asking._base = f"http://127.0.0.1:{free_port()}"
@@ -169,7 +166,7 @@ def test_a_server_that_has_gone_is_waited_for_once(server: Any, endpoint: Any, a
     assert len(waits) == 3
 
 
-def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: Any) -> None:
+def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Server, endpoint: Any) -> None:
     with socket.socket() as silent:  # accepts, and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -178,19 +175,17 @@ def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: A
             endpoint(url, timeout=0.05).post("/x", {})
 
 
-def test_a_broken_answer_is_reported_and_not_asked_again(
-    server: Any, answer: Any, endpoint: Any
-) -> None:
-    server.then(answer({"ok": 1}, headers={"content-encoding": "gzip"}))
+def test_a_broken_answer_is_reported_and_not_asked_again(server: Server, endpoint: Any) -> None:
+    server.then(Answer({"ok": 1}, headers={"content-encoding": "gzip"}))
     with pytest.raises(HTTPRagError, match="/x failed: DecodingError"):
         endpoint(server.url).post("/x", {})
     assert len(server.requests) == 1
 
 
 def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
-    server: Any, answer: Any, endpoint: Any
+    server: Server, endpoint: Any
 ) -> None:
-    server.then(answer(status=308, headers={"location": "/y"}), answer({"ok": 1}))
+    server.then(Answer(status=308, headers={"location": "/y"}), Answer({"ok": 1}))
     endpoint(server.url.replace("http://", "http://bob:s3cret@")).post("/x", {"a": 1})
     assert server.requests[1].headers["authorization"].startswith("Basic ")
     assert [(r.path, r.body) for r in server.requests] == [("/x", {"a": 1}), ("/y", {"a": 1})]
@@ -205,18 +200,18 @@ def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
     ],
 )
 def test_a_redirect_that_leads_nowhere_is_not_followed(
-    server: Any, answer: Any, endpoint: Any, status: int, location: str, raised: str, requests: int
+    server: Server, endpoint: Any, status: int, location: str, raised: str, requests: int
 ) -> None:
-    server.then(answer(status=status, headers={"location": location}))
+    server.then(Answer(status=status, headers={"location": location}))
     with pytest.raises(HTTPRagError, match=raised) as caught:
         endpoint(server.url, headers={"Authorization": "Bearer tok3n"}).post("/x", {})
     assert "pw12" not in str(caught.value)
     assert len(server.requests) == requests
 
 
-def test_no_secret_reaches_a_message_or_an_identity(server: Any, answer: Any, make: Make) -> None:
-    def echo(request: Any) -> Any:
-        return answer(status=401, text=f"denied: {request.headers} bob s3cr%40t s3cr@t")
+def test_no_secret_reaches_a_message_or_an_identity(server: Server, make: Make) -> None:
+    def echo(request: Request) -> Answer:
+        return Answer(status=401, text=f"denied: {request.headers} bob s3cr%40t s3cr@t")
 
     server.then(echo)
     url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
@@ -247,9 +242,9 @@ def test_the_last_segment_says_what_a_server_does(path: str, families: set[str])
     [("/retrieve", {"contexts": ["a"]}), ("/answer", {"contexts": ["a"], "response": "b"})],
 )
 def test_what_was_said_before_is_sent_where_anything_was(
-    server: Any, answer: Any, path: str, item: Any
+    server: Server, path: str, item: Any
 ) -> None:
-    server.then(answer({"results": [item] * 2}), answer({"results": [item]}))
+    server.then(Answer({"results": [item] * 2}), Answer({"results": [item]}))
     stage = retrieve_stage(as_rag(f"{server.url}{path}"), b"", None)
     said = [{"role": "user", "content": "p"}]
     assert stage.call is not None
@@ -262,10 +257,10 @@ def test_what_was_said_before_is_sent_where_anything_was(
     ]
 
 
-def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:
+def test_one_call_endpoints_are_asked_once(server: Server) -> None:
     item = {"contexts": ["a"], "context_ids": ["1"], "response": "b", "confidence": 0.5}
     error = {"error": {"type": "E", "message": "m"}}
-    server.then(answer({"results": [item, item]}), answer({"results": [item, error]}))
+    server.then(Answer({"results": [item, item]}), Answer({"results": [item, error]}))
     rag: Any = as_rag(f"{server.url}/answer")
     first, _ = rag.batch_retrieve_with_metadata(["q", "r"], top_k=3)
     assert (first.contexts, first.context_ids) == (["a"], ["1"])
@@ -310,9 +305,9 @@ def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message:
     ],
 )  # fmt: skip
 def test_a_server_is_its_address_and_the_version_it_names(
-    server: Any, answer: Any, make: Make, page: Any, named: dict[str, str]
+    server: Server, make: Make, page: Any, named: dict[str, str]
 ) -> None:
-    server.page = None if page is None else answer(**({"body": {}} | page))
+    server.page = None if page is None else Answer(**({"body": {}} | page))
     assert make(server.url).stage_identity("retrieve") == [{"url": server.url, **named}]
 
 
@@ -324,7 +319,7 @@ def origin(rag: Any) -> Origin:
 
 
 def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
-    server: Any, make: Make
+    server: Server, make: Make
 ) -> None:
     found = origin(make(server.url))
     assert found.reach == "open"
@@ -336,28 +331,28 @@ def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
 
 
 def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
-    server: Any, answer: Any, make: Make
+    server: Server, make: Make
 ) -> None:
-    server.page = answer({"version": "7"})
+    server.page = Answer({"version": "7"})
     found = origin(make(server.url))
     assert found.reach == "closed"
-    server.page = answer({"version": "8"})
+    server.page = Answer({"version": "8"})
     changes = [change.sentence for change in differences(found, origin(make(server.url)))]
     assert 'stage_identity.0.version: "7" -> "8"' in changes
 
 
 def test_a_server_that_is_replaced_while_it_is_asked_is_reported(
-    server: Any, answer: Any, make: Make
+    server: Server, make: Make
 ) -> None:
-    server.page = answer({"version": "7"})
+    server.page = Answer({"version": "7"})
     rag = make(server.url)
     assert origin(rag).reach == "closed"
-    server.then(answer({"results": [{"contexts": []}]}, headers={"X-Ragbench-Version": "8"}))
+    server.then(Answer({"results": [{"contexts": []}]}, headers={"X-Ragbench-Version": "8"}))
     rag.retrieve("q")
     assert may_reuse(origin(rag), ()).because.endswith("answered in several versions, '7' and '8'")
 
 
-def test_a_version_holds_no_secret(server: Any, answer: Any, make: Make) -> None:
-    server.page = answer({"version": "v1 hush-hush"})
+def test_a_version_holds_no_secret(server: Server, make: Make) -> None:
+    server.page = Answer({"version": "v1 hush-hush"})
     rag = make(server.url, headers={"X-Api-Key": "hush-hush"})
     assert rag.stage_identity("retrieve") == [{"url": server.url, "version": "v1 ***"}]
