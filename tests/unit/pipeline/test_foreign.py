@@ -130,19 +130,15 @@ retrieval: bm25
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (
-            WRONG,
-            [
-                (3, "'corpus' is there to fill a collection"),
-                (4, "'chunker' is there to fill a collection"),
-                (5, "'map' needs the name of a collection"),
-                (5, "'map' needs what the collection's vectors were made by"),
-                (5, "'memory:': collections that ragbench did not fill are read from addresses"),
-                (6, "unknown setting 'txt'. Did you mean 'text'?"),
-                (7, "metric must be one of cosine, dot, euclid, manhattan"),
-                (8, "this retrieval reads no collection that ragbench did not fill: take dense"),
-            ],
-        ),
+        (WRONG,
+         [(3, "'corpus' is there to fill a collection"),
+          (4, "'chunker' is there to fill a collection"),
+          (5, "'map' needs the name of a collection"),
+          (5, "'map' needs what the collection's vectors were made by"),
+          (5, "'memory:': collections that ragbench did not fill are read from addresses"),
+          (6, "unknown setting 'txt'. Did you mean 'text'?"),
+          (7, "metric must be one of cosine, dot, euclid, manhattan"),
+          (8, "this retrieval reads no collection that ragbench did not fill: take dense")]),
         (FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
          [(7, "are not read: leave 'embeddings' out")]),
         ("retrieval: {type: sparse, native_filter: 'year > 3'}", [(1, "use 'filters'")]),

@@ -35,27 +35,14 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
         {**ASKED, "documents": TEXTS, "top_k": 3, "return_documents": False, "truncation": True},
         {"object": "list", "data": results("relevance_score"), "usage": {"total_tokens": 26}},
     ),
-    "nim": (
-        {
-            "model": "m",
-            "query": {"text": "q"},
-            "passages": [{"text": text} for text in TEXTS],
-            "truncate": "END",
-        },
-        {"rankings": results("logit")},
-    ),
+    "nim": ({"model": "m", "query": {"text": "q"}, "passages": [{"text": text} for text in TEXTS],
+             "truncate": "END"},
+            {"rankings": results("logit")}),
     "mixedbread": ({**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
                    {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")}),
-    "pinecone": (
-        {
-            **ASKED,
-            "documents": [{"text": text} for text in TEXTS],
-            "top_n": 3,
-            "return_documents": False,
-            "parameters": {"truncate": "END"},
-        },
-        {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
-    ),
+    "pinecone": ({**ASKED, "documents": [{"text": text} for text in TEXTS], "top_n": 3,
+                  "return_documents": False, "parameters": {"truncate": "END"}},
+                 {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}}),
     "tei": ({**ASKED, "texts": TEXTS, "truncate": True, "return_text": False}, results("score")),
 }  # fmt: skip
 """What each service documents: a request and its answer."""

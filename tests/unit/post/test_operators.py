@@ -37,15 +37,11 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
      [chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN)], "ac"),
     (TokenBudget(budget=3, counter=PIECES, policy="truncate"), [chunk("a", TEN)], ""),
     # The first of equal texts (a full-width s, runs of white space) and of equal ids.
-    (
-        {"filter": "dedup"},
-        [
-            chunk("a", "The sky  is\nblue."), chunk("b", "The sky is blue."),
-            chunk("c", "The \uff53ky is blue."), chunk("d", "The sky is red."),
-            chunk("a", "Another text."),
-        ],
-        "ad",
-    ),
+    ({"filter": "dedup"},
+     [chunk("a", "The sky  is\nblue."), chunk("b", "The sky is blue."),
+      chunk("c", "The \uff53ky is blue."), chunk("d", "The sky is red."),
+      chunk("a", "Another text.")],
+     "ad"),
     # Shingles of two words: "w x y z" has 3. Of "w x y q" it shares 2, of 4 in the union.
     ({"filter": "dedup_near", "similarity": 0.5, "shingle": 2}, NEAR, "a"),
     ({"filter": "dedup_near", "similarity": 0.51, "shingle": 2}, NEAR, "ab"),
@@ -108,15 +104,10 @@ TEXTS: list[tuple[Mapping[str, Any], str | Query, Sequence[Chunk], list[str]]] =
     ({"augment": "metadata", "fields": ["page", "source", "no"]}, "?",
      [chunk("a", "T.", source="x", page=0)], ["T.\npage: 0\nsource: x"]),
     # Without now there are dates, and no ages.
-    (
-        {"augment": "temporal"}, "?",
-        [
-            chunk("a", "T.", timestamp="2024-05-01T10:00:00Z"),
-            chunk("b", "U.", timestamp="2024-05-12"), chunk("c", "V."),
-            chunk("d", "W.", timestamp="soon"),
-        ],
-        ["[2024-05-01]\nT.", "[2024-05-12]\nU.", "V.", "W."],
-    ),
+    ({"augment": "temporal"}, "?",
+     [chunk("a", "T.", timestamp="2024-05-01T10:00:00Z"), chunk("b", "U.", timestamp="2024-05-12"),
+      chunk("c", "V."), chunk("d", "W.", timestamp="soon")],
+     ["[2024-05-01]\nT.", "[2024-05-12]\nU.", "V.", "W."]),
     ({"augment": "temporal", "field": "at"}, NOW,
      [chunk("a", "T.", at=0), chunk("b", "U.", at="2024-05-03")],
      ["[1970-01-01, 19844 days old]\nT.", "[2024-05-03, in 2 days]\nU."]),
@@ -391,13 +382,9 @@ READS_BACK = (  # attributes and texts read back, but for characters that XML ha
     "</documents>"
 )
 WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
-    (
-        {
-            "format": "template", "separator": " | ", "header": "Q: {question}\n", "footer": "\nA:",
-            "template": "({rank}) {id} {score} {document_id} {metadata.source} {{{text}}}",
-        },
-        [HR, IT], "Q: Whom?\n(1) a 0.5 d x.pdf {Ask {HR}.} | (2) b    {Ask IT.}\nA:",
-    ),
+    ({"format": "template", "separator": " | ", "header": "Q: {question}\n", "footer": "\nA:",
+      "template": "({rank}) {id} {score} {document_id} {metadata.source} {{{text}}}"},
+     [HR, IT], "Q: Whom?\n(1) a 0.5 d x.pdf {Ask {HR}.} | (2) b    {Ask IT.}\nA:"),
     ({"format": "template"}, [HR, IT], "[1] Ask {HR}.\n\n[2] Ask IT."),
     ({"format": "structured", "fields": ["text", "initial_rank"]}, [HR],
      '[{"text": "Ask {HR}.", "initial_rank": 1}]'),

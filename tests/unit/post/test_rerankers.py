@@ -83,14 +83,10 @@ BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[flo
     # The present order can take part, and breaks ties.
     ("rrf", {"rerankers": [FixedScores(5, 5, 5)], "given_weight": 0.5, "k": 0}, query(), THREE,
      [1.5, 0.75, 0.5]),
-    (
-        "linear",
-        {
-            "rerankers": [FixedScores(0, 10, 5)], "weights": [3], "given_weight": 1,
-            "normalise": "min_max",
-        },
-        query(), THREE, [1 / 4, 3.5 / 4, 1.5 / 4],
-    ),
+    ("linear",
+     {"rerankers": [FixedScores(0, 10, 5)], "weights": [3], "given_weight": 1,
+      "normalise": "min_max"},
+     query(), THREE, [1 / 4, 3.5 / 4, 1.5 / 4]),
     ("linear", {"rerankers": [FixedScores(0, 10, 5)]}, query(), THREE,
      [-5 / DEVIATION, 5 / DEVIATION, 0]),
     # Relevance 1, 0.5, 0; a first: 0.5. Then b costs 1, c costs 0; b is last.
@@ -104,14 +100,10 @@ BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[flo
     ("ppr", {"links_field": None, "neighbours": 0}, query(),
      [chunk("a", "x", 1.0, links=["b"]), chunk("b", "y", 0.0)], [1, 0]),
     # b lists nothing, a and c list it with the weight 1: b = 0.5 + 0.5 (a + c), a = c = 0.25 b.
-    (
-        "ppr", {"damping": 0.5}, query(),
-        [
-            chunk("a", "x", 1.0, links=["b"]), chunk("b", "y", 2.0),
-            chunk("c", "z", 1.0, links={"b": 1.0}),
-        ],
-        [1 / 6, 2 / 3, 1 / 6],
-    ),
+    ("ppr", {"damping": 0.5}, query(),
+     [chunk("a", "x", 1.0, links=["b"]), chunk("b", "y", 2.0),
+      chunk("c", "z", 1.0, links={"b": 1.0})],
+     [1 / 6, 2 / 3, 1 / 6]),
     ("ppr", {}, query(),
      [chunk("a", "x", 1.0, embedding=[1, 0]), chunk("b", "x", 1.0, embedding=[1, 0])], [0.5, 0.5]),
     ("semantic", {}, query(embedding=[2, 0], a=[5, 0], b=[0, 1], c=[-1, 0]), THREE, [1, 0, -1]),
@@ -122,14 +114,10 @@ BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[flo
     ("semantic", {}, query(embedding=[1, 0], a=[0, 0]), [chunk("a")], [0]),
     ("semantic", {"embedding_field": "vector"}, query(embedding=[1, 0]),
      [chunk("a", vector=(1.0, 0.0))], [1]),
-    (
-        "time_weighted", {"rate": 0.1}, NOW,
-        [
-            chunk("new", score=0.5, timestamp="2024-05-01T12:00:00Z"),
-            chunk("day", score=1.0, timestamp="2024-04-30T12:00:00+00:00"),
-        ],
-        [0.5, math.exp(-2.4)],
-    ),
+    ("time_weighted", {"rate": 0.1}, NOW,
+     [chunk("new", score=0.5, timestamp="2024-05-01T12:00:00Z"),
+      chunk("day", score=1.0, timestamp="2024-04-30T12:00:00+00:00")],
+     [0.5, math.exp(-2.4)]),
     # The future counts as now; a rate of 0 fades nothing; 0.01 an hour halves in 69 hours.
     ("time_weighted", {}, NOW, [chunk("a", score=1.0, timestamp=NOON + timedelta(days=9))], [1]),
     ("time_weighted", {"rate": 0}, NOW, [chunk("a", score=1.0, timestamp=0)], [1]),
@@ -138,14 +126,10 @@ BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[flo
      [math.exp(-0.69)]),
     ("time_weighted", {"undated": 0}, NOW, [chunk("a", score=0.8)], [0]),
     ("time_weighted", {"undated": 1}, NOW, [chunk("a", score=0.8)], [0.8]),
-    (
-        "weighted", MANY, query(),
-        [
-            chunk("a", score=0.9, timestamp=0, likes=0.3),
-            chunk("b", score=0.1, timestamp=36000, likes=True),
-        ],
-        [(1.8 + math.exp(-1) + 0.3) / 4, (0.2 + 1 + 1) / 4],
-    ),
+    ("weighted", MANY, query(),
+     [chunk("a", score=0.9, timestamp=0, likes=0.3),
+      chunk("b", score=0.1, timestamp=36000, likes=True)],
+     [(1.8 + math.exp(-1) + 0.3) / 4, (0.2 + 1 + 1) / 4]),
     ("weighted", {}, query(), [chunk("a", score=0.9), chunk("b")], [0.9, 0.5]),
     ("weighted", {"factors": [{}, {"field": "likes", "weight": 3}]}, query(),
      [chunk("a", score=30.0, likes=0), chunk("b", score=10.0, likes=1)], [7.5, 3.25]),
@@ -171,90 +155,52 @@ def test_scores_by_hand(
 
 HALF = {"name": "mmr", "relevance": "embedding", "similarity": "embedding"}
 NOTED: list[tuple[str | Mapping[str, Any], Query, Sequence[Chunk], Sequence[float], list[str]]] = [
-    (
-        "semantic", query(),
-        [chunk("a", score=0.0, embedding=[1]), chunk("b", score=7.0), chunk("c")],
-        [0.0, 7.0, 0.5],
-        [
-            "the query has no embedding: the given scores were kept",
-            "1 of 3 chunks had no score: 0.5 was taken",
-        ],
-    ),
-    (
-        "semantic", query(embedding=[0, 1]),
-        [chunk("a", score=0.3), chunk("b", embedding=[0, 1]), chunk("c")], [0.3, 1.0, 0.5],
-        [
-            "2 of 3 chunks have no embedding: their given scores were kept",
-            "1 of 2 chunks had no score: 0.5 was taken",
-        ],
-    ),
-    (
-        {"name": "feedback", "by": "embeddings", "query_weight": 1},
-        query("wing", embedding=[1, 0]), [chunk("a", "wing")], [1 / 2.2],
-        [
-            "a chunk has no score: the first ones were taken for the best",
-            "the query or a chunk has no embedding: words were compared",
-        ],
-    ),
-    (
-        HALF, query(), [chunk("a", "red", 4.0), chunk("b", "sea", 3.0)], [0.5, 0.0],
-        [
-            "the query or a chunk has no embedding: the given scores were used",
-            "a chunk has no embedding: chunks were compared by their words",
-        ],
-    ),
+    ("semantic", query(), [chunk("a", score=0.0, embedding=[1]), chunk("b", score=7.0), chunk("c")],
+     [0.0, 7.0, 0.5],
+     ["the query has no embedding: the given scores were kept",
+      "1 of 3 chunks had no score: 0.5 was taken"]),
+    ("semantic", query(embedding=[0, 1]),
+     [chunk("a", score=0.3), chunk("b", embedding=[0, 1]), chunk("c")], [0.3, 1.0, 0.5],
+     ["2 of 3 chunks have no embedding: their given scores were kept",
+      "1 of 2 chunks had no score: 0.5 was taken"]),
+    ({"name": "feedback", "by": "embeddings", "query_weight": 1}, query("wing", embedding=[1, 0]),
+     [chunk("a", "wing")], [1 / 2.2],
+     ["a chunk has no score: the first ones were taken for the best",
+      "the query or a chunk has no embedding: words were compared"]),
+    (HALF, query(), [chunk("a", "red", 4.0), chunk("b", "sea", 3.0)], [0.5, 0.0],
+     ["the query or a chunk has no embedding: the given scores were used",
+      "a chunk has no embedding: chunks were compared by their words"]),
     # A chunk without a score makes all count by their places: 1, 0.5 and 0, halved.
     ("mmr", query(), [chunk("a", "red", 0.1), chunk("b", "sea"), chunk("c", "house", 0.9)],
      [0.5, 0.25, 0.0], ["a chunk has no score: relevance was taken from the present order"]),
-    (
-        "ppr", query(), [chunk("a"), chunk("b", score=9.0)], [2 / 3, 1 / 3],
-        [
-            "a chunk has no score: the walk starts by ranks",
-            "no chunk is linked to another: the order is that of the seeds",
-        ],
-    ),
-    (
-        {"name": "ppr", "seeds": "similarity", "neighbours": 0}, query(a=[1, 0], b=[0, 1]),
-        [chunk("a"), chunk("b")], [2 / 3, 1 / 3],
-        [
-            "the query or a chunk has no embedding: the walk starts by ranks",
-            "no chunk is linked to another: the order is that of the seeds",
-        ],
-    ),
-    (
-        "time_weighted", NOW, [chunk("a", score=2.0), chunk("b", timestamp="2024-05-01")],
-        [1.0, 0.5 * math.exp(-0.12)],
-        [
-            "1 of 2 chunks had no score: 0.5 was taken",
-            "1 of 2 chunks have no time in 'timestamp': their scores were multiplied by 0.5",
-        ],
-    ),
+    ("ppr", query(), [chunk("a"), chunk("b", score=9.0)], [2 / 3, 1 / 3],
+     ["a chunk has no score: the walk starts by ranks",
+      "no chunk is linked to another: the order is that of the seeds"]),
+    ({"name": "ppr", "seeds": "similarity", "neighbours": 0}, query(a=[1, 0], b=[0, 1]),
+     [chunk("a"), chunk("b")], [2 / 3, 1 / 3],
+     ["the query or a chunk has no embedding: the walk starts by ranks",
+      "no chunk is linked to another: the order is that of the seeds"]),
+    ("time_weighted", NOW, [chunk("a", score=2.0), chunk("b", timestamp="2024-05-01")],
+     [1.0, 0.5 * math.exp(-0.12)],
+     ["1 of 2 chunks had no score: 0.5 was taken",
+      "1 of 2 chunks have no time in 'timestamp': their scores were multiplied by 0.5"]),
     ("time_weighted", query(),
      [chunk("a", score=-1.0, timestamp=0), chunk("b", score=-0.5, timestamp=10**6)], [0.0, 0.5],
      ["scores below 0 cannot fade: all were raised by 1", NEWEST]),
     # Ages are counted from the newest chunk only where one is dated.
     ("time_weighted", query(), [chunk("a", score=1.0)], [0.5],
      ["1 of 1 chunks have no time in 'timestamp': their scores were multiplied by 0.5"]),
-    (
-        {"name": "weighted", "factors": [{"default": 0.25}, {"field": "likes", "default": 1}]},
-        query(), [chunk("a", likes="many"), chunk("b", score=0.0, likes=float("nan"))],
-        [0.625, 0.5],
-        [
-            "1 of 2 chunks have no number for 'score': 0.25 was taken",
-            "2 of 2 chunks have no number for 'likes': 1 was taken",
-        ],
-    ),
+    ({"name": "weighted", "factors": [{"default": 0.25}, {"field": "likes", "default": 1}]},
+     query(), [chunk("a", likes="many"), chunk("b", score=0.0, likes=float("nan"))], [0.625, 0.5],
+     ["1 of 2 chunks have no number for 'score': 0.25 was taken",
+      "2 of 2 chunks have no number for 'likes': 1 was taken"]),
     ({"name": "weighted", "factors": [{"field": "recency"}]}, query(),
      [chunk("a", timestamp=0), chunk("b", timestamp=36_000), chunk("c")], [math.exp(-1), 1, 0.5],
      ["1 of 3 chunks have no number for 'recency': 0.5 was taken", NEWEST]),
-    (
-        {
-            "name": "linear", "rerankers": [FixedScores(1, 1, 1)], "given_weight": 1,
-            "normalise": "min_max",
-        },
-        query(), [chunk("a"), chunk("b", score=4.0), chunk("c", score=2.0)], [0.25, 0.75, 0.25],
-        ["1 of 3 chunks had no score: 2 was taken"],
-    ),
+    ({"name": "linear", "rerankers": [FixedScores(1, 1, 1)], "given_weight": 1,
+      "normalise": "min_max"},
+     query(), [chunk("a"), chunk("b", score=4.0), chunk("c", score=2.0)], [0.25, 0.75, 0.25],
+     ["1 of 3 chunks had no score: 2 was taken"]),
     *(
         (
             {"name": name, "rerankers": ["semantic"]}, query(), [chunk("a", score=1.0)], scores,

@@ -107,16 +107,12 @@ class Engine:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            Everything(),
-            [
-                *("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
-                "as_rag(retrieve=..., generate=...)",
-            ],
-        ),
+        (Everything(),
+         [*("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
+          "as_rag(retrieve=..., generate=...)"]),
         (Engine(), ["retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"]),
     ],
-)
+)  # fmt: skip
 def test_what_is_ambiguous_or_unknown_is_refused_with_the_ways_out(
     given: object, said: list[str]
 ) -> None:

@@ -153,21 +153,12 @@ TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
 @pytest.mark.parametrize(
     ("retriever", "found"),
     [
-        (
-            Component(),
-            RetrievalResult(
-                TEXTS, context_ids=["1", "2"], scores=SCORES, context_metadata=[{"page": 1}, {}]
-            ),
-        ),
-        (
-            Retriever(NODES),
-            RetrievalResult(
-                TEXTS,
-                context_ids=["n1", "n2"],
-                scores=SCORES,
-                context_metadata=[{"page": 1, "document_id": "doc1"}, {}],
-            ),
-        ),
+        (Component(),
+         RetrievalResult(TEXTS, context_ids=["1", "2"], scores=SCORES,
+          context_metadata=[{"page": 1}, {}])),
+        (Retriever(NODES),
+         RetrievalResult(TEXTS, context_ids=["n1", "n2"], scores=SCORES,
+          context_metadata=[{"page": 1, "document_id": "doc1"}, {}])),
         (Retriever([NodeWithScore(ImageNode())]),
          RetrievalResult(["a caption"], context_ids=["image"])),
     ],
