@@ -22,9 +22,8 @@ CONTEXTS = [
 ]
 
 
-def details(result: GenerationResult) -> dict[str, Any]:
-    assert result.metadata is not None
-    return dict(result.metadata)
+def details(result: GenerationResult) -> Any:
+    return result.metadata
 
 
 LIGHTHOUSE = "When was the lighthouse built?"
@@ -71,11 +70,20 @@ def test_candidates_are_different_and_best_first() -> None:
     assert supports == sorted(supports, reverse=True)
 
 
-@pytest.mark.parametrize("contexts", [[], [""], ["Nothing to see."]])
-def test_it_abstains_when_nothing_supports_an_answer(contexts: list[str]) -> None:
-    result = ExtractiveGenerator().generate("Who paints zebras?", contexts)
-    assert (result.response, result.abstained) == ("I don't know.", True)
-    assert result.multi_responses == ["I don't know."]
+@pytest.mark.parametrize(
+    ("query", "contexts", "said"),
+    [
+        *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
+        ("合同何时到期？", [], "我不知道。"), ("Wie viele sind es?", [], "Ich weiß es nicht."),
+        ("¿Dónde está el puerto?", [], "No lo sé."),
+    ],
+)  # fmt: skip
+def test_it_abstains_when_nothing_supports_an_answer(
+    query: str, contexts: list[str], said: str
+) -> None:
+    result = ExtractiveGenerator().generate(query, contexts)
+    assert (result.response, result.abstained) == (said, True)
+    assert result.multi_responses == [said]
     found = details(result)
     assert (found["support"], found["evidence"], found["candidates"]) == (0, None, [])
 
@@ -88,18 +96,6 @@ def test_the_threshold_decides() -> None:
     above = ExtractiveGenerator(threshold=support + 0.01).generate(query, CONTEXTS)
     assert above.abstained is True
     assert details(above)["candidates"][0]["support"] == support
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ("合同何时到期？", "我不知道。"),
-        ("Wie viele Tage sind das?", "Ich weiß es nicht."),
-        ("¿Dónde está el puerto?", "No lo sé."),
-    ],
-)
-def test_it_abstains_in_the_language_of_the_question(query: str, sentence: str) -> None:
-    assert ExtractiveGenerator().generate(query, []).response == sentence
 
 
 @pytest.mark.parametrize(("heavy", "wanted"), [("common", "A common thing."), ("zebra", "Zebra.")])
@@ -127,14 +123,10 @@ def test_every_candidate_is_an_exact_slice(query: str, contexts: list[str]) -> N
         assert result.response == slices[0]
 
 
-def one(_: str) -> float:
-    return 1.0
-
-
 def test_support_is_the_formula() -> None:
     question = parse_question("red apple pie")
     context = "A red apple. A pie. Nothing."
-    first, second = rank_sentences(question, [context], one)
+    first, second = rank_sentences(question, [context], lambda _: 1.0)
     # Two of three tokens in it, three of three with its neighbour, one of two pairs.
     assert context[first.start : first.end] == "A red apple."
     assert math.isclose(first.support, (2 * 2 / 3 + 1 + 1 / 2) / 4)
@@ -144,13 +136,15 @@ def test_support_is_the_formula() -> None:
 
 def test_a_question_for_a_number_prefers_a_sentence_with_one() -> None:
     question = parse_question("How many apples?")
-    with_number, without = rank_sentences(question, ["Apples.\n\nX.\n\nFive apples."], one)
+    with_number, without = rank_sentences(
+        question, ["Apples.\n\nX.\n\nFive apples."], lambda _: 1.0
+    )
     assert with_number.start > without.start
     assert math.isclose(without.support, 0.8 * with_number.support)
 
 
 def test_equal_support_goes_to_the_earlier_context() -> None:
-    found = rank_sentences(parse_question("apple"), ["An apple.", "An apple."], one)
+    found = rank_sentences(parse_question("apple"), ["An apple.", "An apple."], lambda _: 1.0)
     assert [sentence.context_index for sentence in found] == [0, 1]
 
 
@@ -186,5 +180,5 @@ def test_confidence_follows_the_support(low: float, high: float) -> None:
 def test_a_long_question_needs_no_more_than_five_rare_words() -> None:
     """Seven words and six pairs; five words and four pairs of them stand in the sentence."""
     question = parse_question("alpha beta gamma delta epsilon zeta eta")
-    (found,) = rank_sentences(question, ["Alpha beta gamma delta epsilon."], one)
+    (found,) = rank_sentences(question, ["Alpha beta gamma delta epsilon."], lambda _: 1.0)
     assert math.isclose(found.support, (2 * 1 + 1 + 4 / 5) / 4)
