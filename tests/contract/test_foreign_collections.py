@@ -133,14 +133,8 @@ def test_a_mapping_says_what_is_where(place: Place, name: str) -> None:
 
 
 def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) -> None:
-    fill(
-        place,
-        name,
-        {"body": "one", "key": "same"},
-        {"body": 5, "key": 17},
-        {"other": True, "key": "same"},
-        {"body": "four"},
-    )
+    first, second = {"body": "one", "key": "same"}, {"body": 5, "key": 17}
+    fill(place, name, first, second, {"other": True, "key": "same"}, {"body": "four"})
     mapping = FieldMapping(text=f"{place.prefix}body", id=f"{place.prefix}key")
     with place.open(name, mapping) as collection:
         chunks = collection.search(QUERIES[:1], k=9)[0]
@@ -190,11 +184,7 @@ def test_filters_are_executed_by_the_store(place: Place, name: str, layout: str)
                 with pytest.raises((ConfigError, StoreError), match=refused[0]):
                     collection.search(QUERIES[:1], k=40, filters=filters)
                 continue
-            wanted = {
-                row.id
-                for row in ROWS
-                if matches(filters, {"document_id": row.document_id, **row.metadata})
-            }
+            wanted = {row.id for row in ROWS if matches(filters, row.fields)}
             found = collection.search(QUERIES[:1], k=40, filters=filters)[0]
             numbers = {str(chunk.metadata["year"] - 1999) for chunk in found}
             assert numbers == wanted, given
@@ -221,10 +211,9 @@ def test_a_prefix_is_no_pattern(place: Place, name: str) -> None:
 def test_a_field_that_no_row_has_is_reported(place: Place, name: str) -> None:
     name = place.fill_as("haystack", name, ROWS)
     with place.open(name) as collection:
+        asked = Equals(field="yaer", value=1)
         try:
-            assert collection.search(QUERIES[:1], k=4, filters=Equals(field="yaer", value=1)) == [
-                []
-            ]
+            assert collection.search(QUERIES[:1], k=4, filters=asked) == [[]]
             assert "has a field 'yaer'" in collection.warnings()[0]
         except ConfigError as error:
             assert "no column 'yaer'" in str(error)
@@ -270,9 +259,8 @@ def test_words_are_ranked_by_the_store(place: Place, name: str) -> None:
     with place.open(name, mapping) as collection:
         assert collection.words is not None
         assert f"words={collection.words.field}" in collection.described()
-        gardens, rent, blank, nothing = collection.search_words(
-            ["garden", "paying rent by mail", " ", "zzqx"], k=10
-        )
+        asked = ["garden", "paying rent by mail", " ", "zzqx"]
+        gardens, rent, blank, nothing = collection.search_words(asked, k=10)
         assert (blank, nothing) == ([], [])
         assert {chunk.id for chunk in gardens} == {"3", "8", "13", "18", "23", "28"}
         assert rent[0].id == "8"

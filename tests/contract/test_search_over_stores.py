@@ -59,15 +59,9 @@ def index(
     words: WordsPlace | None = None,
 ) -> tuple[int, int, int]:
     """How many chunks were written, unchanged and removed."""
-    result = index_documents(
-        documents,
-        database,
-        collection,
-        embedder=EMBEDDER,
-        embedder_name="hashing:64",
-        chunker=WHOLE,
-        words=words_of(words, database, collection, documents, WHOLE),
-    )
+    how = {"embedder": EMBEDDER, "embedder_name": "hashing:64", "chunker": WHOLE}
+    ranked_by = words_of(words, database, collection, documents, WHOLE)
+    result = index_documents(documents, database, collection, words=ranked_by, **how)  # type: ignore[arg-type]
     return result.written, result.unchanged, result.removed
 
 
@@ -150,11 +144,8 @@ def test_an_index_is_searched_kept_changed_and_continued_in_every_engine(opened:
 def test_the_store_ranks_as_ragbench_s_own_bm25(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[dict[str, Any]] = [
-        {"filters": filters, "strategy": strategy}
-        for filters in FILTERS
-        for strategy in ("sparse", "hybrid")
-    ]
+    strategies = ("sparse", "hybrid")
+    asked: list[Any] = [{"filters": f, "strategy": one} for f in FILTERS for one in strategies]
     with own() as engine:
         every = [engine.batch_search("kb", QUERIES, 7, **given) for given in asked]
     monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
@@ -192,11 +183,9 @@ def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_show(
     database: Database,
 ) -> None:
     # "roof" is in nearly all, "what is" in two: one has no roof, the other is the longest one.
-    documents = [Document(id=f"d{at:02}", text="roof fee") for at in range(60)]
-    documents += [
-        Document(id="idle", text="what is"),
-        Document(id="long", text=f"roof what is {'fee ' * 9}"),
-    ]
+    texts = {f"d{at:02}": "roof fee" for at in range(60)}
+    texts |= {"idle": "what is", "long": f"roof what is {'fee ' * 9}"}
+    documents = [Document(id=id, text=text) for id, text in texts.items()]
     stored(database, documents)
     with own(documents) as one, RetrievalEngine(database, embedder=EMBEDDER) as other:
         for k in (1, 3):
@@ -226,13 +215,6 @@ def test_a_word_weighs_its_inverse_document_frequency(
     (found,) = store.search_words([{word_number("garden"): 0.5}], k=2)
     assert ranked(found) == ["2"]
     assert found[0].score == pytest.approx(0.5 * math.log(1 + 4.5 / 1.5) * has, abs=1e-6)
-
-
-def test_equal_chunks_are_ordered_and_cut_by_id(database: Database) -> None:
-    stored(database, [Document(id=f"d{at:03}", text="the rent is due") for at in range(150)])
-    with RetrievalEngine(database, embedder=EMBEDDER) as engine:
-        found = engine.search("kb", "rent", 5, strategy="sparse")
-    assert ranked(found) == ["d000", "d001", "d002", "d003", "d004"]
 
 
 def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:

@@ -136,10 +136,9 @@ def test_rerankers_print_what_the_page_says_and_are_all_there(
         settings = yaml.safe_load(text)
         # Models and corpora of the page are the reader's own.
         text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", text)
-        text = re.sub(r"name: cross_encoder", "name: lexical", text)
-        assert build_reranker(yaml.safe_load(text)).name == settings["name"].replace(
-            "cross_encoder", "lexical"
-        )
+        text = text.replace("cross_encoder", "lexical")
+        named = settings["name"].replace("cross_encoder", "lexical")
+        assert build_reranker(yaml.safe_load(text)).name == named
 
 
 # --- retrieval
@@ -243,18 +242,10 @@ def test_the_full_example_works_against_a_server(pages: Path) -> None:
         for _ in range(2):
             with pipeline.open() as opened:
                 rag, stage = opened.staged()
-                report = evaluate(
-                    read_cases("data"),
-                    rag,
-                    out=Path("run"),
-                    post_retrieval=stage,
-                    settings=EvalSettings(top_k=None),
-                )
-                assert {stage.stage: stage.failed for stage in report.stages} == {
-                    "retrieve": 0,
-                    "post_retrieve": 0,
-                    "generate": 0,
-                }
+                how: Any = {"post_retrieval": stage, "settings": EvalSettings(top_k=None)}
+                report = evaluate(read_cases("data"), rag, out=Path("run"), **how)
+                failed = {stage.stage: stage.failed for stage in report.stages}
+                assert failed == dict.fromkeys(("retrieve", "post_retrieve", "generate"), 0)
                 write_reports(report, Path("run"))
                 reports.append(Path("run/cases.csv").read_bytes())
         calls = len(server.calls)
@@ -296,7 +287,7 @@ def named(target: Any, row: str) -> None:
         assert f"`{field.name}`" in row, (
             f"{target.__name__}.{field.name} is not in docs/pipeline.md"
         )
-        if isinstance(field.default, (bool, int, float)):
-            shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
-            spelled = f"`{field.name}` ({shown:g})" if not isinstance(shown, str) else shown
-            assert spelled in row, f"{target.__name__}.{field.name} is {field.default}"
+        if isinstance(default := field.default, (bool, int, float)):
+            whether = isinstance(default, bool)
+            spelled = str(default).lower() if whether else f"`{field.name}` ({default:g})"
+            assert spelled in row, f"{target.__name__}.{field.name} is {default}"

@@ -128,9 +128,8 @@ def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     given: Any, kept: str
 ) -> None:
     contexts, scores = ["a"], [0.5]
-    result = Returning(
-        RetrievalResult(contexts, context_ids=[given], scores=scores)
-    ).retrieve_with_metadata("q")
+    reported: Any = RetrievalResult(contexts, context_ids=[given], scores=scores)
+    result = Returning(reported).retrieve_with_metadata("q")
     assert result.context_ids == [kept]
     assert type((result.context_ids or [""])[0]) is str
     assert result.contexts is contexts
@@ -150,7 +149,5 @@ def test_a_value_that_cannot_be_awaited_is_reported() -> None:
         def retrieve(self, query: str, top_k: int | None = None) -> Any:
             return ["a"]
 
-    with pytest.raises(
-        InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async def'"
-    ):
+    with pytest.raises(InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async"):
         asyncio.run(Plain().retrieve_with_metadata("q"))
