@@ -21,18 +21,12 @@ from ragbench_cli.main import main
 from tests.contract.elastic_server import Server, serving, vector_field
 
 QUERIES = np.random.default_rng(2).normal(size=(3, 4))
-ROWS: list[dict[str, Any]] = [
-    {
-        "content": f"The {('rent', 'fees', 'garden')[at % 3]} of flat {at}.",
-        "metadata": {
-            "year": 2000 + at,
-            "valid": f"2024-01-{at + 1:02}",
-            **({"note": "checked"} if at % 2 else {}),
-        },
-        "embedding": row.tolist(),
-    }
-    for at, row in enumerate(np.random.default_rng(1).normal(size=(30, 4)))
-]
+ROWS: list[dict[str, Any]] = []
+for at, row in enumerate(np.random.default_rng(1).normal(size=(30, 4))):
+    known = {"year": 2000 + at, "valid": f"2024-01-{at + 1:02}"}
+    known |= {"note": "checked"} if at % 2 else {}
+    text = f"The {('rent', 'fees', 'garden')[at % 3]} of flat {at}."
+    ROWS.append({"content": text, "metadata": known, "embedding": row.tolist()})
 PACKAGES = {"elasticsearch": "elasticsearch", "opensearch": "opensearchpy"}
 
 

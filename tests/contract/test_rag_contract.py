@@ -19,15 +19,8 @@ from typing import Any, cast
 
 import pytest
 
-from ragbench import (
-    AsyncRAGInterface,
-    BaselineRAG,
-    GenerationResult,
-    RAGInterface,
-    RetrievalResult,
-    as_rag,
-    load_pipeline,
-)
+import ragbench
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench import Document as Page
 from ragbench.errors import InterfaceError
 from ragbench.rag.adapt import AnyRAG
@@ -61,23 +54,15 @@ class New(RAGInterface):
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        return [
-            RetrievalResult(
-                contexts_of(query)[:top_k],
-                context_ids=["1", "2"][:top_k],
-                scores=[0.9, 0.1][:top_k],
-                metadata={"took": 0.1},
-            )
-            for query in queries
-        ]
+        found = {"context_ids": ["1", "2"][:top_k], "scores": [0.9, 0.1][:top_k]}
+        known: Any = {**found, "metadata": {"took": 0.1}}
+        return [RetrievalResult(contexts_of(query)[:top_k], **known) for query in queries]
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult]:
-        return [
-            GenerationResult(answer_of(q), multi_responses=[answer_of(q)], confidence=1.0)
-            for q in queries
-        ]
+        made = map(answer_of, queries)
+        return [GenerationResult(one, multi_responses=[one], confidence=1.0) for one in made]
 
 
 class Later(AsyncRAGInterface):
@@ -131,19 +116,18 @@ class Component:
     """Haystack's shape."""
 
     def run(self, query: str, top_k: int | None = None) -> dict[str, Any]:
-        return {"documents": [{"content": text} for text in contexts_of(query)[:top_k]]}
-
-
-class Duck:
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return contexts_of(query)[:top_k]
-
-    async def generate(self, query: str, contexts: list[str]) -> str:
-        return answer_of(query)
+        return {"documents": [{"content": text} for text in find(query, top_k)]}
 
 
 def find(query: str, top_k: int | None = None) -> list[str]:
     return contexts_of(query)[:top_k]
+
+
+class Duck:
+    retrieve = staticmethod(find)
+
+    async def generate(self, query: str, contexts: list[str]) -> str:
+        return answer_of(query)
 
 
 def tell(query: str, contexts: list[str]) -> str:
@@ -207,10 +191,10 @@ PIPELINES = {
 @contextmanager
 def opened(name: str, documents: list[Page], folder: Path) -> Generator[RAGInterface]:
     if name == "baseline":
-        yield BaselineRAG(documents, top_k=2)
+        yield ragbench.BaselineRAG(documents, top_k=2)
         return
     (folder / "rag.yaml").write_text(PIPELINES[name], "utf-8")
-    with load_pipeline(folder / "rag.yaml").open(lambda: documents) as pipeline:
+    with ragbench.load_pipeline(folder / "rag.yaml").open(lambda: documents) as pipeline:
         yield pipeline.rag
 
 

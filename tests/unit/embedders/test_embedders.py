@@ -76,10 +76,8 @@ def test_wrong_names_and_settings_are_refused(
 def endpoint_embedder(
     server: FaultServer, tmp_path: Path, model: str = "m", **prefixes: Any
 ) -> OpenAIEmbedder:
-    settings = resolve(
-        {"model": model, "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}, {}
-    )
-    return OpenAIEmbedder(settings, transport=InMemory(server), **prefixes)
+    given = {"model": model, "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}
+    return OpenAIEmbedder(resolve(given, {}), transport=InMemory(server), **prefixes)
 
 
 def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: Path) -> None:
@@ -91,28 +89,22 @@ def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: P
         embedder.embed_queries(["a"])
     assert rows == pytest.approx(unit_rows([[1.0, 0.0], [2.0, 2.0], [1.0, 0.0]]))
     assert embedder.dimension == 2
+    prefixes = {"query_prefix": "q: ", "passage_prefix": ""}  # and no secret
+    assert embedder.identity == {"embedder": "openai", "model": "m", "extra": {}, **prefixes}
     asked = [call.payload["input"] for call in server.calls]
     assert asked == [["a", "bb"], ["q: a"], ["dimension"]]
     embedder.close()
-
-
-def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Path) -> None:
-    embedder = endpoint_embedder(FaultServer(), tmp_path, passage_prefix="p: ")
-    prefixes = {"query_prefix": "", "passage_prefix": "p: "}
-    assert embedder.identity == {"embedder": "openai", "model": "m", "extra": {}, **prefixes}
 
 
 @pytest.mark.extra("onnx")
 @pytest.mark.parametrize(
     ("texts", "settings", "rows"),
     [
-        pytest.param(["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]], id="mean of tokens"),
-        pytest.param(["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]], id="first token"),
-        pytest.param(["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]], id="prefix of passages"),
-        pytest.param(["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]], id="prefix of queries"),
-        pytest.param(
-            ["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]], id="longer than it reads"
-        ),
+        (["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]]),
+        (["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]]),
+        (["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]]),
+        (["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]]),
+        (["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]]),  # longer than it reads
     ],
 )
 def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
@@ -128,22 +120,18 @@ def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
 
 
 @pytest.mark.extra("onnx")
-def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
+def test_onnx_pooling_is_said_done_by_the_model_or_read_from_the_folder(tmp_path: Path) -> None:
     folder = write_tiny_encoder(tmp_path / "m")
     said = OnnxEmbedder(model=str(folder), pooling="cls")
     (folder / "1_Pooling").mkdir()
     stated = folder / "1_Pooling" / "config.json"
     stated.write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
     assert OnnxEmbedder(model=str(folder)).identity == said.identity
+    pooled = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "pooled", pooled=True)))
+    assert pooled.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
     stated.write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(ConfigError, match="pooling_mode_max_tokens"):
         _ = OnnxEmbedder(model=str(folder)).identity
-
-
-@pytest.mark.extra("onnx")
-def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Path) -> None:
-    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m", pooled=True)))
-    assert embedder.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
 
 
 @pytest.mark.extra("onnx")

@@ -144,9 +144,7 @@ def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     texts = ["Rent is due in May.", "Dogs bark at night.", "The gate decides what passes."]
     questions = ["When do I pay for the flat?", "Which animal is loud?"]
     ours = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
-    theirs = open_embedder(
-        f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX, passage_prefix=""
-    )
+    theirs = open_embedder(f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX)
     assert ours.dimension == theirs.dimension == 384
     passages = ours.embed_passages(texts)
     asked = ours.embed_queries(questions)

@@ -23,12 +23,9 @@ def database(chunks: Iterable[Chunk], calibration: CosineScale | None = None) ->
     """A database whose collection ``kb`` holds the chunks, as `ragbench index` leaves it."""
     given = list(chunks)
     opened = MemoryDatabase()
-    identity = IndexIdentity(
-        embedder=EMBEDDER.identity,
-        embedder_name="hashing:512",
-        calibration=(calibration or CosineScale()).to_json(),
-        digest="0",
-    ).to_json()
+    known = {"embedder": EMBEDDER.identity, "embedder_name": "hashing:512", "digest": "0"}
+    scale = (calibration or CosineScale()).to_json()
+    identity = IndexIdentity(**known, calibration=scale).to_json()
     store = opened.create("kb", dimension=512, identity=identity)
     store.upsert(given, EMBEDDER.embed_passages([each.text for each in given]))
     store.mark(complete=True)

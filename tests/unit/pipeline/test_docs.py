@@ -15,15 +15,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench import (
-    Chunk,
-    EvalSettings,
-    PipelineRAG,
-    build_reranker,
-    evaluate,
-    load_pipeline,
-    read_cases,
-)
+import ragbench
+from ragbench import Chunk, PipelineRAG, load_pipeline
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.io.dumps.read import dump_row
 from ragbench.io.settings import setting_fields
@@ -138,7 +131,7 @@ def test_rerankers_print_what_the_page_says_and_are_all_there(
         text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", text)
         text = text.replace("cross_encoder", "lexical")
         named = settings["name"].replace("cross_encoder", "lexical")
-        assert build_reranker(yaml.safe_load(text)).name == named
+        assert ragbench.build_reranker(yaml.safe_load(text)).name == named
 
 
 # --- retrieval
@@ -242,8 +235,8 @@ def test_the_full_example_works_against_a_server(pages: Path) -> None:
         for _ in range(2):
             with pipeline.open() as opened:
                 rag, stage = opened.staged()
-                how: Any = {"post_retrieval": stage, "settings": EvalSettings(top_k=None)}
-                report = evaluate(read_cases("data"), rag, out=Path("run"), **how)
+                how: Any = {"post_retrieval": stage, "settings": ragbench.EvalSettings(top_k=None)}
+                report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
                 failed = {stage.stage: stage.failed for stage in report.stages}
                 assert failed == dict.fromkeys(("retrieve", "post_retrieve", "generate"), 0)
                 write_reports(report, Path("run"))

@@ -163,16 +163,10 @@ def test_what_a_large_index_takes_is_said_once_before_it_is_built(
 
 def test_the_environment_is_read_by_the_specification_s_names_and_by_ours() -> None:
     assert RetrievalSettings.from_environment({}) == RetrievalSettings(top_k=4)
-    given = {
-        "DEFAULT_TOP_K": "7",
-        "DEFAULT_SCORE_THRESHOLD": "0.25",
-        "RETRIEVAL_STRATEGY": "sparse",
-        "RAGBENCH_TOP_K": "9",
-        "RAGBENCH_RRF_K": "10",
-    }
-    assert RetrievalSettings.from_environment(given) == RetrievalSettings(
-        top_k=9, score_threshold=0.25, strategy="sparse", rrf_k=10
-    )
+    theirs = {"DEFAULT_SCORE_THRESHOLD": "0.25", "RETRIEVAL_STRATEGY": "sparse"}
+    ours = {"DEFAULT_TOP_K": "7", "RAGBENCH_TOP_K": "9", "RAGBENCH_RRF_K": "10"}
+    wanted = RetrievalSettings(top_k=9, score_threshold=0.25, strategy="sparse", rrf_k=10)
+    assert RetrievalSettings.from_environment({**theirs, **ours}) == wanted
 
 
 @pytest.mark.parametrize(

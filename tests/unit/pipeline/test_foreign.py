@@ -99,11 +99,11 @@ def test_rows_that_are_replaced_make_it_another_one(filled: Path) -> None:
 
 
 def test_a_threshold_that_is_named_holds(filled: Path) -> None:
-    def scores(more: str) -> list[float]:
+    found: list[list[float]] = []
+    for more in ("", ", score_threshold: -1.2"):
         with load_pipeline(saved(FILE.replace("top_k: 3", f"top_k: 9{more}"))).open() as opened:
-            return list(opened.rag.retrieve_with_metadata(QUESTION).scores or ())
-
-    every, some = scores(""), scores(", score_threshold: -1.2")
+            found.append(list(opened.rag.retrieve_with_metadata(QUESTION).scores or ()))
+    every, some = found
     assert some == [score for score in every if score >= -1.2]
     assert 0 < len(some) < len(every)
 

@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import (
-    Chunk,
-    EvalSettings,
-    PipelineRAG,
-    PostRetrieval,
-    Transformed,
-    evaluate,
-    load_pipeline,
-    read_cases,
-)
+import ragbench
+from ragbench import Chunk, PipelineRAG, PostRetrieval, Transformed, load_pipeline
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator
@@ -146,7 +138,7 @@ def run(text: str, **more: Any) -> tuple[Report, list[str]]:
     with pipeline(text).open() as opened:
         rag, stage = opened.staged()
         how = {"post_retrieval": stage, "advance": advance, "version": "as the file says", **more}
-        report = evaluate(read_cases("data"), rag, out=Path("run"), **how)
+        report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
     computed.pop("score", None)
     return report, [stage for stage, count in computed.items() if count]
 
@@ -196,7 +188,7 @@ def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
     assert report.stages[0].measured == 5
     Path("mended").touch()
     assert run(text)[1] == []
-    again, _ = run(text, settings=EvalSettings(rag_name="x", retry_failed=True))
+    again, _ = run(text, settings=ragbench.EvalSettings(rag_name="x", retry_failed=True))
     assert again.failures == ()
 
 

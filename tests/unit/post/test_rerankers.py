@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ WING, FLUT = 0.5 * LN4 / (LN4 + LN2_5), 0.5 * LN2_5 / (LN4 + LN2_5)
 DEVIATION = (2 / 3) ** 0.5 * 5
 MANY = {"factors": [{"weight": 2}, {"field": "recency"}, {"field": "likes", "weight": 1}]}
 
-BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[float]]] = [
+ByHand = tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[float]]
+BY_HAND: list[ByHand] = [
     # "red" stands in both, "house" in the second alone; lengths 2 and 4, mean 3.
     ("lexical", {}, query("red houses"), TWO,
      [LN2 / (1 + slope(2, 3)), LN2 * 2 / (2 + slope(4, 3)) + LN3 / (1 + slope(4, 3))]),
@@ -141,20 +143,16 @@ BY_HAND: list[tuple[str, Mapping[str, Any], Query, Sequence[Chunk], Sequence[flo
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "given", "asked", "chunks", "scores"), BY_HAND)
-def test_scores_by_hand(
-    name: str,
-    given: Mapping[str, Any],
-    asked: Query,
-    chunks: Sequence[Chunk],
-    scores: Sequence[float],
-) -> None:
+@pytest.mark.parametrize("row", BY_HAND, ids=lambda row: row[0])
+def test_scores_by_hand(row: ByHand) -> None:
+    name, given, asked, chunks, scores = row
     found = scored({"name": name, **given}, asked, chunks)
     assert list(found) == pytest.approx(list(scores), abs=1e-9)
 
 
 HALF = {"name": "mmr", "relevance": "embedding", "similarity": "embedding"}
-NOTED: list[tuple[str | Mapping[str, Any], Query, Sequence[Chunk], Sequence[float], list[str]]] = [
+Noted = tuple[str | Mapping[str, Any], Query, Sequence[Chunk], Sequence[float], list[str]]
+NOTED: list[Noted] = [
     ("semantic", query(), [chunk("a", score=0.0, embedding=[1]), chunk("b", score=7.0), chunk("c")],
      [0.0, 7.0, 0.5],
      ["the query has no embedding: the given scores were kept",
@@ -211,14 +209,9 @@ NOTED: list[tuple[str | Mapping[str, Any], Query, Sequence[Chunk], Sequence[floa
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "asked", "chunks", "scores", "notes"), NOTED)
-def test_what_is_missing_is_reported(
-    given: str | Mapping[str, Any],
-    asked: Query,
-    chunks: Sequence[Chunk],
-    scores: Sequence[float],
-    notes: list[str],
-) -> None:
+@pytest.mark.parametrize("row", NOTED)
+def test_what_is_missing_is_reported(row: Noted) -> None:
+    given, asked, chunks, scores, notes = row
     found = scored(given, asked, chunks)
     assert list(found) == pytest.approx(list(scores))
     assert list(found.notes) == notes
@@ -263,18 +256,12 @@ def test_orders_by_hand(
 # --- words and corpora
 
 
-def corpus(folder: Path, *rows: str) -> str:
-    file = folder / "corpus.jsonl"
-    texts = [json.dumps({"id": str(at), "text": text}) for at, text in enumerate(rows)]
-    file.write_text("\n".join(texts), "utf-8")
-    return str(file)
-
-
-def test_with_a_corpus_a_word_weighs_what_it_does_there(
-    tmp_path: Path,
-) -> None:
+def test_with_a_corpus_a_word_weighs_what_it_does_there(tmp_path: Path) -> None:
     chunks = [chunk("a", "red", 1.0), chunk("b", "house", 1.0), chunk("c", "sea", 1.0)]
-    file = corpus(tmp_path, "red red", "red car", "the red house", "blue")
+    texts = ("red red", "red car", "the red house", "blue")
+    rows = [json.dumps({"id": str(at), "text": text}) for at, text in enumerate(texts)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(rows), "utf-8")
+    file = str(tmp_path / "corpus.jsonl")
     given = {"name": "lexical", "method": "idf", "corpus": file}
     asked = query("red house sea")
     wanted = [math.log(1 + (4 - n + 0.5) / (n + 0.5)) for n in (3, 1, 0)]
@@ -354,11 +341,8 @@ def test_mmr_picks_what_the_definition_picks(
 def test_links_go_to_chunks_and_documents_with_weights_and_directions() -> None:
     def scores(links: object, *, directed: bool = False) -> list[float]:
         given = {"name": "ppr", "damping": 0.5, "seeds": "rank", "directed": directed}
-        chunks = [
-            chunk("a", links=links),
-            Chunk(id="b", text="b", document_id="doc"),
-            chunk("c"),
-        ]
+        of_doc = replace(chunk("b"), document_id="doc")
+        chunks = [chunk("a", links=links), of_doc, chunk("c")]
         return list(scored(given, query(), chunks))
 
     assert scores(["doc"]) == scores(["b"]) == scores({"b": 1.0}) == scores(["b", "b", "a", "zz"])
@@ -391,17 +375,9 @@ def written_out(damping: float, neighbours: int, sharpness: float) -> list[float
 
 
 def test_neighbours_weigh_by_their_cosines() -> None:
-    chunks = [
-        chunk(name, score=float(name == "a"), embedding=vector)
-        for name, vector in DIRECTIONS.items()
-    ]
-    for n, s, damping in [
-        (1, 0.0, 0.5),
-        (2, 1.0, 0.5),
-        (3, 4.0, 0.5),
-        (3, 4.0, 0.3),
-        (2, 0.0, 0.1),
-    ]:
+    chunks = [chunk(one, "", float(one == "a"), embedding=v) for one, v in DIRECTIONS.items()]
+    shapes = [(1, 0.0, 0.5), (2, 1.0, 0.5), (3, 4.0, 0.5), (3, 4.0, 0.3), (2, 0.0, 0.1)]
+    for n, s, damping in shapes:
         given = {"name": "ppr", "neighbours": n, "sharpness": s, "damping": damping}
         found = scored(given if damping != 0.3 else {"name": "ppr"}, query(), chunks)
         assert list(found) == pytest.approx(written_out(damping, n, s), abs=1e-8)

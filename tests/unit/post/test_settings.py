@@ -12,22 +12,11 @@ import pytest
 from ragbench import Chunk, build_operator, build_reranker, rerank
 from ragbench.errors import ConfigError, DataError
 from ragbench.plugins import Registry
+from ragbench.post import build
 from ragbench.post.augment import QueryMerge, SecondaryQuery
-from ragbench.post.build import (
-    OPERATORS,
-    RERANKERS,
-    Resources,
-    described,
-    load_post_retrieval,
-    load_variants,
-)
+from ragbench.post.build import load_post_retrieval, load_variants
 from ragbench.post.filter import TopK
-from ragbench.post.rerankers.fusion import (
-    Factor,
-    LinearFusionReranker,
-    ReciprocalRankFusionReranker,
-    WeightedReranker,
-)
+from ragbench.post.rerankers import fusion
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
 from tests.unit.post.builders import FixedScores, Scripted, Shelf
@@ -51,7 +40,7 @@ def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
     operators = f"[{{action: filter, type: top_k, k: 2}}, {merge}]"
     text = f"on_error: raise\nscore_field: rerank_score\noperators: {operators}"
     shelf = Shelf()
-    stage = load_post_retrieval(saved(tmp_path, text), Resources(service=shelf))
+    stage = load_post_retrieval(saved(tmp_path, text), build.Resources(service=shelf))
     queries = (SecondaryQuery(query="{question} again", top_k=3),)
     assert stage.operators == (TopK(k=2), QueryMerge(service=shelf, queries=queries))
     assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
@@ -100,16 +89,12 @@ def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path, text: str
         load_post_retrieval(saved(tmp_path, text))
 
 
-def test_a_model_that_a_file_names_and_that_is_none_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_a_file_names_and_that_is_none_is_reported(here: Path) -> None:
     module = "number = 3\n\n\ndef shelf():\n    raise RuntimeError('closed')\n"
-    (tmp_path / "my_model.py").write_text(module, "utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (here / "my_model.py").write_text(module, "utf-8")
     text = "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []"
     with pytest.raises(DataError) as caught:
-        load_post_retrieval(saved(tmp_path, text))
+        load_post_retrieval(saved(here, text))
     assert [problem.message for problem in caught.value.problems] == [
         "'my_model.py:number' is not a ChatModel: it lacks what one has",
         "'my_model.py:shelf' raised RuntimeError: closed",
@@ -159,8 +144,8 @@ def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> 
 def test_rerankers_and_factors_within_rerankers() -> None:
     weighted = {"name": "weighted", "factors": [{"field": "likes"}, {}]}
     given = {"given_weight": 1, "weights": [1, 0.5], "rerankers": ["lexical", weighted]}
-    made = WeightedReranker(factors=(Factor(field="likes"), Factor()))
-    assert build_reranker({"name": "rrf", **given}) == ReciprocalRankFusionReranker(
+    made = fusion.WeightedReranker(factors=(fusion.Factor(field="likes"), fusion.Factor()))
+    assert build_reranker({"name": "rrf", **given}) == fusion.ReciprocalRankFusionReranker(
         rerankers=(LexicalReranker(), made), weights=(1.0, 0.5), given_weight=1.0
     )
 
@@ -265,7 +250,7 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
     built: Any = build_reranker({"name": "mine.py:Shorter", "power": 2, "inner": inner})
     assert (built.power, built.inner.factor) == (2.0, 5)
     fused = build_reranker({"name": "linear", "rerankers": ["mine.py:Shorter"]})
-    assert isinstance(fused, LinearFusionReranker)
+    assert isinstance(fused, fusion.LinearFusionReranker)
     assert fused.rerankers[0].name == "shorter"  # its settings are its fields
 
 
@@ -289,9 +274,9 @@ def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
 # --- what is listed
 
 
-@pytest.mark.parametrize("registry", [OPERATORS, RERANKERS])
+@pytest.mark.parametrize("registry", [build.OPERATORS, build.RERANKERS])
 def test_everything_is_listed_with_a_meaning(registry: Registry) -> None:
-    for one in [described(registry, name) for name in registry.targets()]:
+    for one in [build.described(registry, name) for name in registry.targets()]:
         assert one["summary"].endswith("."), one["name"]
         settings = one["settings"].get("properties", {})
         assert [name for name, setting in settings.items() if not setting["description"]] == []

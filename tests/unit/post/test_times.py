@@ -14,12 +14,7 @@ from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
 from ragbench.post.chunks import age_text, known_time, parse_time
 from ragbench.post.rerank import Rerank
-from ragbench.post.rerankers.fusion import (
-    Factor,
-    ReciprocalRankFusionReranker,
-    TimeWeightedReranker,
-    WeightedReranker,
-)
+from ragbench.post.rerankers import fusion
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
 
@@ -86,11 +81,8 @@ def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> Non
 
 def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
     stage = PostRetrieval(operators=(Temporal(field="at"),))
-    data = {
-        "question": "?",
-        "now": "2025-01-01T00:00:00Z",
-        "memory_data": [{"text": "Text.", "metadata": {"at": "2024-12-31"}}],
-    }
+    item = {"text": "Text.", "metadata": {"at": "2024-12-31"}}
+    data = {"question": "?", "now": "2025-01-01T00:00:00Z", "memory_data": [item]}
     assert stage.execute(data)["history_text"] == "[2024-12-31, 1 day old]\nText."
     with pytest.raises(InputError, match="now must be a time"):
         stage.execute({**data, "now": "soon"})
@@ -106,11 +98,12 @@ def test_a_file_sets_now_and_a_wrong_one_has_its_line(tmp_path: Path) -> None:
 
 
 def test_only_what_reads_the_time_is_dated() -> None:
-    nested = ReciprocalRankFusionReranker(rerankers=[TimeWeightedReranker()])
-    recent = WeightedReranker(factors=[Factor(field="recency")])
+    nested = fusion.ReciprocalRankFusionReranker(rerankers=[fusion.TimeWeightedReranker()])
+    recent = fusion.WeightedReranker(factors=[fusion.Factor(field="recency")])
     for reads in (Rerank(reranker=nested), Rerank(reranker=recent), Temporal()):
         assert PostRetrieval(operators=(reads,)).dated(NOW).now == NOW
-    assert PostRetrieval(operators=(Rerank(reranker=WeightedReranker()),)).dated(NOW).now is None
+    timeless = Rerank(reranker=fusion.WeightedReranker())
+    assert PostRetrieval(operators=(timeless,)).dated(NOW).now is None
 
 
 class Dated(NotingRAG):

@@ -93,11 +93,7 @@ def test_an_unreadable_answer_is_refused(value: Any) -> None:
 class Everything:
     """Both retrieval of the interface and a chain's method: which one is meant?"""
 
-    def retrieve(self, query: str) -> list[str]:
-        return []
-
-    def invoke(self, query: str) -> str:
-        return ""
+    retrieve = invoke = staticmethod(find)
 
 
 class Engine:
@@ -118,8 +114,7 @@ def test_what_is_ambiguous_or_unknown_is_refused_with_the_ways_out(
 ) -> None:
     with pytest.raises(InterfaceError) as raised:
         as_rag(given)
-    for words in said:
-        assert words in str(raised.value)
+    assert [words for words in said if words not in str(raised.value)] == []
 
 
 @pytest.mark.parametrize(

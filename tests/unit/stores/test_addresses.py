@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,12 +70,8 @@ def test_what_is_no_address_is_refused(
 def test_what_is_only_read_is_not_filled_and_says_what_to_do(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in (
-        ["index", "--list", "--store", address],
-        ["index", __file__, "--store", address],
-        ["search", "q", "--store", address],
-    ):
-        assert main(command) == 2
+    for command in (["index", "--list"], ["index", __file__], ["search", "q"]):
+        assert main([*command, "--store", address]) == 2
         said = capsys.readouterr().err
         assert "and fills none" in said
         assert "--embedder" in said
@@ -93,11 +90,9 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         given = address.format(port=listener.getsockname()[1])
     # Now nothing listens on that port.
-    for ask in (
-        lambda: open_database(given).collections(),
-        lambda: open_store(given, "c"),
-        lambda: open_database(given).create("c", dimension=2),
-    ):
+    opened = open_database(given)
+    made = partial(opened.create, "c", dimension=2)
+    for ask in (opened.collections, partial(open_store, given, "c"), made):
         with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
             ask()
         message = str(caught.value)
