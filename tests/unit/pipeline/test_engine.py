@@ -182,9 +182,6 @@ def test_a_wrong_value_names_its_variable(variable: str, value: str, message: st
     with pytest.raises(ConfigError, match=message) as caught:
         RetrievalSettings.from_environment({variable: value})
     assert str(caught.value).startswith(variable)
-
-
-def test_weights_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="one of the weights must be above 0"):
         RetrievalSettings(dense_weight=0, sparse_weight=0)
 
@@ -197,13 +194,10 @@ ANGLES = np.linspace(0.0, 1.0, 20)
 VECTORS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1).astype(np.float32)
 
 
-def test_an_exact_store_needs_no_measuring() -> None:
-    found = check_index(Forgetful(ANGLED, "", VECTORS).store)
-    assert (found.is_exact, found.overlap, found.queries) == (True, 1.0, 0)
-    assert str(found) == "c: exact, every vector is compared"
-
-
-def test_what_an_index_misses_is_counted() -> None:
+def test_what_an_index_misses_is_counted_and_an_exact_one_needs_no_measuring() -> None:
+    exact = check_index(Forgetful(ANGLED, "", VECTORS).store)
+    assert (exact.is_exact, exact.overlap, exact.queries) == (True, 1.0, 0)
+    assert str(exact) == "c: exact, every vector is compared"
     found = check_index(Forgetful(ANGLED, "c10", VECTORS), k=2)  # type: ignore[arg-type]
     # c10 is among the two nearest of its two neighbours alone, and c10 itself finds its own two.
     assert (found.queries, found.differing) == (20, 2)

@@ -143,21 +143,15 @@ def test_a_question_for_a_number_prefers_a_sentence_with_one() -> None:
     assert math.isclose(without.support, 0.8 * with_number.support)
 
 
-def test_equal_support_goes_to_the_earlier_context() -> None:
+def test_rare_tokens_weigh_more_by_default_and_of_equals_the_earlier_comes_first() -> None:
     found = rank_sentences(parse_question("apple"), ["An apple.", "An apple."], lambda _: 1.0)
     assert [sentence.context_index for sentence in found] == [0, 1]
-
-
-def test_rare_tokens_weigh_more_by_default() -> None:
     contexts = ["Common zebra.", "Common thing.", "Common place.", "Common rare."]
     found = rank_sentences(parse_question("common zebra"), contexts)
     assert found[0].context_index == 0
     assert found[0].support > 3 * found[1].support
-
-
-def test_weights_of_nothing_support_nothing() -> None:
-    (found,) = rank_sentences(parse_question("pie apple"), ["An apple."], lambda _: 0.0)
-    assert found.support == 0
+    (nothing,) = rank_sentences(parse_question("pie apple"), ["An apple."], lambda _: 0.0)
+    assert nothing.support == 0
 
 
 TEXTS = st.lists(st.text(alphabet="ab cd.?! \n1é水", max_size=40), max_size=4)

@@ -93,8 +93,7 @@ def test_stages_are_built_of_settings(place: Path) -> None:
     assert len(pipeline.chats) == 2
 
 
-def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
-    text = """nam: x
+PROBLEMS = """nam: x
 llm: {modl: x}
 indexing:
   corpus: nope.jsonl
@@ -121,26 +120,22 @@ generation:
   foo: 1
 orchestration: {rrf_k: 0}
 """
-    found = problems(text)
-    assert [line for line, _ in found] == [1, 2, 4, 5, 6, 7, 9, 11, 12, 13, 16, 21, 24, 25, 26]
-    parts = (
-        "Did you mean 'name'?",
-        "there is no setting 'modl'",
-        "there is no file or folder 'nope.jsonl'",
-        "'qdrnt' is not a store",
-        "Did you mean 'multilingual'?",
-        "at least 8 tokens, not 3",
-        "Did you mean 'normalise'?",
-        "count must be at most 8, not 99",
-        "found 3",
-        "there is no file 'own.py'",
-        "top_k must be a whole number, not 'many'",
-        "k must be at least 1, not 0",
-        "candidates must be at least 1, not 0",
-        "unknown setting 'foo'. Known: candidates, instructions, max_contexts",
-        "rrf_k must be at least 1, not 0",
-    )
-    for (_, message), part in zip(found, parts, strict=True):
+SAID = [
+    (1, "Did you mean 'name'?"), (2, "there is no setting 'modl'"),
+    (4, "there is no file or folder 'nope.jsonl'"), (5, "'qdrnt' is not a store"),
+    (6, "Did you mean 'multilingual'?"), (7, "at least 8 tokens, not 3"),
+    (9, "Did you mean 'normalise'?"), (11, "count must be at most 8, not 99"), (12, "found 3"),
+    (13, "there is no file 'own.py'"), (16, "top_k must be a whole number, not 'many'"),
+    (21, "k must be at least 1, not 0"), (24, "candidates must be at least 1, not 0"),
+    (25, "unknown setting 'foo'. Known: candidates, instructions, max_contexts"),
+    (26, "rrf_k must be at least 1, not 0"),
+]  # fmt: skip
+
+
+def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
+    found = problems(PROBLEMS)
+    assert [line for line, _ in found] == [line for line, _ in SAID]
+    for (_, message), (_, part) in zip(found, SAID, strict=True):
         assert part in message
 
 

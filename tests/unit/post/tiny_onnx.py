@@ -44,7 +44,8 @@ def write_tiny_cross_encoder(
         _constant("minus_five", b"\x00\x00\xa0\xc0"), _constant("zero", b"\x00\x00\x00\x00"),
     ]  # fmt: skip
     outputs: dict[str, list[int | str]] = {"logits": [1, columns]}
-    outputs |= {name: [1, "length"] for name in tokens} | ({"answers": [1, 1]} if doubts else {})
+    outputs |= {name: [1, "length"] for name in tokens}
+    outputs |= {"answers": [1, 1]} if doubts else {}
     return write_model(folder, nodes, constants, inputs, outputs)
 
 

@@ -209,8 +209,6 @@ def test_a_query_engine_is_asked_once() -> None:
     answered = GenerationResult("an answer", metadata={"n1": {"page": 1}})
     assert rag.generate_with_metadata("q", result.contexts) == answered
     assert engine.asked == ["q"]
-
-
-def test_an_engine_without_an_answer_is_an_error_and_no_empty_string() -> None:
+    # Without an answer it is an error, and no empty string.
     with pytest.raises(InterfaceError, match=r"QueryEngine\.query must return a string"):
         rag_of(QueryEngine(response=None)).retrieve("q")

@@ -88,17 +88,9 @@ def test_generation_to_dict_and_back(
     assert GenerationResult.from_mapping(result.to_dict()) == result
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({}, "needs 'contexts'"),
-        ({"contexts": ["a"], "context_id": ["1"]}, "did you mean 'context_ids'"),
-        ({"contexts": ["a"], "took": 1}, "no field 'took': other things go into 'metadata'"),
-    ],
-)
-def test_a_mapping_with_wrong_keys_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        RetrievalResult.from_mapping(values)
+def test_a_mapping_with_wrong_keys_is_refused() -> None:
+    with pytest.raises(InterfaceError, match="no field 'took': other things go into 'metadata'"):
+        RetrievalResult.from_mapping({"contexts": ["a"], "took": 1})
 
 
 def test_a_list_of_metadata_is_one_a_context() -> None:

@@ -51,11 +51,8 @@ def test_the_usual_names_are_guessed(
     assert shown == (("text",) if document_id is None else ("text", "document_id"))
 
 
-def test_the_name_under_which_most_rows_have_a_text_wins() -> None:
+def test_the_name_of_most_rows_wins_and_what_is_named_is_not_guessed() -> None:
     assert guessed({"text": "a"}, {"text": "", "body": "b"}, {"body": "c"})[0].text == "body"
-
-
-def test_what_is_named_is_not_guessed() -> None:
     found, shown = guessed({"text": "a", "body": "b", "doc_id": "d"}, text="body", id="doc_id")
     assert (found, shown) == (FieldMapping(text="body", id="doc_id"), ())
 
