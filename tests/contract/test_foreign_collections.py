@@ -284,15 +284,12 @@ def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
             collection.search_words(["one"], k=1)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
-        ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
-        ({"id": "{at}nope"}, "--field id=.*nope: no row"),
-        ({"vector": "nope"}, "has no vector 'nope'; it"),
-        ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
-    ],
-)
+@pytest.mark.parametrize(("mapping", "message"), [
+    ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
+    ({"id": "{at}nope"}, "--field id=.*nope: no row"),
+    ({"vector": "nope"}, "has no vector 'nope'; it"),
+    ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
+])  # fmt: skip
 def test_what_does_not_fit_is_one_error(
     place: Place, name: str, mapping: dict[str, str], message: str
 ) -> None:

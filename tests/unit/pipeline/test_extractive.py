@@ -29,17 +29,13 @@ def details(result: GenerationResult) -> Any:
 LIGHTHOUSE = "When was the lighthouse built?"
 
 
-@pytest.mark.parametrize(
-    ("query", "contexts", "part", "whole"),
-    [
-        (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
-        ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
-        ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
-        ("Wie viele Tage Urlaub gibt es?",
-         ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."], "28",
-         "Der Urlaub beträgt 28 Tage."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("query", "contexts", "part", "whole"), [
+    (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
+    ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
+    ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
+    ("Wie viele Tage Urlaub gibt es?", ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],
+     "28", "Der Urlaub beträgt 28 Tage."),
+])  # fmt: skip
 def test_the_answer_is_the_best_sentence_or_what_of_it_was_asked_for(
     query: str, contexts: list[str], part: str, whole: str
 ) -> None:
@@ -70,14 +66,11 @@ def test_candidates_are_different_and_best_first() -> None:
     assert supports == sorted(supports, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("query", "contexts", "said"),
-    [
-        *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
-        ("合同何时到期？", [], "我不知道。"), ("Wie viele sind es?", [], "Ich weiß es nicht."),
-        ("¿Dónde está el puerto?", [], "No lo sé."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("query", "contexts", "said"), [
+    *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
+    ("合同何时到期？", [], "我不知道。"), ("Wie viele sind es?", [], "Ich weiß es nicht."),
+    ("¿Dónde está el puerto?", [], "No lo sé."),
+])  # fmt: skip
 def test_it_abstains_when_nothing_supports_an_answer(
     query: str, contexts: list[str], said: str
 ) -> None:

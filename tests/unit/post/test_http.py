@@ -111,19 +111,16 @@ def test_no_secret_in_errors_and_representations() -> None:
     assert "hidden-word" not in shown
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"result": []}, "a list of results"),
-        ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
-        ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
-        ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
-        ([{"index": True, "score": 1}], "must hold 'index'"),
-        ([{"index": 0, "score": "high"}], "must hold 'index'"),
-        ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
-        (["first"], "must hold 'index'"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "message"), [
+    ({"result": []}, "a list of results"),
+    ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
+    ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
+    ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
+    ([{"index": True, "score": 1}], "must hold 'index'"),
+    ([{"index": 0, "score": "high"}], "must hold 'index'"),
+    ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
+    (["first"], "must hold 'index'"),
+])  # fmt: skip
 def test_an_answer_that_is_none_is_refused(answer: object, message: str) -> None:
     with (
         serving(lambda payload: (200, answer)) as served,

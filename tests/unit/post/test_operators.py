@@ -179,22 +179,19 @@ NONE = chunk("c", "Unrelated words only.")
 
 
 # "You get 27 vacation days." has 6 pieces, each of the other two 4.
-@pytest.mark.parametrize(
-    ("budget", "question", "chunks", "wanted"),
-    [
-        (3, QUESTION, [LEAVE, OTHER, NONE], []),
-        (4, QUESTION, [LEAVE, OTHER, NONE], ["Vacation is fun."]),
-        (6, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days."]),
-        (10, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days. Vacation is fun."]),
-        (14, QUESTION, [LEAVE, OTHER, NONE],
-         ["You get 27 vacation days. Vacation is fun.", "Days are long."]),
-        # Sentences next to each other stay one stretch.
-        (50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
-         ["Vacation one.\n\nVacation two."]),
-        # Where no word is shared, the first sentences stay.
-        (9, "\u4f11\u5047", [NONE, OTHER], ["Unrelated words only.", "Nothing at all."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("budget", "question", "chunks", "wanted"), [
+    (3, QUESTION, [LEAVE, OTHER, NONE], []),
+    (4, QUESTION, [LEAVE, OTHER, NONE], ["Vacation is fun."]),
+    (6, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days."]),
+    (10, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days. Vacation is fun."]),
+    (14, QUESTION, [LEAVE, OTHER, NONE],
+     ["You get 27 vacation days. Vacation is fun.", "Days are long."]),
+    # Sentences next to each other stay one stretch.
+    (50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
+     ["Vacation one.\n\nVacation two."]),
+    # Where no word is shared, the first sentences stay.
+    (9, "\u4f11\u5047", [NONE, OTHER], ["Unrelated words only.", "Nothing at all."]),
+])  # fmt: skip
 def test_sentences_are_kept_by_relevance_while_they_fit(
     budget: int, question: str, chunks: Sequence[Chunk], wanted: list[str]
 ) -> None:
@@ -293,17 +290,14 @@ def test_two_rankings_become_one(
     assert (by_id["a"].initial_rank, by_id["x"].initial_rank) == (1, None)
 
 
-@pytest.mark.parametrize(
-    ("chunks", "wanted"),
-    [
-        # Equal scores are in the middle; the ends of the number line do not overflow; an id that
-        # a ranking repeats counts once and where it stands best.
-        ([("a", 2.0), ("b", 2.0)], {"a": 0.5, "b": 0.5}),
-        ([("a", 1.7e308), ("b", -1.7e308)], {"a": 1.0, "b": 0.0}),
-        ([("a", 3.0), ("a", 2.0), ("b", 1.0)], {"a": 1.0, "b": 0.0}),
-        ([], {}),
-    ],
-)
+@pytest.mark.parametrize(("chunks", "wanted"), [
+    # Equal scores are in the middle; the ends of the number line do not overflow; an id that
+    # a ranking repeats counts once and where it stands best.
+    ([("a", 2.0), ("b", 2.0)], {"a": 0.5, "b": 0.5}),
+    ([("a", 1.7e308), ("b", -1.7e308)], {"a": 1.0, "b": 0.0}),
+    ([("a", 3.0), ("a", 2.0), ("b", 1.0)], {"a": 1.0, "b": 0.0}),
+    ([], {}),
+])  # fmt: skip
 def test_one_ranking_brought_to_a_scale(
     chunks: list[tuple[str, float]], wanted: dict[str, float]
 ) -> None:
@@ -318,16 +312,13 @@ LINKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "wanted", "asked"),
-    [
-        ({"first": 1}, "abcx", "a"), ({"first": 2}, "abcxy", "ab"), ({"first": 9}, "abcxy", "abc"),
-        ({"first": 1, "depth": 2}, "abcxyz", "axb"),
-        ({"first": 1, "top_k": 1}, "abcx", "a"),
-        # Nobody is asked twice, though a leads to b and b to x, which a has led to.
-        ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "wanted", "asked"), [
+    ({"first": 1}, "abcx", "a"), ({"first": 2}, "abcxy", "ab"), ({"first": 9}, "abcxy", "abc"),
+    ({"first": 1, "depth": 2}, "abcxyz", "axb"),
+    ({"first": 1, "top_k": 1}, "abcx", "a"),
+    # Nobody is asked twice, though a leads to b and b to x, which a has led to.
+    ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
+])  # fmt: skip
 def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked: str) -> None:
     shelf = Shelf(linked=LINKS)
     found = ids(applied({"merge": "link_expand", **more}, *GIVEN, service=shelf))

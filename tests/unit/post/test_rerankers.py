@@ -386,16 +386,13 @@ def test_neighbours_weigh_by_their_cosines() -> None:
 # --- embeddings, scales and members
 
 
-@pytest.mark.parametrize(
-    ("embedding", "message"),
-    [
-        ("text", "the embedding of chunk 'b' is not a list of numbers"),
-        ([[1, 2]], "the embedding of chunk 'b' is not a list of numbers"),
-        ([], "the embedding of chunk 'b' is not a list of numbers"),
-        ([1, float("nan")], "the embedding of chunk 'b' holds a number that is not finite"),
-        ([1, 2, 3], "the embedding of chunk 'b' has 3 dimensions, those before it 2"),
-    ],
-)
+@pytest.mark.parametrize(("embedding", "message"), [
+    ("text", "the embedding of chunk 'b' is not a list of numbers"),
+    ([[1, 2]], "the embedding of chunk 'b' is not a list of numbers"),
+    ([], "the embedding of chunk 'b' is not a list of numbers"),
+    ([1, float("nan")], "the embedding of chunk 'b' holds a number that is not finite"),
+    ([1, 2, 3], "the embedding of chunk 'b' has 3 dimensions, those before it 2"),
+])  # fmt: skip
 def test_an_embedding_that_cannot_be_used_is_named(embedding: object, message: str) -> None:
     chunks = [chunk("a", embedding=[1, 0]), chunk("b", embedding=embedding)]
     with pytest.raises(InterfaceError, match=message):

@@ -110,27 +110,24 @@ def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
 # --- operators from mappings
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (7, "a mapping with an 'action', not 7"),
-        ({}, "'action' is missing. Known: none, rerank, filter"),
-        ({"action": "filtre"}, "Did you mean 'filter'"),
-        ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
-        ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
-        ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
-        ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
-        ({"action": "none", "type": "x"}, "unknown setting 'type'"),
-        ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
-        ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
-        ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
-        ({"action": "merge", "type": "link_expand"}, "method neighbours"),
-        ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
-        ({"action": "filter", "type": "llm"}, "needs a language model"),
-        ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
-        ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    (7, "a mapping with an 'action', not 7"),
+    ({}, "'action' is missing. Known: none, rerank, filter"),
+    ({"action": "filtre"}, "Did you mean 'filter'"),
+    ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
+    ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
+    ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
+    ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
+    ({"action": "none", "type": "x"}, "unknown setting 'type'"),
+    ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
+    ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
+    ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
+    ({"action": "merge", "type": "link_expand"}, "method neighbours"),
+    ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
+    ({"action": "filter", "type": "llm"}, "needs a language model"),
+    ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
+    ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
+])  # fmt: skip
 def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_operator(given)
@@ -157,24 +154,21 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
     assert (fused.rerankers[0], fused.rerankers[1].chat) == (mine, chat)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
-        (7, "a name or a mapping"),
-        ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
-        ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
-        ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
-        ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
-        ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
-        ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
-        ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
-        ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
-        ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
-        ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
-        ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
+    (7, "a name or a mapping"),
+    ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
+    ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
+    ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
+    ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
+    ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
+    ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
+    ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
+    ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
+    ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
+    ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
+    ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
+])  # fmt: skip
 def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_reranker(given)
@@ -253,16 +247,13 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
-        ("mine.py:NoScore", "it needs an attribute 'name' and a method score()"),
-        ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
-        ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
-        ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
+    ("mine.py:NoScore", "it needs an attribute 'name' and a method score()"),
+    ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
+    ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
+    ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
+])  # fmt: skip
 def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         build_reranker(given)

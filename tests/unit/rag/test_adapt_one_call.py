@@ -46,17 +46,14 @@ def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
     assert system.asked == ["q", "q"]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"answer": "a", "contexts": ["c"]},
-        {"response": "a", "retrieved_contexts": ["c"]},
-        {"result": "a", "source_documents": [{"page_content": "c"}]},
-        {"output": "a", "documents": ({"content": "c"},)},
-        {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
-        (RetrievalResult(["c"]), GenerationResult("a")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value", [
+    {"answer": "a", "contexts": ["c"]},
+    {"response": "a", "retrieved_contexts": ["c"]},
+    {"result": "a", "source_documents": [{"page_content": "c"}]},
+    {"output": "a", "documents": ({"content": "c"},)},
+    {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
+    (RetrievalResult(["c"]), GenerationResult("a")),
+])  # fmt: skip
 def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
     rag = rag_of(System(value))
     assert rag.retrieve("q") == ["c"]

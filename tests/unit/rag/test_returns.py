@@ -81,17 +81,14 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
             rag.generate_with_metadata("q", [])
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
-        ("ab", "not a str"),
-        ({"a": 1}, "not a dict"),
-        ([["a"]], "returned 1 results for 2 queries"),
-        ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
-        ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
-    ],
-)
+@pytest.mark.parametrize(("value", "message"), [
+    (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
+    ("ab", "not a str"),
+    ({"a": 1}, "not a dict"),
+    ([["a"]], "returned 1 results for 2 queries"),
+    ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
+    ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
+])  # fmt: skip
 def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])

@@ -31,18 +31,15 @@ def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[s
     return complete_mapping("docs", FieldMapping(**said), rows)[:2]
 
 
-@pytest.mark.parametrize(
-    ("fields", "text", "document_id"),
-    [
-        ({"body": "a", "author": "b"}, "body", None),
-        ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
-        ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
-        ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
-        ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
-        ({"text": "a", "document_id": "None"}, "text", None),
-        ({"document": "a", "metadata": {"text": "b"}}, "document", None),
-    ],
-)
+@pytest.mark.parametrize(("fields", "text", "document_id"), [
+    ({"body": "a", "author": "b"}, "body", None),
+    ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
+    ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
+    ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
+    ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
+    ({"text": "a", "document_id": "None"}, "text", None),
+    ({"document": "a", "metadata": {"text": "b"}}, "document", None),
+])  # fmt: skip
 def test_the_usual_names_are_guessed(
     fields: dict[str, Any], text: str, document_id: str | None
 ) -> None:
