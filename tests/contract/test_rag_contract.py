@@ -13,8 +13,8 @@ import pickle
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -75,40 +75,27 @@ class Later(AsyncRAGInterface):
         return answer_of(query)
 
 
-@dataclass
-class Document:
-    page_content: str
-    id: str
-    metadata: dict[str, Any]
-
-
 class ChainRetriever:
     """LangChain's shape."""
 
-    def _get_relevant_documents(self, query: str, **options: Any) -> list[Document]:
-        texts = contexts_of(query)[: options.get("k")]
-        return [Document(text, str(i), {}) for i, text in enumerate(texts)]
+    def _get_relevant_documents(self, query: str, **options: Any) -> list[SimpleNamespace]:
+        texts = enumerate(contexts_of(query)[: options.get("k")])
+        return [SimpleNamespace(page_content=text, id=str(i), metadata={}) for i, text in texts]
 
-    def invoke(self, query: str, **options: Any) -> list[Document]:
-        return self._get_relevant_documents(query, **options)
+    invoke = _get_relevant_documents
 
-    def batch(self, queries: list[str], **options: Any) -> list[list[Document]]:
+    def batch(self, queries: list[str], **options: Any) -> list[list[SimpleNamespace]]:
         return [self.invoke(query, **options) for query in queries]
-
-
-@dataclass
-class Response:
-    response: str
-    source_nodes: list[dict[str, str]]
 
 
 class QueryEngine:
     """LlamaIndex's shape."""
 
-    def query(self, query: str) -> Response:
-        return Response(answer_of(query), [{"text": text} for text in contexts_of(query)])
+    def query(self, query: str) -> SimpleNamespace:
+        nodes = [{"text": text} for text in contexts_of(query)]
+        return SimpleNamespace(response=answer_of(query), source_nodes=nodes)
 
-    async def aquery(self, query: str) -> Response:
+    async def aquery(self, query: str) -> SimpleNamespace:
         return self.query(query)
 
 

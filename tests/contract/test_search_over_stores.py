@@ -164,10 +164,8 @@ def test_a_chunk_that_shares_only_function_words_does_not_match(
     database: Database, nothing_is_downloaded: None
 ) -> None:
     # "of", "the" and "is" are in many of them, and in some more often than "roof" is in any.
-    texts = [
-        f"{'what is of the ' * (at % 7)} {'roof' if at < 3 else 'fee'} {at}" for at in range(99)
-    ]
-    documents = [Document(id=f"d{at:02}", text=text) for at, text in enumerate(texts)]
+    said = {at: f"{'what is of the ' * (at % 7)} {'roof' if at < 3 else 'fee'}" for at in range(99)}
+    documents = [Document(id=f"d{at:02}", text=f"{text} {at}") for at, text in said.items()]
     stored(database, documents)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         found = engine.search("kb", "what is the roof of the zebra", 10, strategy="sparse")
@@ -218,11 +216,9 @@ def test_a_word_weighs_its_inverse_document_frequency(
 
 
 def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:
-    changed = [
-        Document(id=DOCUMENTS[0].id, text="A new clause on the boiler."),
-        *DOCUMENTS[3:],
-        Document(id="added", text="The boiler and the roof of flat 99 are new."),
-    ]
+    new = Document(id=DOCUMENTS[0].id, text="A new clause on the boiler.")
+    added = Document(id="added", text="The boiler and the roof of flat 99 are new.")
+    changed = [new, *DOCUMENTS[3:], added]
     database = opened()
     stored(database)
     database.close()
@@ -241,9 +237,8 @@ def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:
     store = database.open("kb")
     assert store.words is not None
     # Two of 59, whatever was there before.
-    assert StoredWordsStrategy(store=store, words=store.words).idf("boiler") == pytest.approx(
-        math.log(1 + 57.5 / 2.5)
-    )
+    strategy = StoredWordsStrategy(store=store, words=store.words)
+    assert strategy.idf("boiler") == pytest.approx(math.log(1 + 57.5 / 2.5))
     database.close()
 
 
@@ -265,9 +260,8 @@ def test_words_of_another_release_are_not_searched_by(database: Database) -> Non
     assert words is not None
     stored(database, collection="other")
     identity = database.open("other").info().identity
-    store = database.create(
-        "kb", dimension=64, identity=identity, words=replace(words, tokeniser="0")
-    )
+    other = replace(words, tokeniser="0")
+    store = database.create("kb", dimension=64, identity=identity, words=other)
     with pytest.raises(StoreError, match="cut by another release of ragbench"):
         store.upsert([Chunk(id="a", text="rent")], EMBEDDER.embed_passages(["rent"]))
     with (

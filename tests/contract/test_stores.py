@@ -44,7 +44,7 @@ LONG_ID = "é" * 1024
 class Subject:
     """An engine that has been started."""
 
-    engine: UnderTest[Opening]
+    name: str
     open: Opening
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
@@ -62,7 +62,7 @@ def subject(
     with ExitStack() as closing:
         opening = engine.start(tmp_path_factory.mktemp("store"), closing)
         database = opening()
-        yield Subject(engine=engine, open=opening, database=database)
+        yield Subject(name=engine.name, open=opening, database=database)
         database.close()
 
 
@@ -365,11 +365,9 @@ def test_what_is_wrong_is_named_and_nothing_is_written(subject: Subject) -> None
 
 
 def test_what_no_collection_can_be_is_refused(subject: Subject) -> None:
+    least = "vectors have a length of at least 1"
     wrong: list[tuple[dict[str, Any], str]] = [
-        *(
-            ({"dimension": one}, "vectors have a length of at least 1")
-            for one in (0, -1, 2.5, True)
-        ),
+        *(({"dimension": one}, least) for one in (0, -1, 2.5, True)),
         *(({"name": one}, "name") for one in ("", " ", "a\x00", "x" * 201, 3)),
         ({"identity": {"x": {1}}}, "the identity of a collection is JSON"),
     ]
@@ -384,6 +382,6 @@ def test_closing_ends_and_may_be_repeated(subject: Subject) -> None:
     with subject.fresh() as store:
         store.upsert(CHUNKS[:1], VECTORS[:1])
     store.close()
-    if subject.engine.name != "memory":  # memory can be used further: there is nothing to lose
+    if subject.name != "memory":  # memory can be used further: there is nothing to lose
         with pytest.raises(StoreError, match="is closed"):
             store.count()

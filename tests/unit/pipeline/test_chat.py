@@ -26,19 +26,16 @@ def settings(url: str, **given: object) -> Any:
 
 def test_contexts_are_numbered_data() -> None:
     chat = Scripted(" 27 days\n")
-    found = ChatGenerator(chat=chat, max_contexts=2, instructions="Be brief.").generate(
-        "How many days?", ["27 days.", ORDER, "never shown"]
-    )
+    generator = ChatGenerator(chat=chat, max_contexts=2, instructions="Be brief.")
+    found = generator.generate("How many days?", ["27 days.", ORDER, "never shown"])
     assert (found.response, found.abstained, found.confidence) == ("27 days", None, None)
     assert found.multi_responses is None
     assert found.metadata == {"model": "scripted", "contexts": 2}
     system, user = chat.asked[0]
     assert system.content.endswith("I don't know.\nBe brief.")
     assert ORDER not in system.content
-    assert json.loads(user.content) == {
-        "question": "How many days?",
-        "contexts": [{"number": 1, "text": "27 days."}, {"number": 2, "text": ORDER}],
-    }
+    shown = [{"number": 1, "text": "27 days."}, {"number": 2, "text": ORDER}]
+    assert json.loads(user.content) == {"question": "How many days?", "contexts": shown}
 
 
 @pytest.mark.parametrize(

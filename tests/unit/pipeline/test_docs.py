@@ -277,9 +277,7 @@ def named(target: Any, row: str) -> None:
     for field in setting_fields(target).values():
         if field.metadata.get("given"):
             continue
-        assert f"`{field.name}`" in row, (
-            f"{target.__name__}.{field.name} is not in docs/pipeline.md"
-        )
+        assert f"`{field.name}`" in row, f"{target.__name__}.{field.name} is not in the page"
         if isinstance(default := field.default, (bool, int, float)):
             whether = isinstance(default, bool)
             spelled = str(default).lower() if whether else f"`{field.name}` ({default:g})"

@@ -13,6 +13,7 @@ from ragbench import load_pipeline
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import DataError, ForeignCollectionError
 from ragbench_cli.main import main
+from tests.unit.pipeline.builders import saved
 
 pytestmark = pytest.mark.extra("qdrant")
 
@@ -52,12 +53,6 @@ def filled(place: Path) -> Path:
     return place
 
 
-def saved(text: str) -> Path:
-    path = Path("rag.yaml")
-    path.write_text(text, "utf-8")
-    return path
-
-
 def test_the_collection_is_read_as_it_is(filled: Path) -> None:
     with load_pipeline(saved(FILE)).open() as opened:
         found = opened.rag.retrieve_with_metadata(QUESTION)
@@ -73,9 +68,8 @@ def test_the_collection_is_read_as_it_is(filled: Path) -> None:
         assert identity["retriever"]["read_as"] == read
         assert identity["retriever"]["embedder"]["embedder"] == "hashing"
         opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
-        assert opened.retriever.notes[1:] == [
-            "Warning: 1 row has no text under 'body': kept with an empty one (such as '4')"
-        ]
+        (said,) = opened.retriever.notes[1:]
+        assert said.startswith("Warning: 1 row has no text under 'body'")
     with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
         load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench import Case, Chunk, Evidence, RetrievalResult, load_pipeline
-from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
+from ragbench.core.matched import GoldCause, GoldSearch
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, golds_of
-from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
+from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import StoreRetriever
-from ragbench.pipeline.stages import Retriever, Searching
+from ragbench.pipeline.stages import Searching
 from ragbench.pipeline.strategies import DenseStrategy, exactly
 from ragbench.stores.base import Effort
 from tests.unit.pipeline.builders import Forgetful
@@ -82,9 +82,8 @@ def test_gold_that_the_filter_excludes_and_the_question_does_not_name_is_looked_
     (found,) = located([asked("zebra", "dogs")], {"type": "sparse", "filters": {"year": 2023}})
     assert found.cause is GoldCause.LOST_BY_FILTER
     (found,) = located([asked("zebra", "dogs")], {"type": "sparse"})
-    assert found.golds == (
-        SearchedGold(gold="dogs", cause=GoldCause.NOT_RANKED, rank=None, chunk_ids=("dogs",)),
-    )
+    wanted = {"cause": GoldCause.NOT_RANKED, "rank": None, "chunk_ids": ("dogs",)}
+    assert [asdict(one) for one in found.golds] == [{"gold": "dogs", **wanted}]
 
 
 def test_a_threshold_that_leaves_the_gold_out_is_named(corpus: Path) -> None:
@@ -136,23 +135,6 @@ def test_gold_that_the_index_misses_is_lost_by_the_index() -> None:
     assert (found.cause, found.nearest.rank) == (GoldCause.LOST_BY_INDEX, 1)
     assert isinstance(retriever.strategy, DenseStrategy)
     assert exactly(replace(retriever.strategy, effort=Effort(exact=True))) is None
-
-
-def test_what_was_searched_for_is_searched_for_again() -> None:
-    """The queries that pre-retrieval made stand in the result: no model is asked again."""
-    asked_for: list[PreRetrieved] = []
-
-    def rankings(_: Retriever, asked: Sequence[PreRetrieved], top_k: int) -> list[list[Chunk]]:
-        asked_for.extend(asked)
-        return [[] for _ in asked]
-
-    retriever = forgetful(Forgetful([Chunk(id="a", text="b")], ""))
-    locator = GoldLocator(rankings=rankings, retriever=retriever, top_k=1)
-    made = {"queries": [{"text": "rewritten", "kind": "passage", "weight": 0.5}]}
-    result = RetrievalResult(["x"], context_ids=["x"], metadata={"pre_retrieve": made})
-    locator.located([(asked("q", "gone"), result)])
-    expected = SearchQuery(text="rewritten", kind="passage", weight=0.5)
-    assert {one.queries for one in asked_for} == {(expected,)}
 
 
 def test_gold_is_evidence_then_ids_then_texts() -> None:

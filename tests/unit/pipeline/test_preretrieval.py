@@ -50,9 +50,8 @@ def test_normalising_twice_changes_nothing(text: str, casefold: bool) -> None:
 def test_a_rewritten_query_takes_the_place_of_the_query() -> None:
     chat = Scripted('{"query": " vacation  days\\nper year "}', '{"query": "b"}')
     query = SearchQuery(text="Hi! So, how many days off?", weight=0.5)
-    assert pre.Rewrite(chat=chat).transform(query).queries == (
-        SearchQuery(text="vacation days per year", weight=0.5),
-    )
+    rewritten = SearchQuery(text="vacation days per year", weight=0.5)
+    assert pre.Rewrite(chat=chat).transform(query).queries == (rewritten,)
     both = pre.Rewrite(chat=chat, keep_original=True).transform(query)
     assert texts(both) == ["Hi! So, how many days off?", "b"]
 

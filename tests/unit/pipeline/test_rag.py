@@ -18,6 +18,7 @@ from ragbench.pipeline.stages import Searching, Stages, pipeline_rag
 from ragbench.post.filter import TopK
 from ragbench.post.format import Xml
 from ragbench.stages.stage import Progress
+from tests.unit.pipeline.builders import saved
 
 
 class Shelf:
@@ -124,8 +125,7 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
 
 
 def pipeline(text: str) -> Any:
-    Path("rag.yaml").write_text(text, "utf-8")
-    return load_pipeline("rag.yaml")
+    return load_pipeline(saved(text))
 
 
 def run(text: str, **more: Any) -> tuple[Report, list[str]]:

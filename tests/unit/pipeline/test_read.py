@@ -16,6 +16,7 @@ from ragbench.pipeline.chat import ChatGenerator
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import HyDE, Normalise
 from ragbench.pipeline.stages import RetrievalStage
+from tests.unit.pipeline.builders import saved
 
 OWN = '''
 class Raises:
@@ -48,12 +49,6 @@ def loose(number):
 
 instance = Finds()
 '''
-
-
-def saved(text: str) -> Path:
-    path = Path("rag.yaml")
-    path.write_text(text, "utf-8")
-    return path
 
 
 def problems(text: str) -> list[tuple[int | None, str]]:

@@ -120,7 +120,7 @@ class FixedScores:
         return self._scores
 
 
-APART: Any = {"compare": False, "metadata": {"setting": False}}
+APART = {"setting": False}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,8 +131,8 @@ class Paid:
     asks_elsewhere: ClassVar[bool] = True
 
     factor: int = 1
-    asked: list[list[str]] = field(default_factory=list[list[str]], **APART)
-    money: list[int] = field(default_factory=lambda: [10**6], **APART)
+    asked: list[list[str]] = field(default_factory=list[list[str]], compare=False, metadata=APART)
+    money: list[int] = field(default_factory=lambda: [10**6], compare=False, metadata=APART)
     name: str = "paid"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

@@ -118,42 +118,40 @@ def test_a_broken_model_or_one_of_another_kind_is_refused(
 # --- models of a hub
 
 
-class Hub:
-    """Stands where the hub's client looks for files."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder = folder
-        self.asked: list[tuple[str, str, str | None]] = []
-        monkeypatch.setattr("huggingface_hub.hf_hub_download", self.download)
-
-    def download(self, model: str, name: str, *, revision: str | None) -> str:
-        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-        self.asked.append((model, name, revision))
-        if model == "nobody/offline":
-            raise LocalEntryNotFoundError("no connection")
-        if not (self._folder / name).exists():
-            raise EntryNotFoundError(f"{model} has no {name}")
-        return str(self._folder / name)
+Asked = list[tuple[str, str, str | None]]
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    folder = write_tiny_cross_encoder(tmp_path / "hub")
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """What the hub's client is asked for."""
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    folder, asked = write_tiny_cross_encoder(tmp_path / "hub"), Asked()
     (folder / "onnx").mkdir()
     (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
-    return Hub(folder, monkeypatch)
+
+    def download(model: str, name: str, *, revision: str | None) -> str:
+        asked.append((model, name, revision))
+        if model == "nobody/offline":
+            raise LocalEntryNotFoundError("no connection")
+        if not (folder / name).exists():
+            raise EntryNotFoundError(f"{model} has no {name}")
+        return str(folder / name)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    return asked
 
 
-def test_a_hub_name_is_downloaded_when_it_is_needed(hub: Hub) -> None:
+def test_a_hub_name_is_downloaded_when_it_is_needed(hub: Asked) -> None:
     reranker = CrossEncoderReranker(model="somebody/tiny", revision="abc")
-    assert hub.asked == []
+    assert hub == []
     assert list(reranker.score(query("w1"), [chunk("a", "w7")])) == pytest.approx([sigmoid(2)])
     names = ("model.onnx", "onnx/model.onnx", "tokenizer.json")
-    assert hub.asked == [("somebody/tiny", name, "abc") for name in names]
+    assert hub == [("somebody/tiny", name, "abc") for name in names]
 
 
-def test_what_the_hub_does_not_have_is_reported(hub: Hub) -> None:
+@pytest.mark.usefixtures("hub")
+def test_what_the_hub_does_not_have_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"has no 'tokenizer.json' or none of other.onnx"):
         find_onnx_files("somebody/tiny", file="other.onnx")
     with pytest.raises(ConfigError, match="'nobody/offline' cannot be downloaded"):

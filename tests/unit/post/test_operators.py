@@ -70,10 +70,8 @@ def test_which_chunks_stay_and_in_what_order(
 
 def test_what_is_not_known_or_only_estimated_is_noted() -> None:
     done = applied({"filter": "threshold", "min_score": 0.8}, D, U, A)
-    assert (ids(done), notes(done)) == (
-        ["u", "a"],
-        ("1 of 3 chunks have no score and were kept",),
-    )
+    assert ids(done) == ["u", "a"]
+    assert notes(done) == ("1 of 3 chunks have no score and were kept",)
 
     exact = TokenBudget(budget=20, counter=replace(PIECES, approximate=False))
     assert notes(applied(exact, chunk("a", TEN))) == ()
@@ -86,10 +84,8 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
     assert texts(done) == [TEN, "One two. Three four."]
     cut = done.chunks[1]
     assert (cut.chunk.id, cut.score, cut.rank) == ("b", 0.4, 2)
-    assert cut.chunk.metadata == {
-        "title": "T",
-        "derived": [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}],
-    }
+    derived = [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}]
+    assert cut.chunk.metadata == {"title": "T", "derived": derived}
 
 
 # --- augment
@@ -157,9 +153,8 @@ def piece(id: str, start: int, document: str = "d") -> Chunk:
 
 
 def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> None:
-    shelf = Shelf(
-        linked={"m": [piece("n", 20), piece("l", 0), piece("z", 0, "other")], "o": [piece("l", 0)]}
-    )
+    around = [piece("n", 20), piece("l", 0), piece("z", 0, "other")]
+    shelf = Shelf(linked={"m": around, "o": around[1:2]})
     given = {"augment": "neighbours", "first": 2, "top_k": 3}
     done = applied(given, piece("m", 10), piece("o", 30), piece("p", 40), service=shelf)
     assert texts(done) == ["<l>\n<m>\n<n>\n<z>", "<o>", "<p>"]
@@ -337,19 +332,15 @@ def test_neighbours_weigh_half_of_what_stood(more: dict[str, float], weight: flo
 
 def test_each_further_query_is_filled_asked_and_weighed() -> None:
     shelf = Shelf(found={"Who? history": FOUND[:2], "plain": FOUND[2:]})
-    queries: list[dict[str, Any]] = [
-        {"query": "{question} history", "top_k": 1},
-        {"query": "plain", "weight": 0.5},
-    ]
+    queries = [{"query": "{question} history", "top_k": 1}, {"query": "plain", "weight": 0.5}]
     given = {"merge": "multi_query", "queries": queries}
     done = applied(given, *GIVEN, question="Who?", service=shelf)
     assert ids(done) == ["a", "b", "c", "x", "y"]  # a service that gives too much is cut
     assert shelf.asked == [("search", "Who? history", 1), ("search", "plain", 5)]
     assert notes(done) == ("2 chunks were added",)
     fused = applied({**given, "fusion": "rrf"}, GIVEN[0], question="Who?", service=shelf)
-    assert {e.chunk.id: e.score for e in fused.chunks} == pytest.approx(
-        {"a": 1 / 61, "x": 1 / 61, "y": 0.5 / 61}
-    )
+    wanted = {"a": 1 / 61, "x": 1 / 61, "y": 0.5 / 61}
+    assert {e.chunk.id: e.score for e in fused.chunks} == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

@@ -317,11 +317,8 @@ def test_mmr_picks_what_the_definition_picks(
         return round(float(a @ b / np.sqrt(a @ a) / np.sqrt(b @ b)), 9)
 
     stored = {str(at): vector for at, vector in enumerate(vectors)}
-    values = scored(
-        {"name": "mmr", "balance": balance},
-        Query(text="question", embedding=asked, chunk_embeddings=stored),
-        [chunk(str(at)) for at in range(len(vectors))],
-    )
+    question = Query(text="question", embedding=asked, chunk_embeddings=stored)
+    values = scored({"name": "mmr", "balance": balance}, question, [*map(chunk, stored)])
     picked: list[int] = []
     for place in sorted(range(len(vectors)), key=lambda at: -values[at]):
         worth = {

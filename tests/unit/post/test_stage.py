@@ -92,10 +92,10 @@ def test_a_failure_keeps_the_order_and_is_recorded(reranker: Reranker, message: 
         PostRetrieval(operators=operators, on_error="raise").run(QUERY, THREE)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [errors.MissingExtraError("onnxruntime", "onnx"), InputError("no"), KeyboardInterrupt()],
-)
+EXTRA = errors.MissingExtraError("onnxruntime", "onnx")
+
+
+@pytest.mark.parametrize("error", [EXTRA, InputError("no"), KeyboardInterrupt()])
 def test_what_would_fail_for_every_query_is_raised(error: BaseException) -> None:
     with pytest.raises(type(error)):
         rerank(query(), ranked(THREE), Raising(error))

@@ -12,15 +12,10 @@ from ragbench.errors import InterfaceError
 rag_of: Any = as_rag
 
 
-@dataclass
-class Document:
-    id: str
-    content: str | None
-    meta: dict[str, Any] = field(default_factory=dict[str, Any])
-    score: float | None = None
-
-
-DOCUMENTS = [Document("1", "alpha", {"page": 1}, 0.9), Document("2", "beta", {}, 0.5)]
+DOCUMENTS = [
+    SimpleNamespace(id="1", content="alpha", meta={"page": 1}, score=0.9),
+    SimpleNamespace(id="2", content="beta", meta={}, score=0.5),
+]
 
 
 class Component:
@@ -52,7 +47,7 @@ class Pipeline:
 
     def outputs(self, include_components_with_connected_outputs: bool = False) -> dict[str, Any]:
         assert include_components_with_connected_outputs
-        inner = {"retriever": {"documents": {}}, "ranker": {"documents": {}}}
+        inner: dict[str, Any] = {"retriever": {"documents": {}}, "ranker": {"documents": {}}}
         last = {name: dict[str, Any]() for name in self.last}
         return self.gives or {**inner, "prompt": {"prompt": {}}, "llm": last}
 

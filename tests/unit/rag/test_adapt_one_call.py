@@ -35,10 +35,7 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     rag.restore("q", stored)
     assert rag.generate("q", list(stored.contexts)) == "answer to q"
     assert system.asked == []
-
-
-def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
-    system = System()
+    # Without what is stored it is asked again, and says so.
     rag = rag_of(system)
     assert rag.generate_with_metadata("q", ["about q"]).metadata == {"asked_again": True}
     changed = rag.generate_with_metadata("q", ["reranked"])

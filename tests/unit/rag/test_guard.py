@@ -1,6 +1,5 @@
 """What is refused when a class is defined, so that nothing calls itself for ever later."""
 
-import types
 from typing import Any, ClassVar
 
 import pytest
@@ -11,8 +10,8 @@ from ragbench.errors import InterfaceError
 
 def defined(name: str, *bases: type, methods: Any = None, **options: Any) -> Any:
     """A class of an interface, or of other bases, with its methods."""
-    given = bases or (RAGInterface,)
-    return types.new_class(name, given, options, lambda body: body.update(methods or {}))
+    made: Any = type
+    return made(name, bases or (RAGInterface,), methods or {}, **options)
 
 
 def retrieve(self: object, query: str, top_k: int | None = None) -> list[str]:
@@ -70,9 +69,8 @@ def test_a_method_that_defers_to_the_base_ends_in_an_error_and_not_in_a_loop() -
     def defers(self: Any, query: str, top_k: int | None = None) -> Any:
         return RAGInterface.retrieve_with_metadata(self, query, top_k)
 
-    deferring = defined(
-        "Deferring", families=("retrieval",), methods={"retrieve_with_metadata": defers}
-    )
+    methods = {"retrieve_with_metadata": defers}
+    deferring = defined("Deferring", families=("retrieval",), methods=methods)
     with pytest.raises(InterfaceError, match="nothing to derive it from"):
         deferring().retrieve("q")
 
@@ -85,7 +83,6 @@ def test_keywords_of_other_bases_pass_through() -> None:
             super().__init_subclass__(**options)
             cls.label = label
 
-    labelled = defined(
-        "L", RAGInterface, Registered, families=("retrieval",), label="x", methods=FINDS
-    )
+    given: Any = {"families": ("retrieval",), "label": "x", "methods": FINDS}
+    labelled = defined("L", RAGInterface, Registered, **given)
     assert (labelled.label, labelled.families) == ("x", {"retrieval"})

@@ -68,9 +68,8 @@ class Settings(RAGConfig):
 
 
 def test_a_configuration_is_built_of_a_mapping() -> None:
-    assert Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"}) == Settings(
-        1, "m", settings={"index": "i"}
-    )
+    found = Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"})
+    assert found == Settings(1, "m", settings={"index": "i"})
     built = RAGConfig.from_mapping({"settings": {"a": 1}, "b": 2})
     assert built.settings == {"a": 1, "b": 2}
 

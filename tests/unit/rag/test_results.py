@@ -48,9 +48,8 @@ def test_a_malformed_result_is_refused(form: Any, value: Any, options: Any, mess
 
 
 def test_chunks_and_back() -> None:
-    result = RetrievalResult(
-        ["a", "b"], context_ids=["1", "2"], scores=[0.9, 0.1], context_metadata=[{"p": 1}, {}]
-    )
+    known: Any = {"scores": [0.9, 0.1], "context_metadata": [{"p": 1}, {}]}
+    result = RetrievalResult(["a", "b"], context_ids=["1", "2"], **known)
     chunks = result.to_chunks()
     assert chunks[0] == Chunk(id="1", text="a", score=0.9, metadata={"p": 1})
     assert RetrievalResult.from_chunks(chunks) == result

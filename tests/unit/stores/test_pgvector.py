@@ -54,10 +54,8 @@ def test_columns_of_any_type_become_json(address: str) -> None:
     )
     with attach(address, "odd") as collection:
         assert collection.guessed == ("text",)
-        assert collection.described() == (
-            "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
-            "  words=words (ts_rank_cd, simple assumed)"
-        )
+        read = "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
+        assert collection.described() == f"{read}  words=words (ts_rank_cd, simple assumed)"
         assert "cosine is assumed; correct it with --field metric=" in collection.guesses()[1]
         assert "ts_rank knows no rarity of words" in collection.words_notes()[0]
         (chunk,) = collection.search(QUERY, k=3)[0]
