@@ -67,9 +67,8 @@ def test_sentences_stay_whole_and_sections_apart() -> None:
     chunks = document_chunks(Document(id="rules.md", text=text), make_chunker("auto"))
     assert [(chunk.metadata["headings"], chunk.text) for chunk in chunks] == [
         ("Pay", "# Pay\nRent is due. It is paid monthly."),
-        ("Pay > Late", "## Late\nA fee is charged."),
-        ("Keys", "# Keys\nTwo."),
-    ]
+        ("Pay > Late", "## Late\nA fee is charged."), ("Keys", "# Keys\nTwo."),
+    ]  # fmt: skip
     plain = Document(id="d", text="Rent is due. It is paid monthly. Two.")
     cut = document_chunks(plain, make_chunker("sentences", ChunkSize(tokens=10)))
     assert [chunk.text for chunk in cut] == ["Rent is due. It is paid monthly.", "Two."]

@@ -74,11 +74,8 @@ def pages(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- post-retrieval and rerankers
 
 
-def test_code_files_and_commands_of_post_retrieval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.mark.usefixtures("pages")
+def test_code_files_and_commands_of_post_retrieval() -> None:
     known: dict[str, Any] = {}
     codes = blocks("post_retrieval", "python")
     assert len(codes) == 4
@@ -126,12 +123,10 @@ def test_rerankers_print_what_the_page_says_and_are_all_there(
     assert capsys.readouterr().out.split() == code.rpartition("# ")[2].split()
     assert set(re.findall(r"^\| `(\w+)` \| \D", page, re.M)) == set(RERANKERS.builtin)
     for text in blocks("rerankers", "yaml", named=True):
-        settings = yaml.safe_load(text)
         # Models and corpora of the page are the reader's own.
         text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", text)
-        text = text.replace("cross_encoder", "lexical")
-        named = settings["name"].replace("cross_encoder", "lexical")
-        assert ragbench.build_reranker(yaml.safe_load(text)).name == named
+        settings = yaml.safe_load(text.replace("cross_encoder", "lexical"))
+        assert ragbench.build_reranker(settings).name == settings["name"]
 
 
 # --- retrieval

@@ -106,9 +106,7 @@ def test_every_candidate_is_an_exact_slice(query: str, contexts: list[str]) -> N
     result = generator.generate(query, contexts)
     assert result == generator.generate(query, contexts)
     places = details(result)["candidates"]
-    slices: list[str] = [
-        contexts[one["context_index"]][one["start"] : one["end"]] for one in places
-    ]
+    slices = [contexts[one["context_index"]][one["start"] : one["end"]] for one in places]
     if result.abstained:
         assert slices == []
     else:
@@ -129,9 +127,8 @@ def test_support_is_the_formula() -> None:
 
 def test_a_question_for_a_number_prefers_a_sentence_with_one() -> None:
     question = parse_question("How many apples?")
-    with_number, without = rank_sentences(
-        question, ["Apples.\n\nX.\n\nFive apples."], lambda _: 1.0
-    )
+    contexts = ["Apples.\n\nX.\n\nFive apples."]
+    with_number, without = rank_sentences(question, contexts, lambda _: 1.0)
     assert with_number.start > without.start
     assert math.isclose(without.support, 0.8 * with_number.support)
 

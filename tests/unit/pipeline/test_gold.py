@@ -61,12 +61,8 @@ def asked(query: str, *ids: str, **more: Any) -> Case:
 
 @pytest.mark.parametrize("strategy", ["dense", "sparse", "hybrid"])
 def test_each_way_to_lose_the_gold_is_named(corpus: Path, strategy: str) -> None:
-    cases = [
-        asked("When is rent due in May?", "rent"),
-        asked("When is rent due in May?", "rent2"),
-        asked("Are dogs welcome in the garden?", "dogs"),
-        asked("Are cats welcome?", "cats"),
-    ]
+    cases = [asked("When is rent due in May?", gold) for gold in ("rent", "rent2")]
+    cases += [asked("Are dogs welcome in the garden?", "dogs"), asked("Are cats welcome?", "cats")]
     settings = {"type": strategy, "top_k": 1, "filters": {"year": 2023}}
     found = located(cases, settings)
     assert [one.cause.name for one in found] == [
