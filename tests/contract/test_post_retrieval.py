@@ -55,7 +55,7 @@ def chunk_lists(draw: st.DrawFn, least: int = 0, scores: Any = SCORES) -> list[C
     found: list[Chunk] = []
     for at in range(draw(st.integers(least, 8))):
         held = {key: value for key, value in draw(metadata).items() if value is not None}
-        given = {"text": draw(TEXTS), "score": draw(scores), "metadata": held}
+        given: dict[str, Any] = {"text": draw(TEXTS), "score": draw(scores), "metadata": held}
         document = draw(st.sampled_from([None, "a", "b"]))
         found.append(Chunk(id=str(at), document_id=document, **given))
     return found

@@ -43,7 +43,7 @@ def run(
     embedder: CountingEmbedder | None = None,
     **settings: Any,
 ) -> IndexResult:
-    how = {"embedder_name": "hashing:32", "chunker": make_chunker("whole"), **settings}
+    how: Any = {"embedder_name": "hashing:32", "chunker": make_chunker("whole"), **settings}
     return index_documents(given, database, "kb", embedder=embedder or CountingEmbedder(), **how)
 
 

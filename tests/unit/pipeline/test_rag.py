@@ -137,7 +137,8 @@ def run(text: str, **more: Any) -> tuple[Report, list[str]]:
 
     with pipeline(text).open() as opened:
         rag, stage = opened.staged()
-        how = {"post_retrieval": stage, "advance": advance, "version": "as the file says", **more}
+        how: dict[str, Any] = {"post_retrieval": stage, "advance": advance, **more}
+        how["version"] = "as the file says"
         report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
     computed.pop("score", None)
     return report, [stage for stage, count in computed.items() if count]
