@@ -188,7 +188,7 @@ def _against(against: Against) -> dict[str, Any]:
     counts = [f"{count:,} {what}" for count, what in apart if count]
     return {
         "run": against,
-        "counts": f"{counts_text(against.pair)} cases.",
+        "counts": f"{counts_text(against.pair)}.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER],
         "flows": flows_section(against.flows),
