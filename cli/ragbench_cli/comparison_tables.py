@@ -110,7 +110,7 @@ def _pairs(comparison: Comparison, console: Console, cases: int) -> Iterator[Ren
         mine = [case for case in comparison.changed if case.second == pair.second]
         if not mine and len(comparison.pairs) > 1:
             continue
-        counts = counts_text(pair) if cases else f"{kinds_text(pair)}, of {pair.cases:,} cases"
+        counts = counts_text(pair) if cases else f"{kinds_text(pair)} cases"
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
             found = [case for case in mine if case.kind is kind]

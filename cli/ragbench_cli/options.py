@@ -394,7 +394,8 @@ class Output:
             if self.page.is_wanted:
                 from ragbench.views.html.document import document_page
 
-                page = document_page(made)
+                folder = self.page.html_folder or cast("Path", self.page.html).parent
+                page = document_page(made, folder)
                 self.page.write(page.body, page.title)
         if self.md is not None and self.md != "-":
             with written_whole(Path(self.md)) as file:

@@ -180,30 +180,49 @@ def shown(driver: Any) -> list[str]:
     return list(driver.execute_script(script))
 
 
-def test_the_waterfall_filters_and_words_find_cases(driver: Any, pages: dict[str, Path]) -> None:
-    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of(pages["run"].parent)}
+def test_the_page_is_a_work_list(driver: Any, pages: dict[str, Path]) -> None:
+    found = {case["id"]: case for case in cases_of(pages["run"].parent)}
+    causes = {id: case["attribution"]["cause"] for id, case in found.items()}
     opened(driver, pages["run"])
     assert shown(driver) == list(causes)
 
-    driver.find_element("css selector", "a[data-cause=declined]").click()
-    assert shown(driver) == [id for id, cause in causes.items() if cause == "declined"]
+    # The first group: its figure is that of the cases that its link shows, kept in the address.
+    text = driver.find_element("css selector", ".work li").text
+    count = int(re.search(r": (\d+)( of \d+)? cases", text)[1])  # type: ignore[index]
+    driver.find_element("css selector", ".work a").click()
+    group, address = shown(driver), driver.current_url
+    assert len(group) == count and len({causes[id] for id in group}) == 1
+    assert f"cause={causes[group[0]]}" in address
+    driver.get("about:blank")
+    driver.get(address)
+    assert shown(driver) == group
+
+    press(driver, "j")
+    press(driver, "j")
+    press(driver, "k")
+    script = "return [...document.querySelectorAll('.case[open] .id')].map(e => e.textContent)"
+    assert driver.execute_script(script) == group[:1]
+    press(driver, "/")
+    assert driver.execute_script("return document.activeElement.id") == "q"
 
     driver.find_element("css selector", "button[type=reset]").click()
-    script = "q.value = arguments[0]; window.ragbenchFilter()"
-    driver.execute_script(script, "vacation porto")
-    assert "pto-days-porto" in shown(driver)
-    assert len(shown(driver)) < 6
-
-
-def test_the_worst_cases_come_first(driver: Any, pages: dict[str, Path]) -> None:
-    opened(driver, pages["run"])
-    cases = cases_of(pages["run"].parent)
-    scores = {case["id"]: case["scores"]["recall@5"]["value"] for case in cases}
-    driver.execute_script("sort.value = 'recall@5'; window.ragbenchFilter()")
-    values = [scores[id] for id in shown(driver)]
-    measured = [value for value in values if value is not None]
-    assert measured == sorted(measured)
-    assert values[: len(measured)] == measured
+    recall = {id: case["scores"]["recall@5"]["value"] for id, case in found.items()}
+    for hash, wanted in {
+        "cause=declined": [id for id, cause in causes.items() if cause == "declined"],
+        "q=recall@5<0.5": [id for id, one in recall.items() if one is not None and one < 0.5],
+        "q=" + found[group[0]]["retrieved_ids"][0]: None,
+        "q=paid annual leave per calendar year": None,  # words of a chunk
+        "tag=number&tag=paraphrase": [
+            id for id, case in found.items() if {"number", "paraphrase"} <= {*case["tags"]}
+        ],
+        "sort=recall@5": sorted(found, key=lambda id: (recall[id] is None, recall[id] or 0)),
+    }.items():
+        driver.get("about:blank")
+        driver.get(pages["run"].as_uri() + "#" + hash)
+        hits = shown(driver)
+        assert hits == wanted if wanted is not None else 0 < len(hits) < len(found), hash
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script("return document.querySelectorAll('.case[open]').length") == 12
 
 
 def test_a_link_opens_its_case_and_shows_the_marked_chunks(
