@@ -183,11 +183,7 @@ _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
 
 
 def gate(
-    run: RunScores,
-    baseline: RunScores | None,
-    config: GateConfig,
-    *,
-    notes: Sequence[str] = (),
+    run: RunScores, baseline: RunScores | None, config: GateConfig, *, notes: Sequence[str] = ()
 ) -> GateResult:
     """Judges a run.
 
@@ -269,10 +265,7 @@ def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> s
 
 
 def _compared(
-    run: RunScores,
-    baseline: RunScores | None,
-    demands: Sequence[MetricDemand],
-    config: GateConfig,
+    run: RunScores, baseline: RunScores | None, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Comparability:
     columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from ragbench.core.comparison import (
-    ComparedRun,
-    Comparison,
-    Difference,
-    MetricComparison,
-    RunPair,
-)
+from ragbench.core.comparison import ComparedRun, Comparison, Difference, MetricComparison, RunPair
 from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange

@@ -12,15 +12,7 @@ from markupsafe import Markup
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.metric import Metric
-from ragbench.core.report import (
-    CaseRow,
-    Latency,
-    Report,
-    StageCount,
-    Summary,
-    badness,
-    main_metric,
-)
+from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary, badness, main_metric
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
