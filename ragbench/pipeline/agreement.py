@@ -54,7 +54,10 @@ def weight_of(
     if len(asked) < _FEWEST // 2:
         return None
     cosines = embedder.embed_queries(asked) @ np.stack(rows).T
-    by_words = [found for text in asked if (found := scores.scores(tokenise(text))) is not None]
+    unknown = np.zeros(len(chunks), dtype=np.float32)  # no word of it is known: found last
+    by_words = [
+        unknown if found is None else found for found in map(scores.scores, map(tokenise, asked))
+    ]
     words = _mean_rank(by_words, places)
     agreement = min(1.0, _mean_rank([*cosines], places) / words) if words else 0.0
     return round(most * agreement**3, 4)

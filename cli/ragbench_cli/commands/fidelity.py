@@ -1,0 +1,166 @@
+"""``ragbench fidelity``: do made-up questions rank retrievers as real ones do?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.console import ExitCode
+from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
+
+if TYPE_CHECKING:
+    from ragbench.stats.agreement import Estimated
+    from ragbench.verbs.fidelity import Fidelity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    made: Annotated[str, argument("MADE")]
+    """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
+    your own generator."""
+    real: Annotated[str, option("FILE", panel=CASES)]
+    """Dataset of real questions with their gold; 20 are needed, 30 or more tell more. See
+    docs/real_questions.md."""
+    corpus: Annotated[Path, option("PATH", panel=CASES)]
+    """File or folder with the documents that both are about."""
+    embedder: str | None = None
+    """What makes the vectors of the dense and hybrid retrievers; by default english or
+    multilingual, by the language of the documents. none leaves them out."""
+    seed: int = 0
+    """Seed of the draws and of the intervals."""
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """No progress."""
+
+
+@takes_records
+def command(asked: Asked, json: JsonOption = False) -> None:
+    """Measure whether made-up questions rank retrievers as real ones do.
+
+    Built-in retrievers (BM25 with several settings and sizes of chunks, by vectors, hybrid) are
+    ranked by both sets. Shown are Kendall's tau of the two orders beside that of real questions
+    among themselves, the real MRR that a choice by the made-up questions loses, and how much
+    easier they are. No language model is asked. Questions that ten real ones beat are exit code
+    1; real ones that do not rank the retrievers either are 3.
+
+    \b
+    Examples:
+      ragbench fidelity generated.jsonl --real real.jsonl --corpus docs/
+      ragbench fidelity testset.csv --real real.jsonl --corpus corpus.jsonl --json
+    """
+    from ragbench.io.read import read_cases, read_documents
+    from ragbench.verbs.fidelity import Worth, fidelity
+
+    made, real = list(read_cases(asked.made)), list(read_cases(asked.real))
+    with console.users_code():
+        found = fidelity(
+            made,
+            real,
+            list(read_documents(asked.corpus)),
+            embedder=asked.embedder,
+            seed=asked.seed,
+            advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
+        )
+    if json:
+        more = {"ceiling": found.ceiling, "verdict": _verdict(found)}
+        console.print_json({**asdict(found), **more})
+    else:
+        _print(found)
+    codes = {Worth.DO_NOT_USE: ExitCode.FAILED, Worth.CANNOT_TELL: ExitCode.INCONCLUSIVE}
+    raise typer.Exit(codes.get(found.worth, ExitCode.PASSED))
+
+
+def _print(found: Fidelity) -> None:
+    from ragbench_cli.tables import draw, entry, table
+
+    made = {one.made for one in found.retrievers}
+    places = {value: at for at, value in enumerate(sorted(made, reverse=True), 1)}
+    rows = (
+        (one.name, f"{one.real:.3f}", f"{one.made:.3f}", str(places[one.made]))
+        for one in found.retrievers
+    )
+    screen = console.data_console()
+    draw(screen, [table((f"MRR@{found.k}", "real", "made-up", "place"), rows), ""])
+    drawn = (
+        (
+            f"{one.questions:,}{' (half)' if one is found.draws[-1] else ''}",
+            f"{one.tau:.2f}",
+            f"{one.made_tau:.2f}",
+            f"{one.better:.0%}",
+            f"{one.cost:.3f}",
+            f"{one.made_cost:.3f}",
+        )
+        for one in found.draws
+    )
+    columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
+    draw(screen, [table(columns, drawn), ""])
+    for name, text in _figures(found):
+        typer.echo(entry(name, text, width=14, indent=0))
+    typer.echo(f"\n{_verdict(found)}")
+
+
+def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
+    real, made, tau = found.real, found.made, found.tau
+    for name, one in (("real", real), ("made-up", made)):
+        skipped = f", {one.skipped:,} more have no gold in the corpus" if one.skipped else ""
+        yield name, f"{one.questions:,} questions, compared by {one.matching}{skipped}"
+    yield "tau", f"{_figure(tau)} of all; of halves of the real questions {found.ceiling:.2f}"
+    if found.chosen == found.best:
+        yield "choice", f"'{found.best}' by both"
+    else:
+        cost = found.cost
+        yield (
+            "choice",
+            f"'{found.chosen}' instead of '{found.best}' loses {cost.mean or 0.0:.3f} of real MRR"
+            + (f" ({cost.low:.3f} .. {cost.high:.3f})" if cost.low is not None else ""),
+        )
+    yield "inflation", f"{_figure(found.inflation, '+.3f')} of MRR, the mean of all retrievers"
+    yield (
+        "duplicates",
+        f"{made.duplicates:,} made-up, {real.duplicates:,} real; {found.shared:,} made-up ones "
+        "have the words of a real one",
+    )
+    yield (
+        "copied words",
+        f"{_share(made.copied)} of a made-up question's are in its gold, {_share(real.copied)} of "
+        "a real one's",
+    )
+    yield from (("note", text) for text in found.notes)
+
+
+def _figure(figure: Estimated, form: str = ".2f") -> str:
+    if figure.value is None:
+        return "-"
+    return f"{figure.value:{form}} ({figure.low:{form}} .. {figure.high:{form}})"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _verdict(found: Fidelity) -> str:
+    from ragbench.verbs.fidelity import Worth
+
+    made, equal, half = found.made.questions, found.equals, found.draws[-1]
+    if found.worth is Worth.CANNOT_TELL:
+        return (
+            f"Cannot tell: halves of the {found.real.questions:,} real questions do not agree on "
+            f"these retrievers themselves (tau {found.ceiling:.2f}). Collect more real ones."
+        )
+    if equal is None:
+        return (
+            f"These {made:,} questions rank retrievers as well as {half.questions:,} real ones, "
+            "half of yours."
+        )
+    if found.worth is Worth.SOME:
+        return f"These {made:,} questions are worth {equal.questions:,} real ones, no more."
+    few = next(one for one in reversed(found.draws) if one.questions <= 10 and one.better >= 0.5)
+    number = {5: "Five", 10: "Ten"}[few.questions]
+    return (
+        f"{number} real questions rank retrievers better than these {made:,} ({few.better:.0%} of "
+        f"draws). Do not choose by them: label thirty real ones."
+    )
