@@ -66,6 +66,16 @@ class Scored:
         return found
 
 
+def best_of(means: Array) -> Array:
+    """Which system is the best; of several that are equally good each has its share."""
+    import numpy as np
+
+    rounded = np.round(np.atleast_2d(means), _PLACES)
+    highest = rounded == rounded.max(axis=1, keepdims=True)
+    found: Array = highest / highest.sum(axis=1, keepdims=True)
+    return found
+
+
 def kendall_tau(first: Array, second: Array) -> Array:
     """Kendall's tau-b of two orders of the same systems; rows of several at once.
 

@@ -28,7 +28,7 @@ from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated
 from ragbench.stats.mean import Interval, mean_interval
-from ragbench.stats.rankings import Scored, kendall_tau
+from ragbench.stats.rankings import Scored, best_of, kendall_tau
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
@@ -140,10 +140,10 @@ class Fidelity:
     """The best by real questions first."""
     best: str
     """By real questions."""
-    chosen: str
-    """By the made-up ones."""
+    chosen: tuple[str, ...]
+    """By the made-up ones: several where they find them equally good."""
     cost: Interval
-    """Real MRR that the choice by the made-up questions loses."""
+    """Real MRR that the choice by the made-up questions loses; of several the mean."""
     inflation: Estimated
     """Mean MRR by made-up questions minus that by real ones."""
     draws: tuple[Drawn, ...]
@@ -157,8 +157,8 @@ class Fidelity:
 
     @property
     def equals(self) -> Drawn | None:
-        """The fewest real questions that rank at least as well in half of the draws."""
-        return next((one for one in self.draws if one.better >= 0.5), None)
+        """The fewest real questions that rank better in most draws; None where no half does."""
+        return next((one for one in self.draws if one.better > 0.5), None)
 
 
 def fidelity(
@@ -181,7 +181,14 @@ def fidelity(
     """
     notes: list[str] = []
     found = searched(made, real, documents, embedder=embedder, notes=notes, advance=advance)
-    return _compared(*sides_of(made, real, documents, found), [*found], seed, notes)
+    sides = sides_of(made, real, documents, found)
+    ways = [str(side.seen.matching) for side in sides]
+    if len(set(ways)) > 1:
+        notes.append(
+            f"Real gold is compared by {ways[0]}, made-up gold by {ways[1]}: the inflation holds "
+            "that difference, too."
+        )
+    return _compared(*sides, [*found], seed, notes)
 
 
 Rankings: TypeAlias = Mapping[str, Sequence[Sequence[Chunk]]]
@@ -359,13 +366,12 @@ def _compared(
     real: _Side, made: _Side, names: Sequence[str], seed: int, notes: Sequence[str]
 ) -> Fidelity:
     by_real, by_made = real.scored.means, made.scored.means
-    # Of equal means the first one, as listed.
-    best, chosen = int(by_real.round(9).argmax()), int(by_made.round(9).argmax())
+    best, chosen = int(by_real.round(9).argmax()), best_of(by_made)[0]
     drawn = [
         side.scored.resampled(2 * seed + at, _RESAMPLES) for at, side in enumerate((real, made))
     ]
     low, high = _interval(drawn[1].mean(axis=1) - drawn[0].mean(axis=1), 0.95)
-    lost = [row[best] - row[chosen] for row in real.table]
+    lost = [row[best] - float(chosen @ row) for row in real.table]
     draws = tuple(_draws(real.scored, by_made, seed))
     order = sorted(range(len(names)), key=lambda at: (-by_real[at].round(9), at))
     found = Fidelity(
@@ -381,7 +387,7 @@ def _compared(
             for at in order
         ),
         best=names[best],
-        chosen=names[chosen],
+        chosen=tuple(name for name, share in zip(names, chosen, strict=True) if share),
         cost=mean_interval(lost, real.clusters, bounds=(-1.0, 1.0)),
         inflation=Estimated(value=float(by_made.mean() - by_real.mean()), low=low, high=high),
         draws=draws,
@@ -421,10 +427,7 @@ def _draws(real: Scored, by_made: Array, seed: int) -> Iterator[Drawn]:
         part, rest = (np.stack(side) for side in zip(*pairs, strict=True))
         made = np.broadcast_to(by_made, part.shape)
         taus = [np.nan_to_num(kendall_tau(one, rest)) for one in (part, made)]
-        lost = [
-            rest.max(axis=1) - np.take_along_axis(rest, best[:, None], axis=1)[:, 0]
-            for best in (part.round(9).argmax(axis=1), made.round(9).argmax(axis=1))
-        ]
+        lost = [rest.max(axis=1) - (best_of(one) * rest).sum(axis=1) for one in (part, made)]
         gap = np.round(taus[0] - taus[1], 9)
         yield Drawn(
             questions=count,

@@ -108,16 +108,14 @@ def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
     for name, one in (("real", real), ("made-up", made)):
         skipped = f", {one.skipped:,} more have no gold in the corpus" if one.skipped else ""
         yield name, f"{one.questions:,} questions, compared by {one.matching}{skipped}"
-    yield "tau", f"{_figure(tau)} of all; of halves of the real questions {found.ceiling:.2f}"
-    if found.chosen == found.best:
-        yield "choice", f"'{found.best}' by both"
-    else:
-        cost = found.cost
-        yield (
-            "choice",
-            f"'{found.chosen}' instead of '{found.best}' loses {cost.mean or 0.0:.3f} of real MRR"
-            + (f" ({cost.low:.3f} .. {cost.high:.3f})" if cost.low is not None else ""),
-        )
+    yield "tau", f"{_figure(tau)}; halves of the real questions reach {found.ceiling:.2f}"
+    first, *others = found.chosen
+    named = f"'{first}'" + (f" or {len(others):,} more, as good to them," if others else "")
+    cost, ends = found.cost, ""
+    if cost.low is not None and cost.high is not None:
+        ends = f" ({cost.low:.3f} .. {cost.high:.3f})"
+    lost = f"{named} instead of '{found.best}' loses {cost.mean or 0.0:.3f} of real MRR{ends}"
+    yield "choice", f"'{first}' by both" if found.chosen == (found.best,) else lost
     yield "inflation", f"{_figure(found.inflation, '+.3f')} of MRR, the mean of all retrievers"
     yield (
         "duplicates",
@@ -146,6 +144,8 @@ def _verdict(found: Fidelity) -> str:
     from ragbench.verbs.fidelity import Worth
 
     made, equal, half = found.made.questions, found.equals, found.draws[-1]
+    if found.tau.value is None:
+        return "Cannot tell: one of the sets finds every retriever equally good."
     if found.worth is Worth.CANNOT_TELL:
         return (
             f"Cannot tell: halves of the {found.real.questions:,} real questions do not agree on "
@@ -158,7 +158,7 @@ def _verdict(found: Fidelity) -> str:
         )
     if found.worth is Worth.SOME:
         return f"These {made:,} questions are worth {equal.questions:,} real ones, no more."
-    few = next(one for one in reversed(found.draws) if one.questions <= 10 and one.better >= 0.5)
+    few = next(one for one in reversed(found.draws) if one.questions <= 10 and one.better > 0.5)
     number = {5: "Five", 10: "Ten"}[few.questions]
     return (
         f"{number} real questions rank retrievers better than these {made:,} ({few.better:.0%} of "
