@@ -103,19 +103,28 @@ def _made(
 
 def show(name: str, found: Fidelity) -> None:
     tau, cost, worth = found.tau, found.cost, found.equals
+    figures = tau.value, tau.low, tau.high, cost.mean, found.inflation.value, found.made.copied
+    assert None not in figures
     print(
-        f"{name:16} {tau.value:5.2f} ({tau.low:5.2f} ..{tau.high:5.2f})  {cost.mean:.3f}  "
-        f"{found.inflation.value:+.2f}  {found.made.copied:.2f}  "
-        f"{'-' if worth is None else worth.questions:>4}  {found.worth}"
+        "{:16} {:5.2f} ({:5.2f} ..{:5.2f})  {:.3f}  {:+.2f}  {:.2f}".format(name, *figures),
+        f"{'-' if worth is None else worth.questions:>6}  {found.worth}",
     )
 
 
-def coverage(real: Scored, made: Scored, draws: int = 400) -> None:
+def halves(real: Scored) -> tuple[Scored, Scored]:
+    """Real questions as if half of them had been made up."""
+    order = np.random.default_rng(1).permutation(len(real.sizes))
+    parts = (order[: len(order) // 2], order[len(order) // 2 :])
+    first, second = (Scored(sums=real.sums[rows], sizes=real.sizes[rows]) for rows in parts)
+    return first, second
+
+
+def coverage(name: str, real: Scored, made: Scored, draws: int = 150) -> None:
     """How often intervals of small sets hold the tau of all questions."""
     true = float(kendall_tau(real.means, made.means)[0])
     source = np.random.default_rng(0)
-    for count, others in ((20, 50), (30, 300), (100, 100), (200, 300)):
-        held = Counter[str]()
+    for count, others in ((30, 50), (30, 300), (100, 100), (150, 300)):
+        held = dict.fromkeys(("percentile", "joined", "width"), 0.0)
         for seed in range(draws):
             some, more = (
                 Scored(sums=side.sums[rows], sizes=side.sizes[rows])
@@ -127,10 +136,12 @@ def coverage(real: Scored, made: Scored, draws: int = 400) -> None:
             low, high = np.nanquantile(samples, [0.025, 0.975])
             held["percentile"] += low <= true <= high
             found = tau_interval(value, samples)
+            assert found.low is not None
+            assert found.high is not None
             held["joined"] += found.low <= true <= found.high
             held["width"] += found.high - found.low
         shares = ", ".join(f"{name} {times / draws:.3f}" for name, times in held.items())
-        print(f"  tau {true:.2f}, {count} real, {others} made: {shares}")
+        print(f"{name:16} tau {true:5.2f}, {count} real, {others} made: {shares}")
 
 
 def main() -> None:
@@ -145,9 +156,11 @@ def main() -> None:
     for at, (name, maker) in enumerate(MAKERS.items()):
         made = made_by(maker, documents, asked.questions, asked.seed)
         if asked.coverage:
-            print(name)
             sides = sides_of(made, real, documents, searched(made, real, documents))
-            coverage(*(side.scored for side in sides))
+            first, second = (side.scored for side in sides)
+            if not at:
+                coverage("real half", *halves(first))
+            coverage(name, first, second)
             continue
         found = fidelity(made, real, documents, seed=asked.seed)
         if not at:

@@ -409,7 +409,7 @@ def tau_interval(value: float, samples: Array) -> Estimated:
 
     Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
     tau of all questions in 81% of draws. Joined with its mirror image around the value, at 99%, it
-    does so in 95% (benchmarks/fidelity.py; the worst of 40 settings 79%).
+    does so in 95% (benchmarks/fidelity.py; the worst of 48 settings 79%).
     """
     if math.isnan(value):
         return Estimated(value=None)

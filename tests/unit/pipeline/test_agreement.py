@@ -74,3 +74,9 @@ def test_few_chunks_say_nothing_and_an_index_keeps_what_was_measured(tmp_path: P
         assert done.dense_weight in (None, strategy.weights[0])
     assert weights[0] == 1.0  # the embedder's own
     assert 0.0 < weights[1] < 1.0  # 32 numbers do not tell 60 passages apart as words do
+
+
+def test_words_that_no_chunk_has_by_themselves_are_found_last(tmp_path: Path) -> None:
+    mixed = [f"Wren系列每台{at}元，Heron系列每台{at + 100}元，自购买之日起。" for at in range(60)]
+    documents = [Document(id=f"{at:02}", text=one) for at, one in enumerate(mixed)]
+    assert index(documents, f"memory:{tmp_path}", "c", embedder="hashing:32").chunks == 60
