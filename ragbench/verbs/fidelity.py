@@ -297,7 +297,9 @@ class _Side:
         texts: Mapping[str, str],
         fewest: int,
     ) -> _Side:
-        verdict, scores = scores_of(cases, rankings, k=K, measure=reciprocal_rank)
+        verdict, scores = scores_of(
+            cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts
+        )
         kept = [
             at
             for at, case in enumerate(cases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
@@ -329,8 +329,13 @@ def scores_of(
     k: int,
     measure: Callable[..., float | Skip],
     matching: Matching = Matching.AUTO,
+    corpus: Callable[[], Iterable[str]] | None = None,
 ) -> tuple[MatchingVerdict, dict[SettingT, list[float | None]]]:
-    """How chunks are compared with the gold, and what each setting gives for each case."""
+    """How chunks are compared with the gold, and what each setting gives for each case.
+
+    Args:
+        corpus: ids of all documents, where they are known.
+    """
     nothing: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing is generated")
 
     def found(case: Case, chunks: Sequence[Chunk]) -> Trace:
@@ -348,7 +353,7 @@ def scores_of(
         tally = MatchingTally(gold)
         for trace in chain.from_iterable(traces.values()):
             tally.add(trace)
-        verdict = tally.verdict()
+        verdict = tally.verdict(corpus)
 
     def score(trace: Trace) -> float | None:
         result = trace.retrieval.value
