@@ -22,10 +22,10 @@ import numpy as np
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.io.read import read_cases, read_documents
-from ragbench.stats.rankings import Scored, kendall_tau
+from ragbench.stats.rankings import Scored, kendall_tau, tau_interval
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
-from ragbench.verbs.fidelity import Fidelity, fidelity, searched, sides_of, tau_interval
+from ragbench.verbs.fidelity import Fidelity, fidelity, sides_of
 
 Maker = Callable[[Document, str, random.Random, Counter[str]], str]
 
@@ -102,12 +102,12 @@ def _made(
 
 
 def show(name: str, found: Fidelity) -> None:
-    tau, cost, worth = found.tau, found.cost, found.equals
+    tau, cost = found.tau, found.cost
     figures = tau.value, tau.low, tau.high, cost.mean, found.inflation.value, found.made.copied
     assert None not in figures
     print(
         "{:16} {:5.2f} ({:5.2f} ..{:5.2f})  {:.3f}  {:+.2f}  {:.2f}".format(name, *figures),
-        f"{'-' if worth is None else worth.questions:>6}  {found.worth}",
+        f"{found.equals or '-':>6}  {found.worth}",
     )
 
 
@@ -156,7 +156,7 @@ def main() -> None:
     for at, (name, maker) in enumerate(MAKERS.items()):
         made = made_by(maker, documents, asked.questions, asked.seed)
         if asked.coverage:
-            sides = sides_of(made, real, documents, searched(made, real, documents))
+            sides = sides_of(made, real, documents, notes=[])
             first, second = (side.scored for side in sides)
             if not at:
                 coverage("real half", *halves(first))

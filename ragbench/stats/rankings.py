@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragbench.stats.agreement import resample_counts
+from ragbench.stats.agreement import Estimated, resample_counts
 from ragbench.stats.clusters import Label, cluster_codes
 
 if TYPE_CHECKING:
@@ -98,3 +98,19 @@ def _signs(means: Array) -> Array:
     left, right = np.triu_indices(means.shape[1], 1)
     found: Array = np.sign(np.round(means[:, left] - means[:, right], _PLACES))
     return found
+
+
+def tau_interval(value: float, samples: Array) -> Estimated:
+    """A 95% interval of tau, from resampled questions.
+
+    Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
+    tau of all questions in 81% of draws. Joined with its mirror image around the value, at 99%, it
+    does so in 95% (benchmarks/fidelity.py; the worst of 48 settings 79%).
+    """
+    import numpy as np
+
+    if np.isnan(value):
+        return Estimated(value=None)
+    low, high = map(float, np.nanquantile(samples, [0.005, 0.995]))
+    ends = min(low, 2 * value - high), max(high, 2 * value - low)
+    return Estimated(value=value, low=max(-1.0, ends[0]), high=min(1.0, ends[1]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk, Document
@@ -27,8 +27,9 @@ from ragbench.pipeline.documents import (
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated
+from ragbench.stats.clusters import cluster_codes
 from ragbench.stats.mean import Interval, mean_interval
-from ragbench.stats.rankings import Scored, best_of, kendall_tau
+from ragbench.stats.rankings import Scored, best_of, kendall_tau, tau_interval
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
@@ -62,7 +63,7 @@ _DRAWN = (5, 10, 20, 30, 50, 100, 200)
 """Real questions whose order is compared with that of the others."""
 _FEW = 10
 """Made-up questions worth no more than so many real ones are not to be used."""
-_DRAWS, _RESAMPLES = 1_000, 2_000
+_DRAWS = 1_000
 _UNTOLD = 0.3
 """Tau of two halves of the real questions below which they do not rank the retrievers either."""
 
@@ -129,7 +130,6 @@ class Fidelity:
 
     k: int
     seed: int
-    resamples: int
     real: Questions
     made: Questions
     shared: int
@@ -148,17 +148,10 @@ class Fidelity:
     """Mean MRR by made-up questions minus that by real ones."""
     draws: tuple[Drawn, ...]
     """The last draws half of the real questions: the ceiling."""
+    equals: int | None
+    """The fewest real questions that rank better in most draws; None where not even half do."""
     worth: Worth
     notes: tuple[str, ...] = ()
-
-    @property
-    def ceiling(self) -> float:
-        return self.draws[-1].tau
-
-    @property
-    def equals(self) -> Drawn | None:
-        """The fewest real questions that rank better in most draws; None where no half does."""
-        return next((one for one in self.draws if one.better > 0.5), None)
 
 
 def fidelity(
@@ -180,53 +173,39 @@ def fidelity(
         DataError: too few questions whose gold is in the corpus.
     """
     notes: list[str] = []
-    found = searched(made, real, documents, embedder=embedder, notes=notes, advance=advance)
-    sides = sides_of(made, real, documents, found)
+    sides = sides_of(made, real, documents, embedder=embedder, notes=notes, advance=advance)
     ways = [str(side.seen.matching) for side in sides]
-    if len(set(ways)) > 1:
+    if ways[0] != ways[1]:
         notes.append(
             f"Real gold is compared by {ways[0]}, made-up gold by {ways[1]}: the inflation holds "
             "that difference, too."
         )
-    return _compared(*sides, [*found], seed, notes)
+    return _compared(*sides, seed, notes)
 
 
-Rankings: TypeAlias = Mapping[str, Sequence[Sequence[Chunk]]]
-
-
-def searched(
+def sides_of(
     made: Sequence[Case],
     real: Sequence[Case],
     documents: Sequence[Document],
     *,
     embedder: str | None = None,
-    notes: list[str] | None = None,
+    notes: list[str],
     advance: Callable[[str], None] = lambda _: None,
-) -> Rankings:
-    """What each retriever finds for the real questions, and for the made-up ones behind them."""
+) -> tuple[_Side, _Side]:
+    """Both sets with what each retriever scores on them, the real one first."""
     if not documents:
         raise DataError([Problem(message="the corpus holds no documents")])
     # What stands in the metadata may name other documents than the gold does.
-    texts = [replace(one, metadata={}) for one in documents]
+    plain = [replace(one, metadata={}) for one in documents]
     found: dict[str, list[list[Chunk]]] = {}
-    queries = [case.query for case in (*real, *made)]
-    for name, search in _searches(texts, embedder, [] if notes is None else notes):
+    for name, search in _searches(plain, embedder, notes):
         advance(name)
-        found[name] = search(queries, K)
-    return found
-
-
-def sides_of(
-    made: Sequence[Case], real: Sequence[Case], documents: Sequence[Document], found: Rankings
-) -> tuple[_Side, _Side]:
-    """Both sets with their scores, the real one first."""
+        found[name] = search([case.query for case in (*real, *made)], K)
     texts = {one.id: one.text for one in documents}
-    first = {name: each[: len(real)] for name, each in found.items()}
-    behind = {name: each[len(real) :] for name, each in found.items()}
-    return (
-        _Side.of("real", real, first, texts, _FEWEST_REAL),
-        _Side.of("made-up", made, behind, texts, _FEWEST_MADE),
-    )
+    parts = [{name: each[at] for name, each in found.items()} for at in
+             (slice(None, len(real)), slice(len(real), None))]  # fmt: skip
+    first = _Side.of("real", real, parts[0], texts, _FEWEST_REAL)
+    return first, _Side.of("made-up", made, parts[1], texts, _FEWEST_MADE)
 
 
 def _searches(
@@ -246,25 +225,18 @@ def _searches(
         named = ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER
     hashed = VectorIndex(chunked[0], open_embedder("hashing:512"))
     yield "hashed words", hashed.batch_search
+    sizes, indexes = () if named == NO_EMBEDDER else (0, _SMALL), list[VectorIndex]()
     try:
-        indexes = _dense(named, chunked[0], chunked[_SMALL])
+        indexes = [VectorIndex(chunked[one], open_embedder(named)) for one in sizes]
     except MissingExtraError as error:
         notes.append(f"No retriever compares meanings: {error}")
-        indexes = []
     if not indexes:
         yield "bm25 + hashed words", partial(_fused, hashed, words, 1.0)
         return
-    for name, each in zip((named, f"{named} {_SMALL} tokens"), indexes, strict=True):
-        yield name, each.batch_search
+    yield named, indexes[0].batch_search
+    yield f"{named} {_SMALL} tokens", indexes[1].batch_search
     yield "hybrid", partial(_fused, indexes[0], words, indexes[0].weight)
     yield "hybrid 1:1", partial(_fused, indexes[0], words, 1.0)
-
-
-def _dense(named: str, *chunked: Sequence[Chunk]) -> list[VectorIndex]:
-    if named == NO_EMBEDDER:
-        return []
-    embedder = open_embedder(named)
-    return [VectorIndex(chunks, embedder) for chunks in chunked]
 
 
 def _fused(
@@ -277,11 +249,11 @@ def _fused(
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Side:
+class _Side(NamedTuple):
     """A set of questions with their scores."""
 
     seen: Questions
+    names: Sequence[str]
     words: Sequence[frozenset[str]]
     table: Sequence[Sequence[float]]
     """A row for each question, a column for each retriever."""
@@ -293,31 +265,28 @@ class _Side:
         cls,
         what: str,
         cases: Sequence[Case],
-        rankings: Rankings,
+        found: Mapping[str, Sequence[Sequence[Chunk]]],
         texts: Mapping[str, str],
         fewest: int,
     ) -> _Side:
         verdict, scores = scores_of(
-            cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts
+            cases, found, k=K, measure=reciprocal_rank, corpus=lambda: texts
         )
+        rows = zip(cases, zip(*scores.values(), strict=True), strict=True)
+        by_text = verdict.matching is Matching.TEXT
         kept = [
-            at
-            for at, case in enumerate(cases)
-            if all(column[at] is not None for column in scores.values())
-            and (verdict.matching is Matching.TEXT or _is_there(case, texts))
+            (case, cast("tuple[float, ...]", row))
+            for case, row in rows
+            if None not in row and (by_text or any(id in texts for id in _gold_ids(case)))
         ]
-        chosen = [cases[at] for at in kept]
-        clusters = [case.cluster for case in chosen]
-        groups = len({at if name is None else name for at, name in enumerate(clusters)})
+        clusters = [case.cluster for case, _ in kept]
+        groups = len(set(cluster_codes(clusters)))
         if len(kept) < fewest or groups < _FEWEST_CLUSTERS:
-            raise DataError([Problem(message=_too_few(what, cases, kept, groups, fewest, texts))])
-        table = [[cast("float", column[at]) for column in scores.values()] for at in kept]
-        words = [frozenset(tokenise(case.query)) for case in chosen]
-        copied = [
-            len(asked & held) / len(asked)
-            for asked, case in zip(words, chosen, strict=True)
-            if asked and (held := frozenset(tokenise(_gold_text(case, texts))))
-        ]
+            raise DataError(
+                [Problem(message=_too_few(what, cases, len(kept), groups, fewest, texts))]
+            )
+        words = [frozenset(tokenise(case.query)) for case, _ in kept]
+        table = [row for _, row in kept]
         seen = Questions(
             questions=len(kept),
             skipped=len(cases) - len(kept),
@@ -325,65 +294,63 @@ class _Side:
             matching=verdict.matching,
             mrr=math.fsum(map(math.fsum, table)) / len(table) / len(scores),
             duplicates=len(words) - len(set(words)),
-            copied=math.fsum(copied) / len(copied) if copied else None,
+            copied=_copied([case for case, _ in kept], words, texts),
         )
-        scored = Scored.of(table, clusters)
-        return cls(seen=seen, words=words, table=table, clusters=clusters, scored=scored)
+        return cls(seen, [*scores], words, table, clusters, Scored.of(table, clusters))
 
 
-def _is_there(case: Case, texts: Mapping[str, str]) -> bool:
-    return any(id in texts for id, grade in (case.judgements or {}).items() if grade > 0)
+def _gold_ids(case: Case) -> list[str]:
+    return [id for id, grade in (case.judgements or {}).items() if grade > 0]
 
 
-def _gold_text(case: Case, texts: Mapping[str, str]) -> str:
-    """The same for both sets where their gold is documents; else the passages that they name."""
-    ids = (id for id, grade in (case.judgements or {}).items() if grade > 0)
-    held = [texts[id] for id in ids if id in texts]
-    return "\n".join(held or case.reference_contexts or [one.text for one in case.evidence])
+def _copied(
+    cases: Sequence[Case], words: Sequence[frozenset[str]], texts: Mapping[str, str]
+) -> float | None:
+    """By documents in both sets where their gold is documents; else by the passages they name."""
+    shares: list[float] = []
+    for case, asked in zip(cases, words, strict=True):
+        held = [texts[id] for id in _gold_ids(case) if id in texts]
+        known = held or case.reference_contexts or [one.text for one in case.evidence]
+        if asked and known:
+            shares.append(len(asked & {*tokenise("\n".join(known))}) / len(asked))
+    return math.fsum(shares) / len(shares) if shares else None
 
 
 def _too_few(
-    what: str,
-    cases: Sequence[Case],
-    kept: Sequence[int],
-    groups: int,
-    fewest: int,
-    texts: Mapping[str, str],
+    what: str, cases: Sequence[Case], kept: int, groups: int, fewest: int, texts: Mapping[str, str]
 ) -> str:
-    if len(kept) >= fewest:
-        return (
-            f"the {len(kept):,} {what} questions form {groups} clusters: {_FEWEST_CLUSTERS} that "
-            "are independent of each other are needed"
-        )
-    gold = next((id for case in cases for id in case.judgements or ()), None)
-    ids = f", where the first is '{shortened_line(next(iter(texts)))}'"
+    gold = next((id for case in cases for id in _gold_ids(case)), None)
     named = "" if gold is None else f" (the first names '{shortened_line(gold)}')"
     return (
-        f"only {len(kept):,} of {len(cases):,} {what} questions{named} have gold that is in the "
-        f"corpus{ids}: {fewest} are needed"
+        f"only {kept:,} of {len(cases):,} {what} questions{named} have gold that is in the corpus, "
+        f"where the first is '{shortened_line(next(iter(texts)))}', in {groups:,} clusters: "
+        f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
     )
 
 
-def _compared(
-    real: _Side, made: _Side, names: Sequence[str], seed: int, notes: Sequence[str]
-) -> Fidelity:
-    by_real, by_made = real.scored.means, made.scored.means
+def _compared(real: _Side, made: _Side, seed: int, notes: Sequence[str]) -> Fidelity:
+    import numpy as np
+
+    names, by_real, by_made = real.names, real.scored.means, made.scored.means
     best, chosen = int(by_real.round(9).argmax()), best_of(by_made)[0]
-    drawn = [
-        side.scored.resampled(2 * seed + at, _RESAMPLES) for at, side in enumerate((real, made))
-    ]
-    low, high = _interval(drawn[1].mean(axis=1) - drawn[0].mean(axis=1), 0.95)
+    first, second = (
+        real.scored.resampled(2 * seed, _DRAWS),
+        made.scored.resampled(2 * seed + 1, _DRAWS),
+    )
+    gaps = second.mean(axis=1) - first.mean(axis=1)
+    low, high = (float(np.quantile(gaps, share)) for share in (0.025, 0.975))
     lost = [row[best] - float(chosen @ row) for row in real.table]
+    tau = tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(first, second))
     draws = tuple(_draws(real.scored, by_made, seed))
+    equals = next((one.questions for one in draws if one.better > 0.5), None)
     order = sorted(range(len(names)), key=lambda at: (-by_real[at].round(9), at))
-    found = Fidelity(
+    return Fidelity(
         k=K,
         seed=seed,
-        resamples=_RESAMPLES,
         real=real.seen,
         made=made.seen,
         shared=sum(words in set(real.words) for words in made.words),
-        tau=tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(*drawn)),
+        tau=tau,
         retrievers=tuple(
             Retriever(name=names[at], real=float(by_real[at]), made=float(by_made[at]))
             for at in order
@@ -393,31 +360,10 @@ def _compared(
         cost=mean_interval(lost, real.clusters, bounds=(-1.0, 1.0)),
         inflation=Estimated(value=float(by_made.mean() - by_real.mean()), low=low, high=high),
         draws=draws,
-        worth=Worth.CANNOT_TELL,
+        equals=equals,
+        worth=_worth(tau, draws[-1].tau, equals),
         notes=tuple(notes),
     )
-    return replace(found, worth=_worth(found))
-
-
-def _interval(samples: Array, level: float) -> tuple[float, float]:
-    import numpy as np
-
-    low, high = np.quantile(samples[~np.isnan(samples)], [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def tau_interval(value: float, samples: Array) -> Estimated:
-    """A 95% interval of tau, from resampled questions.
-
-    Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
-    tau of all questions in 81% of draws. Joined with its mirror image around the value, at 99%, it
-    does so in 95% (benchmarks/fidelity.py; the worst of 48 settings 79%).
-    """
-    if math.isnan(value):
-        return Estimated(value=None)
-    low, high = _interval(samples, 0.99)
-    ends = min(low, 2 * value - high), max(high, 2 * value - low)
-    return Estimated(value=float(value), low=max(-1.0, ends[0]), high=min(1.0, ends[1]))
 
 
 def _draws(real: Scored, by_made: Array, seed: int) -> Iterator[Drawn]:
@@ -441,10 +387,9 @@ def _draws(real: Scored, by_made: Array, seed: int) -> Iterator[Drawn]:
         )
 
 
-def _worth(found: Fidelity) -> Worth:
-    equals = found.equals
-    if found.tau.value is None or found.ceiling < _UNTOLD:
+def _worth(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
+    if tau.value is None or ceiling < _UNTOLD:
         return Worth.CANNOT_TELL
     if equals is None:
         return Worth.AS_REAL
-    return Worth.DO_NOT_USE if equals.questions <= _FEW else Worth.SOME
+    return Worth.DO_NOT_USE if equals <= _FEW else Worth.SOME

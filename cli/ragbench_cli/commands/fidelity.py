@@ -14,7 +14,6 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.stats.agreement import Estimated
     from ragbench.verbs.fidelity import Fidelity
 
 
@@ -66,8 +65,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
         )
     if json:
-        more = {"ceiling": found.ceiling, "verdict": _verdict(found)}
-        console.print_json({**asdict(found), **more})
+        console.print_json({**asdict(found), "verdict": _verdict(found)})
     else:
         _print(found)
     codes = {Worth.DO_NOT_USE: ExitCode.FAILED, Worth.CANNOT_TELL: ExitCode.INCONCLUSIVE}
@@ -77,90 +75,65 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 def _print(found: Fidelity) -> None:
     from ragbench_cli.tables import draw, entry, table
 
-    made = {one.made for one in found.retrievers}
-    places = {value: at for at, value in enumerate(sorted(made, reverse=True), 1)}
+    half, screen = found.draws[-1], console.data_console()
+    retrievers = ((one.name, f"{one.real:.3f}", f"{one.made:.3f}") for one in found.retrievers)
+    draw(screen, [table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
     rows = (
-        (one.name, f"{one.real:.3f}", f"{one.made:.3f}", str(places[one.made]))
-        for one in found.retrievers
-    )
-    screen = console.data_console()
-    draw(screen, [table((f"MRR@{found.k}", "real", "made-up", "place"), rows), ""])
-    drawn = (
         (
-            f"{one.questions:,}{' (half)' if one is found.draws[-1] else ''}",
-            f"{one.tau:.2f}",
-            f"{one.made_tau:.2f}",
+            f"{one.questions:,}{' (half)' * (one is half)}",
+            *(f"{figure:.2f}" for figure in (one.tau, one.made_tau)),
             f"{one.better:.0%}",
-            f"{one.cost:.3f}",
-            f"{one.made_cost:.3f}",
+            *(f"{figure:.3f}" for figure in (one.cost, one.made_cost)),
         )
         for one in found.draws
     )
     columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
-    draw(screen, [table(columns, drawn), ""])
+    draw(screen, [table(columns, rows), ""])
     for name, text in _figures(found):
         typer.echo(entry(name, text, width=14, indent=0))
     typer.echo(f"\n{_verdict(found)}")
 
 
 def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
+    from ragbench.views.document import number_text, range_text
+
     real, made, tau = found.real, found.made, found.tau
     for name, one in (("real", real), ("made-up", made)):
-        skipped = f", {one.skipped:,} more have no gold in the corpus" if one.skipped else ""
+        skipped = f", {one.skipped:,} more have no gold in the corpus" * bool(one.skipped)
         yield name, f"{one.questions:,} questions, compared by {one.matching}{skipped}"
-    yield "tau", f"{_figure(tau)}; halves of the real questions reach {found.ceiling:.2f}"
+    half = f"halves of the real questions reach {found.draws[-1].tau:.2f}"
+    yield "tau", f"{number_text(tau.value)} ({range_text(tau)}); {half}"
     first, *others = found.chosen
-    named = f"'{first}'" + (f" or {len(others):,} more, as good to them," if others else "")
-    cost, ends = found.cost, ""
-    if cost.low is not None and cost.high is not None:
-        ends = f" ({cost.low:.3f} .. {cost.high:.3f})"
-    lost = f"{named} instead of '{found.best}' loses {cost.mean or 0.0:.3f} of real MRR{ends}"
-    yield "choice", f"'{first}' by both" if found.chosen == (found.best,) else lost
-    yield "inflation", f"{_figure(found.inflation, '+.3f')} of MRR, the mean of all retrievers"
-    yield (
-        "duplicates",
-        f"{made.duplicates:,} made-up, {real.duplicates:,} real; {found.shared:,} made-up ones "
-        "have the words of a real one",
-    )
-    yield (
-        "copied words",
-        f"{_share(made.copied)} of a made-up question's are in its gold, {_share(real.copied)} of "
-        "a real one's",
-    )
+    named = f"'{first}'" + f" or {len(others):,} more, as good to them," * bool(others)
+    lost = f"loses {number_text(found.cost.mean)} of real MRR ({range_text(found.cost)})"
+    yield "choice", f"{named} instead of '{found.best}' {lost}"
+    gap = f"{number_text(found.inflation.value, sign=True)} of MRR"
+    yield "inflation", f"{gap} ({range_text(found.inflation, sign=True)}), mean of all retrievers"
+    copies = f"{found.shared:,} made-up ones have the words of a real one"
+    yield "duplicates", f"{made.duplicates:,} made-up, {real.duplicates:,} real; {copies}"
+    shares = [number_text(one.copied, "share") for one in (made, real)]
+    yield "copied words", f"{shares[0]} of a made-up question's are in its gold, real {shares[1]}"
     yield from (("note", text) for text in found.notes)
-
-
-def _figure(figure: Estimated, form: str = ".2f") -> str:
-    if figure.value is None:
-        return "-"
-    return f"{figure.value:{form}} ({figure.low:{form}} .. {figure.high:{form}})"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
 
 
 def _verdict(found: Fidelity) -> str:
     from ragbench.verbs.fidelity import Worth
 
-    made, equal, half = found.made.questions, found.equals, found.draws[-1]
+    made, half = f"these {found.made.questions:,}", found.draws[-1]
     if found.tau.value is None:
         return "Cannot tell: one of the sets finds every retriever equally good."
     if found.worth is Worth.CANNOT_TELL:
         return (
             f"Cannot tell: halves of the {found.real.questions:,} real questions do not agree on "
-            f"these retrievers themselves (tau {found.ceiling:.2f}). Collect more real ones."
+            f"these retrievers themselves (tau {half.tau:.2f}). Collect more real ones."
         )
-    if equal is None:
-        return (
-            f"These {made:,} questions rank retrievers as well as {half.questions:,} real ones, "
-            "half of yours."
-        )
+    if found.equals is None:
+        return f"{half.questions:,} real questions, half of yours, rank no better than {made}."
     if found.worth is Worth.SOME:
-        return f"These {made:,} questions are worth {equal.questions:,} real ones, no more."
+        return f"{found.equals:,} real questions rank retrievers as well as {made}."
     few = next(one for one in reversed(found.draws) if one.questions <= 10 and one.better > 0.5)
     number = {5: "Five", 10: "Ten"}[few.questions]
     return (
-        f"{number} real questions rank retrievers better than these {made:,} ({few.better:.0%} of "
-        f"draws). Do not choose by them: label thirty real ones."
+        f"{number} real questions rank retrievers better than {made} ({few.better:.0%} of draws). "
+        "Do not choose by them: label thirty real ones."
     )
