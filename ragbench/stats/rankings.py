@@ -58,7 +58,8 @@ class Scored:
         source, clusters = random.Random(seed), range(len(self.sizes))
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
-            first = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
+            enough = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
+            first = min(enough, len(order) - 1)
             yield self._means(order[:first]), self._means(order[first:])
 
     def _means(self, clusters: NDArray[np.int64]) -> Array:

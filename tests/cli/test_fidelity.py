@@ -129,6 +129,7 @@ def test_draws_keep_clusters_together_and_intervals_hold_their_value() -> None:
     parts = [(part.tolist(), rest.tolist()) for part, rest in scored.parts(1, 50, 0)]
     assert {tuple(part) for part, _ in parts} == {(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)}
     assert ([1.0, 0.0], [0.0, 0.5]) in parts
+    assert np.isfinite([*scored.parts(4, 50, 0)]).all()  # something is always left to compare with
     found = tau_interval(0.5, np.linspace(0.0, 0.4, 401))
     assert (found.low, found.high) == pytest.approx((0.002, 0.998))
     assert best_of(np.array([1.0, 3.0, 3.0])).tolist() == [[0.0, 0.5, 0.5]]
