@@ -153,7 +153,7 @@ def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield f"| {spelled} | {cell(parameter.help)} | {default} | {named} |"
     if path == ("ragbench",):
         yield "| `--install-completion` | Install completion for the current shell. | | |"
-        yield "| `--show-completion` | Print what completion would install. | | |"
+        yield "| `--show-completion` | Print the completion script of the current shell. | | |"
     yield ""
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from ragbench.metrics.correct import AGREED, CONTRADICTED, AnswerBeside, probability
 
@@ -187,10 +187,14 @@ def preferred(folder: Path) -> None:
         differences.append(other - one)
     for name in ("correctness_label", "completeness_label"):
         people = np.array([[row[name] for row in rows[:2]] for rows in pairs.values()])
-        by_words = spearmanr(differences, people.mean(axis=1)).statistic
-        between = spearmanr(people[:, 0], people[:, 1]).statistic
+        by_words = _rank_correlation(differences, people.mean(axis=1))
+        between = _rank_correlation(people[:, 0], people[:, 1])
         print(f"RAGChecker, {len(pairs)} pairs, {name}: with people {by_words:.3f}, ", end="")
         print(f"one with the other {between:.3f}")
+
+
+def _rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
 
 
 # --- answers made wrong, or written otherwise

@@ -12,7 +12,7 @@ a change over twelve merges.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,6 @@ from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.decide import ChangeKind, decide_family
-from ragbench.stats.trend import trends
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator
@@ -202,31 +201,6 @@ def added(rng: Generator, trials: int) -> Iterator[list[str]]:
             yield row
 
 
-def history(rng: Generator, trials: int) -> Iterator[list[str]]:
-    """Twelve merges; 0/1 metrics, each question by its own chance."""
-    for metrics in (1, 8):
-        for cases in (50, 100, 200, 300, 1000):
-            row = [str(metrics), str(cases)]
-            for losses in (
-                [0.0] * 12,
-                [0.01 * min(merge, 10) for merge in range(12)],
-                [0.0] * 7 + [0.1] * 5,
-            ):
-                row.append(percent(is_marked(rng, cases, metrics, losses) for _ in range(trials)))
-            yield row
-
-
-def is_marked(rng: Generator, cases: int, metrics: int, losses: Sequence[float]) -> bool:
-    chance = rng.random((cases, 1))
-    means: list[Array] = []
-    for loss in losses:
-        shared, own = rng.random((cases, 1)) < chance, rng.random((cases, metrics)) < chance
-        right = np.where(rng.random((cases, metrics)) < 0.9, shared, own)
-        means.append((right & (rng.random((cases, 1)) >= 2.0 * loss)).mean(axis=0))
-    found = trends(np.array(means).T.tolist(), resamples=1000)
-    return any(trend is not None and trend.p_value <= 0.05 for trend in found)
-
-
 COUNTS = tuple(f"k = {kept}" for kept in KEPT)
 TABLES: dict[str, Table] = {
     "level": (
@@ -243,11 +217,6 @@ TABLES: dict[str, Table] = {
         "A run of main is said to be of another system than the k before",
         ("system", "cases", "true drop", *COUNTS),
         added,
-    ),
-    "history": (
-        "History marks a change, of 12 merges",
-        ("metrics", "cases", "nothing changed", "10 merges lose .01 each", "one loses .1"),
-        history,
     ),
 }
 

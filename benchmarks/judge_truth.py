@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ragbench.core.case import Case as Asked
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.metrics.citations import citation_attribution, numbers_supported
@@ -181,7 +182,8 @@ def swapped(claims: Rows, draw: random.Random) -> None:
 def numbers(claims: Rows) -> None:
     found: Counter[tuple[str, str]] = Counter()
     for one in claims:
-        value = numbers_supported("", one["claim"], [" ".join(one["evidence"])])
+        asked, evidence = Asked(id="claim", query=""), [" ".join(one["evidence"])]
+        value = numbers_supported(asked, one["claim"], evidence)
         known = "none" if isinstance(value, Skip) else "all there" if value == 1 else "absent"
         found[known, one["label"]] += 1
     for known in ("absent", "all there", "none"):

@@ -54,7 +54,7 @@ def intervals(h: Any, f: Any, count: int) -> tuple[Any, Any]:
     moved[:, :count] += (count / (count - 2)) ** 0.5 * (residual - level[:, None]) * weight
     variance = (moved**2).sum(1)
     share = np.maximum(mean * (1 - mean), 0.5 / count * (1 - 0.5 / count))
-    varies = (variance > 0) & (hl.std(1) > 0)
+    varies = (variance > 0) & (np.ptp(residual, axis=1) >= 1e-9)
     effective = np.where(
         varies, np.minimum(share / np.where(varies, variance, 1), 4 * count), count
     )

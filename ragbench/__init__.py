@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragbench.io.export import write_cases
     from ragbench.io.joined import join_answers
     from ragbench.io.labels import read_labels
+    from ragbench.io.people import LabelBook
     from ragbench.io.read import Selection, read_cases, read_documents
     from ragbench.io.sources import open_source
     from ragbench.metrics.matching import Matching
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from ragbench.verbs.export import export_run
     from ragbench.verbs.gate import gate_run
     from ragbench.verbs.judge_card import judge_card
+    from ragbench.verbs.label import corrected_report, with_labels
     from ragbench.verbs.models import open_chat, open_judge
     from ragbench.verbs.report import open_traces, report_of
     from ragbench.verbs.validate import validate_dump
@@ -80,6 +82,7 @@ __all__ = [
     "GateConfig",
     "GenerationResult",
     "Known",
+    "LabelBook",
     "Matching",
     "MetricGate",
     "Node",
@@ -111,6 +114,7 @@ __all__ = [
     "build_validator",
     "calibrate_dump",
     "compare",
+    "corrected_report",
     "decide",
     "evaluate",
     "export_run",
@@ -138,6 +142,7 @@ __all__ = [
     "report_of",
     "rerank",
     "validate_dump",
+    "with_labels",
     "write_cases",
 ]
 
@@ -158,6 +163,7 @@ _PLACES = {
     "io.dumps.read": ("open_dump",),
     "io.joined": ("join_answers",),
     "io.labels": ("read_labels",),
+    "io.people": ("LabelBook",),
     "io.export": ("write_cases",),
     "io.read": ("Selection", "read_cases", "read_documents"),
     "io.sources": ("open_source",),
@@ -193,6 +199,7 @@ _PLACES = {
     "verbs.export": ("export_run",),
     "verbs.gate": ("gate_run",),
     "verbs.judge_card": ("judge_card",),
+    "verbs.label": ("corrected_report", "with_labels"),
     "verbs.models": ("open_chat", "open_judge"),
     "verbs.report": ("open_traces", "report_of"),
     "verbs.validate": ("validate_dump",),

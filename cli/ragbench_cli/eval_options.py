@@ -110,8 +110,8 @@ class Measuring:
     """Metrics by name or file.py:function, with commas; +LIST adds to the usual ones. See:
     ragbench show metrics."""
     validate: str | None = None
-    """Validate what was retrieved: auto, lexical, local, llm or cascade. Shows how often the system
-    answers without evidence. See docs/validate.md."""
+    """Validate the retrieved chunks: auto, lexical, local, llm or cascade. Shows how often the
+    system answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
     matched: Annotated[str, option("HOW", "--matching", complete=MATCHINGS, rare=True)] = "auto"
@@ -139,7 +139,7 @@ class Asking:
     """Earlier answers that a RAG is told in a conversation: those of the dataset, or its own, turn
     after turn."""
     concurrency: Annotated[int | None, option(min=1)] = None
-    """Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a RAG that
+    """Concurrent calls. By default 1, or the pipeline's setting; more than 1 needs a RAG that
     allows it."""
     timeout: Annotated[float | None, option("SECONDS")] = None
     """Time limit per query, in seconds."""
@@ -164,12 +164,12 @@ class Keeping:
     """Folder of the run. By default one under reports/ derived from the arguments, so that the same
     command resumes the same run."""
     retry_failed: bool = False
-    """Retry what failed in an earlier run."""
+    """Retry the cases that failed in an earlier run."""
     fresh: bool = False
     """Ask everything again; drop the stored answers."""
     reuse: Annotated[bool, option(rare=True)] = False
-    """Reuse the stored answers of the latest run even where it is unknown whether something has
-    changed, such as a model behind an API. The report says so."""
+    """Reuse the stored answers of the latest run even if something may have changed, such as a
+    model behind an API. The report notes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

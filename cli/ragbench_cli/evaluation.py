@@ -190,7 +190,7 @@ _ANSWERS = ("outputs.", "answers.")
 
 @contextmanager
 def _opened_source(
-    choice: SourceChoice, system: SystemChoice, only: Only
+    choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
     from ragbench.io.joined import join_answers
     from ragbench.io.sources import open_source
@@ -304,7 +304,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
     of_source = (
         *(source.format, sorted(fields.items()), source.split, *paths),
         *(source.answers, source.answers_format, source.ask_again),
-        options.taken.only.described,
+        *(options.taken.since, options.taken.until, *(options.taken.where or ())),
     )
     given = tuple(value for value in of_source if value)
     identity = (

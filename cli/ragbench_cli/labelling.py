@@ -12,8 +12,9 @@ import typer
 
 from ragbench.core.labels import Drawn, Judged, LabelTask
 from ragbench.core.metric import Need
+from ragbench.core.run_scores import under_ids_of
 from ragbench.errors import ConfigError, InputError
-from ragbench.gate.labels import compared_corrections, corrections, notes_of
+from ragbench.gate.labels import corrections, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import LabelBook, read_people
 from ragbench.safe_text import shown_text
@@ -28,9 +29,11 @@ _SHORT = 700
 class Session:
     """Labels of one person, added to a file as they are given."""
 
-    def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool) -> None:
+    def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
         self.drawn, self.path, self.by, self.shows_judge = drawn, path, by, shows_judge
-        known = {label.item for label in self.book().labels if label.by == by}
+        if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
+            raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
+        known = {label.item for label in self.book().labels if by in ("", label.by)}
         asked = [(task, one) for task in drawn.tasks for one in task.answers]
         self._open = [pair for pair in asked if (pair[1].key, drawn.metric.name) not in known]
         self._total, self._given = len(asked), list[int]()
@@ -46,18 +49,11 @@ class Session:
             return LabelBook(())
         return LabelBook(read_people(self.path))
 
-    def undone(self, *, anybody: bool) -> Drawn:
-        """Without the cases of which this person, or anybody, labelled every answer."""
-        known = {
-            label.key for label in self.book().labels if label.metric == self.drawn.metric.name
-        }
-        tasks = self.drawn.tasks
-        open_ = {id(task) for task, _ in self._open}
-        if anybody:
-            open_ = {
-                id(task) for task in tasks if any(one.key not in known for one in task.answers)
-            }
-        return replace(self.drawn, tasks=tuple(task for task in tasks if id(task) in open_))
+    def undone(self) -> Drawn:
+        """Without the cases of which every answer is labelled."""
+        tasks = [task for task, _ in self._open]
+        left = tuple(task for task in self.drawn.tasks if task in tasks)
+        return replace(self.drawn, tasks=left)
 
     def run(self) -> bool:
         """Asks until all is said; whether it is."""
@@ -80,8 +76,10 @@ class Session:
     def _add(self, task: LabelTask, judged: Judged, value: float | None) -> None:
         line = {**self.drawn.line(task, judged), "value": value, "by": self.by}
         try:
-            with self.path.open("ab") as file:
+            with self.path.open("a+b") as file:
                 self._given.append(file.tell())
+                if file.tell() and (file.seek(-1, 2), file.read())[1] != b"\n":
+                    file.write(b"\n")  # somebody edited it
                 file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
@@ -139,10 +137,11 @@ def print_labels(
     from ragbench_cli.tables import draw, fitted_table
 
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
-    found, runs = [*corrections(scored)], [scored]
+    runs = [("b", scored)]
     if against is not None:
-        runs.insert(0, with_labels(read_run(against, with_texts=False), book))
-        found = [*compared_corrections([("a", runs[0]), ("b", scored)])]
+        base = with_labels(read_run(against, with_texts=False), book)
+        runs.insert(0, ("a", under_ids_of(scored, base)[0]))
+    found = [*corrections(runs)]
     agreed = [*raters(book.labels)]
     if as_json:
         console.print_json(msgspec.to_builtins({"corrections": found, "raters": agreed}))
@@ -151,5 +150,5 @@ def print_labels(
     if found:
         typer.echo("")
         draw(page, [fitted_table(page, CORRECTED_COLUMNS, [*corrected_rows(found)], missed=())])
-    for line in (*map(raters_text, agreed), *notes_of(book, runs)):
+    for line in (*map(raters_text, agreed), *notes_of(book, [one for _, one in runs])):
         console.say(line)

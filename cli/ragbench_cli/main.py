@@ -36,10 +36,10 @@ COMMANDS = {
     "compare": ("compare", "Compare runs of the same cases."),
     "export": ("export", "Write a stored run in another tool's format."),
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
-    "index": ("index", "Split documents into chunks and store them with their vectors."),
+    "index": ("index", "Split documents into chunks and store them with vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
-    "why": ("why", "Show why a question does not find its gold, and what would change it."),
+    "why": ("why", "Show why a live store does not find the gold."),
     "label": ("label", "Label answers of a run, drawn at random."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "fidelity": ("fidelity", "Measure whether made-up questions rank retrievers as real ones do."),
@@ -69,12 +69,14 @@ def _plainly_read(parameters: list[Any]) -> list[Any]:
         kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
         if parameter.callback is not None:  # of flags, such as --version
             parameter.default = parameter.default or False
-        elif kind is not None:
-            vars(parameter)["process_value"] = partial(_value, parameter, kind)
+        elif kind is not None and "process_value" not in vars(parameter):
+            vars(parameter)["process_value"] = partial(
+                _value, parameter, kind, parameter.process_value
+            )
     return parameters
 
 
-def _value(parameter: Any, kind: type, context: Any, value: Any) -> Any:
+def _value(parameter: Any, kind: type, typers: Callable[..., Any], context: Any, value: Any) -> Any:
     if value is None and not parameter.required:
         return () if parameter.multiple or parameter.nargs == -1 else None
     if type(value) is kind:
@@ -82,8 +84,11 @@ def _value(parameter: Any, kind: type, context: Any, value: Any) -> Any:
     if isinstance(value, str) and (
         kind is Path or (kind is int and value.isascii() and value.isdecimal())
     ):
-        return kind(value)
-    return type(parameter).process_value(parameter, context, value)
+        found = kind(value)
+        least, most = (getattr(parameter, name, None) for name in ("min", "max"))
+        if kind is Path or ((least is None or found >= least) and (most is None or found <= most)):
+            return found
+    return typers(context, value)
 
 
 _SHOWS_ALL = "ragbench.help_all"
@@ -239,7 +244,7 @@ def _options(
     max_file: _MaxFile = "",
     version: _Version = False,
 ) -> None:
-    """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
+    """Evaluate a RAG system: its retrieval, its answers, and how far to trust the numbers.
 
     \b
     Examples:

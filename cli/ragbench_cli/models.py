@@ -124,10 +124,9 @@ class ModelChoice:
     """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
     its answers are kept for the run."""
     max_cost: Annotated[str | None, option("AMOUNT")] = None
-    """Cap on what models may cost in this command; needs a known price."""
+    """Cap on the cost of models in this command; needs a known price."""
     max_cost_run: Annotated[str | None, option("AMOUNT", rare=True)] = None
-    """Cap on what models may cost in all commands of this run together, those included that were
-    killed."""
+    """Cap on the cost of models in all commands of this run together, killed ones included."""
     panel: Annotated[str | None, option("LIST", rare=True)] = None
     """Further judges besides the language model, by their models' names, separated by commas, such
     as anthropic/claude-haiku-4-5. Each judges every case; a score is their mean."""

@@ -267,7 +267,9 @@ class Taken:
     feedback.thumbs=0 (dots lead into objects); repeatable."""
 
     @property
-    def only(self) -> Only:
+    def only(self) -> Only | None:
+        if not (self.since or self.until or self.where):
+            return None
         from ragbench.errors import ConfigError
         from ragbench.io.only import Only
 
@@ -296,9 +298,8 @@ class Labelled:
     PANEL: ClassVar = MEASURED
 
     labels: Annotated[list[str] | None, option("FILE")] = None
-    """Labels of people, which correct a judge's figures and differences: from ragbench label, a
-    spreadsheet, Argilla or Label Studio; METRIC=FILE where the file does not name the metric;
-    repeatable. See docs/labels.md."""
+    """Labels of people, which correct a judge's figures, or METRIC=FILE; repeatable. See
+    docs/labels.md."""
 
     @property
     def book(self) -> LabelBook | None:
@@ -433,9 +434,7 @@ def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
         if found.get(target, source) != source:
-            raise ConfigError(
-                f"{option} says twice where {target} is found: {found[target]} and {source}"
-            )
+            raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
     return found or None
 

@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "compare": {"--main": "--pass-metrics"},
     "ablate": {"--scores": "--score-cache"},
     "search": _MAP,
+    "why": _MAP,
     "tune-search": _MAP,
 }
 """New names of options by the old ones, by command."""

@@ -268,7 +268,7 @@ class StoredIn:
     collection: str | None = None
     """Name of the collection."""
     embedder: Annotated[str | None, option(complete=_embedders)] = None
-    """What makes the vectors: english, multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
+    """Embedder of the vectors: english, multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
     fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding object of
     LangChain or LlamaIndex."""
     embedder_setting: Annotated[list[str] | None, option("NAME=VALUE")] = None
@@ -283,8 +283,8 @@ class CollectionChoice(StoredIn):
     """Filter on a chunk's metadata, such as year=2023, or as JSON '{"year": {"gte": 2020}}';
     repeatable."""
     native_filter: Annotated[str | None, option("FILTER")] = None
-    """What rows of a collection of yours must pass, in the store's own syntax: a JSON object for
-    Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
+    """Extra filter for a collection of yours, in the store's own syntax: a JSON object for Qdrant,
+    Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
     Milvus."""
     map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found in a collection that ragbench did not fill, such as

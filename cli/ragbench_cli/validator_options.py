@@ -149,7 +149,8 @@ class DumpChoice:
     scores: Annotated[str | None, option("KIND", "--score-kind", complete=_SCORES, rare=True)] = (
         None
     )
-    """What scores are: similarity or distance. By default inferred from the order of the chunks."""
+    """Whether scores are similarity or distance. By default inferred from the order of the
+    chunks."""
     query: Annotated[str | None, option("TEXT", rare=True)] = None
     """The query, for a dump that is one response."""
     queries: Annotated[Path | None, option(rare=True)] = None

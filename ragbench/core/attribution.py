@@ -12,6 +12,8 @@ class Cause(StrEnum):
 
     NOT_IN_CORPUS = "not_in_corpus"
     NOT_RETRIEVED = "not_retrieved"
+    PART_MISSING = "part_not_retrieved"
+    """All gold contexts are needed (``needs: all``), and not all of them were retrieved."""
     NOT_SEEN = "not_seen"
     """Only a reference answer is known, and no chunk seems to hold it; the answer is not right."""
     DROPPED = "dropped"
@@ -42,6 +44,7 @@ class Cause(StrEnum):
 _LABELS = {
     Cause.NOT_IN_CORPUS: "not in the corpus",
     Cause.NOT_RETRIEVED: "not retrieved",
+    Cause.PART_MISSING: "a part was not retrieved",
     Cause.NOT_SEEN: "not seen in the chunks, by words",
     Cause.DROPPED: "retrieved, then dropped",
     Cause.NOT_USED: "shown, answered wrongly",
@@ -57,6 +60,7 @@ _LOSSES = frozenset(
     {
         Cause.NOT_IN_CORPUS,
         Cause.NOT_RETRIEVED,
+        Cause.PART_MISSING,
         Cause.NOT_SEEN,
         Cause.DROPPED,
         Cause.NOT_USED,

@@ -107,6 +107,11 @@ class Case:
         return "\n".join([*said, f"user: {self.query}"])
 
     @property
+    def needs_all(self) -> bool:
+        """Whether it takes every gold context to answer: ``needs: all`` in its record."""
+        return self.metadata.get("needs") == "all"
+
+    @property
     def judgements(self) -> Mapping[str, int] | None:
         """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
         if self.grades is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragbench.core.gate_result import MainTrend
 from ragbench.core.metric import Direction
 
 
@@ -29,6 +30,9 @@ class MainRun:
     """Whether it was shown to be lower than the runs before, so that none is compared with it."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
+    people: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
+    """By metric what labels of people made of its figure, the ends of the interval, and how many
+    labels there were; of those with an interval."""
     linked: Mapping[str, float] = field(default_factory=dict[str, float])
     """Where the cases are not those of the run before: by how much each metric differs from it on
     the cases that both have unchanged."""
@@ -76,21 +80,6 @@ class Break:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """How a figure moved over the runs: steadily, or in one step."""
-
-    is_shown: bool
-    """Whether the test shows it; else the same happens in runs of one system."""
-    at: int | None
-    """Position of the first run after the step; None where a straight line fits better."""
-    before: float
-    """Mean before the step, or where the line starts."""
-    after: float
-    p_value: float
-    """Corrected for all metrics."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricHistory:
     """One metric over the runs."""
 
@@ -100,22 +89,8 @@ class MetricHistory:
     figures: tuple[float | None, ...]
     """One per run, oldest first, of runs that compare on the newest one's cases: those before an
     edit of the dataset are shifted by it. None where it was not measured."""
-    change: Change | None
-    """The largest one since the last break; None with too few runs."""
-
-    @property
-    def is_changed(self) -> bool:
-        return self.change is not None and self.change.is_shown
-
-    @property
-    def way(self) -> str:
-        """``"better"``, ``"worse"`` or, where neither side is, ``"other"``; empty: none shown."""
-        if self.change is None or not self.change.is_shown:
-            return ""
-        if self.direction is Direction.NEITHER:
-            return "other"
-        rose = self.change.after > self.change.before
-        return "better" if rose is (self.direction is Direction.HIGHER) else "worse"
+    fall: MainTrend | None = None
+    """A fall that the test of main shows; None too of metrics that nobody follows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,20 +100,15 @@ class History:
     runs: tuple[MainRun, ...]
     breaks: tuple[Break, ...]
     metrics: tuple[MetricHistory, ...]
-    alpha: float
-    """Chance that any metric of an unchanged system is said to have changed."""
+    followed: int
+    """How many of the runs the test has seen so far; 0 in files of earlier versions."""
     least: int
-    """With fewer comparable runs nothing can be shown."""
+    """With fewer of them nothing can be shown."""
 
     @property
     def start(self) -> int:
         """The first run that those up to the newest compare with."""
         return self.breaks[-1].at if self.breaks else 0
-
-    @property
-    def is_long_enough(self) -> bool:
-        """Whether so many runs could show anything."""
-        return len(self.runs) - self.start >= self.least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -61,6 +61,8 @@ class Drawn:
     seed: int
     of: int
     """Cases that they were drawn from."""
+    differing: bool = False
+    """Whether others were left out, of which both runs' answers are the same."""
 
     def reads(self, need: Need) -> bool:
         """Whether the metric reads it, and so do people."""
@@ -84,7 +86,7 @@ class Drawn:
             "contexts": list(judged.contexts),
             "metric": self.metric.name,
             "case": task.case,
-            "drawn": {"seed": self.seed, "of": self.of},
+            "drawn": {"seed": self.seed, "of": self.of, "differing": self.differing},
         }
 
 

@@ -87,6 +87,8 @@ class Label(NamedTuple):
     people: int
     is_drawn: bool
     """Whether chance chose the case."""
+    is_of_pairs: bool = False
+    """Whether it chose among those alone of which two runs' answers differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

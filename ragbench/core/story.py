@@ -106,8 +106,8 @@ class SearchStory:
     query: str | None
     ids: tuple[str, ...]
     """Of the chunks that it found."""
-    new: int
-    """How many of those no search before it found."""
+    new: int | None
+    """How many of those no search before it found; None where it does not say what it found."""
     has_gold: bool
     """Whether it is the first that found a relevant chunk."""
     seconds: float | None = None

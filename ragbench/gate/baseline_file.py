@@ -243,6 +243,7 @@ def _run(run: MainRun) -> dict[str, Any]:
         "dirty": False,
         "judge": None,
         "linked": {},
+        "people": {},
         "matching": None,
         "repeats": 1,
         "aside": False,

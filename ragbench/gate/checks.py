@@ -15,7 +15,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
 from ragbench.gate.config import RISE, FigureLimits, GateConfig, MetricGate
-from ragbench.gate.labels import corrected_floor
+from ragbench.gate.labels import corrected, points_of
 from ragbench.gate.words import figure, worded
 from ragbench.stats.mean import mean_interval
 
@@ -282,9 +282,11 @@ def floor_checks(
             observed, interval, count = _figure(demand, cases, whole=slice is None)
             name, people = demand.column.name, None
             if any(case.labels for case in cases):
-                people = corrected_floor(demand.column, cases)
-            if people is not None:
-                interval, observed = people[0], people[1].corrected
+                people = corrected(demand.column, points_of(demand.column, cases))
+            if people is not None and (known := people[1].interval) is not None:
+                interval, observed = known, people[1].corrected
+            else:
+                people = None
             applies = sum(case.coverage(name) is not None for case in cases)
             yield _limit_check(
                 CheckKind.FLOOR if slice is None else CheckKind.SLICE,

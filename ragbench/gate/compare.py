@@ -26,7 +26,7 @@ from ragbench.gate.cases import (
     id_change,
     main_metrics,
 )
-from ragbench.gate.labels import compared_corrections
+from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
 from ragbench.gate.system_change import system_change
@@ -70,7 +70,7 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them."""
     ids = [set(run.fingerprints_of_cases()) for run in runs]
-    shared, anywhere = set.intersection(*ids), set.union(*ids)
+    shared, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
     sources, left = ", ".join(run.source for run in runs), len(anywhere) - len(shared)
     if not shared or (left and not only_common_cases):
         raise RunMismatchError(
@@ -122,9 +122,9 @@ def compare(
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
     if not 2 <= len(runs) <= len(MARKS):
-        found = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+        given = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
         raise ConfigError(
-            f"compare needs 2 to {len(MARKS)} runs, got {found}. "
+            f"compare needs 2 to {len(MARKS)} runs, got {given}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
@@ -155,7 +155,7 @@ def compare(
         changed=tuple(case for _, changed in found for case in changed),
         systems=tuple(_system_change(cut[0], run) for run in cut[1:]),
         flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
-        corrections=tuple(compared_corrections(marked)),
+        corrections=tuple(corrections(marked)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )

@@ -136,6 +136,24 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
             yield _check(one, trend, observed, tolerance, len(both), config.alpha)
 
 
+def shown_falls(
+    drift: Drift, columns: Sequence[MetricColumn], alpha: float
+) -> Iterator[tuple[str, MainTrend]]:
+    """The main metrics that fell over all runs of main, by more than a fiftieth of their scale."""
+    known = {column.identity: column for column in columns}
+    for one in drift.metrics:
+        column, sums = known.get(one.identity), [*_sums(drift, one.metric).values()]
+        if column is not None and sums:
+            tolerance = _TOLERATED * (column.scale or 1.0)
+            trend = _trend(one, column, sums, drift.runs, 0.0, tolerance)
+            if _is_shown(trend, tolerance, alpha):
+                yield one.metric, trend
+
+
+def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
+    return trend.p_value <= alpha and abs(trend.start - trend.end) > tolerance
+
+
 def _trend(
     one: MetricDrift,
     column: MetricColumn,
@@ -168,7 +186,7 @@ def _trend(
 def _check(
     one: MetricDrift, trend: MainTrend, observed: float, tolerance: float, cases: int, alpha: float
 ) -> GateCheck:
-    is_shown = trend.p_value <= alpha and abs(trend.start - trend.end) > tolerance
+    is_shown = _is_shown(trend, tolerance, alpha)
     return worded(
         GateCheck(
             kind=CheckKind.DRIFT,

@@ -174,7 +174,7 @@ def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateChec
 
 def _rank(check: GateCheck) -> tuple[int, bool]:
     """What is open stands behind what keeps the gate from passing."""
-    return _ORDER.index(check.outcome), check.is_open_drop
+    return _ORDER.index(check.outcome), check.may_pass
 
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
@@ -303,7 +303,7 @@ def _drops(
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    people, rest = split_labelled(_questions(able, run, baseline, clusters), run, baseline)
+    people, rest = split_labelled([*_questions(able, run, baseline, clusters)], run, baseline)
     asked = list(one_row_each(rest))
     family = len(people) + len(asked)
     part = len(asked) / family if people else 1.0

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ragbench.core.history import Break, Change, FittedLimit, History, MainRun, MetricHistory
+from ragbench.core.history import Break, FittedLimit, History, MainRun, MetricHistory
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline
+from ragbench.gate.drift import shown_falls
 from ragbench.gate.drops import paired
 from ragbench.gate.main_runs import baseline_of
+from ragbench.stats.drift import LEAST
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, detectable
-from ragbench.stats.trend import LEAST, trends
 
 _ALPHA = 0.05
 
@@ -27,15 +28,13 @@ def history_of(baseline: Baseline) -> History:
 
     Only runs with the same judge and matching are compared: since the last that differs. Where
     cases were added or edited, a run is linked to the one before by those that both have, as in a
-    chained price index. A change is shown where `ragbench.stats.trend.trends` says so, over all
-    metrics together.
+    chained price index. A fall is shown where the gate's test of drift shows it.
     """
-    runs = baseline.runs
+    runs, drift = baseline.runs, baseline.drift
     breaks = tuple(_breaks(runs))
     start = breaks[-1].at if breaks else 0
     columns = sorted(baseline.metrics, key=lambda column: column.name)
-    series = [_linked(runs, column.name, start) for column in columns]
-    found = trends([figures[start:] for figures in series])
+    falls = {} if drift is None else dict(shown_falls(drift, columns, _ALPHA))
     return History(
         dataset=baseline.dataset,
         rag=baseline.rag,
@@ -46,20 +45,12 @@ def history_of(baseline: Baseline) -> History:
                 metric=column.name,
                 direction=column.direction,
                 scale=column.scale,
-                figures=tuple(figures),
-                change=None
-                if trend is None
-                else Change(
-                    is_shown=trend.p_value <= _ALPHA,
-                    at=None if trend.step is None else start + trend.step,
-                    before=trend.before,
-                    after=trend.after,
-                    p_value=trend.p_value,
-                ),
+                figures=tuple(_linked(runs, column.name, start)),
+                fall=falls.get(column.name),
             )
-            for column, figures, trend in zip(columns, series, found, strict=True)
+            for column in columns
         ),
-        alpha=_ALPHA,
+        followed=0 if drift is None else max((len(m.steps) + 1 for m in drift.metrics), default=0),
         least=LEAST,
     )
 

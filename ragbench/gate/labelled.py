@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from shlex import quote
+from statistics import stdev
+from typing import NamedTuple
 
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, LabelPlan
 from ragbench.core.report import Correction
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.drops import DropQuestion
-from ragbench.gate.labels import Pairs, corrected_floor, corrected_pairs, pairs_of, plan_of
+from ragbench.gate.labels import Point, corrected, points_of
 from ragbench.gate.words import worded
-from ragbench.stats.corrected import LEAST, Corrected
+from ragbench.stats.corrected import ASSUMED, CONFIDENCE, LEAST, Corrected, Plan
 from ragbench.stats.mean import student_quantile
 from ragbench.stats.power import POWER
 
@@ -22,61 +25,67 @@ _ESTIMATED = frozenset({"answer_correct"})
 _FIRST = 60
 """Labels whose chance is named beside the number that is enough."""
 
-Labelled = tuple[DropQuestion, Pairs, Corrected, Correction]
+
+class Asked(NamedTuple):
+    """A question, and what people say to it; nothing where too few labelled both sides."""
+
+    question: DropQuestion
+    column: MetricColumn
+    points: Sequence[Point]
+    found: tuple[Corrected, Correction] | None
+
+
+def asked_of(
+    questions: Iterable[DropQuestion], run: RunScores, baseline: RunScores
+) -> Iterator[Asked]:
+    for question in questions:
+        column, ids = run.column(question.subject), set(question.sample.case_ids)
+        if column is not None:
+            points = points_of(column, run.on(ids).cases, baseline.by_case(baseline.cases))
+            found = corrected(column, points, ("baseline", "run")) if points else None
+            is_known = found is not None and found[1].interval is not None
+            yield Asked(question, column, points, found if is_known else None)
 
 
 def split_labelled(
-    questions: Iterable[DropQuestion], run: RunScores, baseline: RunScores
-) -> tuple[list[Labelled], list[DropQuestion]]:
+    questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores
+) -> tuple[list[Asked], list[DropQuestion]]:
     """Questions that people answer, since both sides are labelled; and the others."""
-    people: list[Labelled] = []
-    rest: list[DropQuestion] = []
-    for question in questions:
-        column, found = run.column(question.subject), None
-        if column is not None and any(case.labels for case in run.cases):
-            pairs = _asked(question, column, run, baseline)
-            found = corrected_pairs(pairs, column, ("baseline", "run"))
-            if found is not None:
-                people.append((question, pairs, *found))
-        if found is None:
-            rest.append(question)
-    return people, rest
-
-
-def _asked(
-    question: DropQuestion, column: MetricColumn, run: RunScores, baseline: RunScores
-) -> Pairs:
-    ids = set(question.sample.case_ids)
-    return pairs_of(baseline.on(ids), run.on(ids), column)
+    if not any(case.labels for case in run.cases):
+        return [], [*questions]
+    asked = [*asked_of(questions, run, baseline)]
+    return (
+        [one for one in asked if one.found is not None],
+        [one.question for one in asked if one.found is None],
+    )
 
 
 def labelled_checks(
-    people: Sequence[Labelled], run: RunScores, baseline: RunScores, config: GateConfig, family: int
+    people: Sequence[Asked], run: RunScores, baseline: RunScores, config: GateConfig, family: int
 ) -> Iterator[GateCheck]:
     """The corrected difference of each against what is tolerated, by Student's t.
 
     Args:
         family: how many questions share the level: each of these has its part (Bonferroni).
     """
-    for question, pairs, found, correction in people:
-        column = run.column(question.subject)
-        assert column is not None
-        drop = _drop(question, pairs, found, family)
-        ground = Ground.OPEN
+    for asked in people:
+        question, column, points, found = asked
+        assert found is not None
+        ids = set(question.sample.case_ids)
+        before = corrected(column, points_of(column, baseline.on(ids).cases))
+        drop = _drop(question, points, found[0], family, before and before[0].mean)
+        ground, outcome = Ground.OPEN, GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
             ground = Ground.TOO_FEW_CASES
         elif drop.p_worse <= config.alpha:
-            ground = Ground.SHOWN
+            ground, outcome = Ground.SHOWN, GateOutcome.FAILED
         elif drop.p_not_worse <= config.alpha:
-            ground = Ground.RULED_OUT
-        before = corrected_floor(column, baseline.on(set(pairs.ids)).cases)
-        level = drop.before if before is None else before[1].corrected
-        drop = replace(drop, before=level, after=level + drop.difference)
-        outcomes = {Ground.SHOWN: GateOutcome.FAILED, Ground.RULED_OUT: GateOutcome.PASSED}
+            ground, outcome = Ground.RULED_OUT, GateOutcome.PASSED
+        is_lacking = ground is Ground.OPEN and question.kind is CheckKind.DROP
         check = GateCheck(
             kind=question.kind,
             subject=question.subject,
-            outcome=outcomes.get(ground, GateOutcome.INCONCLUSIVE),
+            outcome=outcome,
             ground=ground,
             observed=drop.after,
             limit=question.tolerance,
@@ -85,31 +94,37 @@ def labelled_checks(
             slice=question.slice,
             unit=question.unit,
             drop=drop,
-            corrected=correction,
+            corrected=found[1],
+            plan=_plan(asked, run, baseline, config) if is_lacking else None,
         )
-        if ground is Ground.OPEN and question.kind is CheckKind.DROP:
-            check = replace(check, plan=_plan(question, pairs, found, run, baseline, config))
         yield worded(check, least=config.min_cases)
 
 
-def _drop(question: DropQuestion, pairs: Pairs, found: Corrected, family: int) -> Drop:
+def _drop(
+    question: DropQuestion,
+    points: Sequence[Point],
+    found: Corrected,
+    family: int,
+    before: float | None,
+) -> Drop:
     sample, sign = question.sample, 1.0 if question.higher_is_better else -1.0
     p_not_worse = replace(found, mean=sign * found.mean).p_above(-question.tolerance)
     level = student_quantile(0.95, found.degrees) + student_quantile(POWER, found.degrees)
-    changes = [sign * value for value in pairs.labels if value is not None]
+    changes = [sign * one.label for one in points if one.label is not None]
+    level_before = before if before is not None else question.sample.before or 0.0
     return Drop(
-        before=sample.before or 0.0,
-        after=sample.after or 0.0,
+        before=level_before,
+        after=level_before + found.mean,
         difference=found.mean,
         low=found.low,
         high=found.high,
-        confidence=found.confidence,
+        confidence=CONFIDENCE,
         tolerance=question.tolerance,
         p_worse=min(1.0, family * (1.0 - p_not_worse)),
         resolution=0.0,
         p_not_worse=p_not_worse,
         family=family,
-        cases=len(pairs.judged),
+        cases=len(points),
         clusters=found.degrees + 2,
         can_show=True,
         better=sum(change > 0 for change in changes),
@@ -131,51 +146,51 @@ def opinions(
     """The checks that a judge alone decides, called its opinion; with the labels they lack."""
     for check in checks:
         column = run.column(check.subject)
-        if column is None or not (column.is_judged or _is_asked(check, column)):
-            yield check
-            continue
-        question = next(
-            (one for one in questions if (one.subject, one.slice) == (check.subject, check.slice)),
-            None,
-        )
-        check = replace(check, is_opinion=column.is_judged)
-        if question is not None and check.kind is CheckKind.DROP and check.drop is not None:
-            pairs = _asked(question, column, run, baseline)
-            check = replace(check, plan=_plan(question, pairs, None, run, baseline, config))
-        yield worded(check, least=config.min_cases)
-
-
-def _is_asked(check: GateCheck, column: MetricColumn) -> bool:
-    return column.name in _ESTIMATED and check.is_open_drop
+        is_judged = column is not None and column.is_judged
+        if is_judged or (check.subject in _ESTIMATED and check.is_open_drop):
+            asked = (one for one in questions if (one.subject, one.slice) == (check.subject, None))
+            plans = (_plan(one, run, baseline, config) for one in asked_of(asked, run, baseline))
+            plan = next(plans, None) if check.kind is CheckKind.DROP and check.drop else None
+            check = replace(check, is_opinion=is_judged, plan=plan)
+            check = worded(check, least=config.min_cases)
+        yield check
 
 
 def _plan(
-    question: DropQuestion,
-    pairs: Pairs,
-    found: Corrected | None,
-    run: RunScores,
-    baseline: RunScores,
-    config: GateConfig,
+    asked: Asked, run: RunScores, baseline: RunScores, config: GateConfig
 ) -> LabelPlan | None:
-    """How many labels would settle it, and the command that asks for them."""
-    sign = 1.0 if question.higher_is_better else -1.0
-    loss = 0.0 if found is None else -sign * found.mean
-    plan = plan_of(pairs, found, question.tolerance, loss=loss, alpha=config.alpha)
-    have, needed = 0 if found is None else found.labels, plan.needed
+    """How many labels would settle it, and the command that asks for them.
+
+    Before the first labels the systems are taken to be equal, and people to vary as the judge does
+    and with it as judges of answers do.
+    """
+    question, found = asked.question, None if asked.found is None else asked.found[0]
+    differing = [one.judged for one in asked.points if not one.is_same]
+    have = 0 if found is None else found.labels
     # A baseline file holds no answers; where all are labelled nobody is left to ask.
-    if plan.cases < LEAST or baseline.made_of or have >= plan.cases:
+    if len(differing) < LEAST or Path(baseline.source).is_file() or have >= len(differing):
         return None
-    number = needed or plan.cases
-    steps = sorted({min(max(_FIRST, have), number), number})
+    margin, deviation, correlation = question.tolerance, stdev(differing), ASSUMED
+    if found is not None and found.correlation is not None:
+        margin = abs((found.mean if question.higher_is_better else -found.mean) + margin)
+        deviation, correlation = found.deviation, found.correlation
+    plan = Plan(
+        margin=margin, deviation=deviation, correlation=correlation, cases=len(differing),
+        total=len(asked.points), alpha=config.alpha,
+    )  # fmt: skip
+    number, known = plan.needed or plan.cases, [one.rpartition("=")[2] for one in config.labels]
+    into = next((one for one in known if one.endswith(".jsonl")), "")
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.subject)} -n {number} --page label.html"
-        + (f" -o {quote(config.labels[-1].rpartition('=')[2])}" if config.labels else "")
+        + (f" -o {quote(into)}" if into else "")
     )
     return LabelPlan(
         labels=have,
         pairs=plan.cases,
-        chances=tuple((step, plan.chance(step)) for step in steps),
-        needed=needed,
+        chances=tuple(
+            (step, plan.chance(step)) for step in sorted({min(max(_FIRST, have), number), number})
+        ),
+        needed=plan.needed,
         command=command,
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ragbench.core.report import Correction, Interval
 from ragbench.core.run_scores import Label, MetricColumn, RunScores, ScoredCase
 from ragbench.io.people import ANY, NOTHING, Key, LabelBook, value_of
-from ragbench.stats.corrected import ASSUMED, Corrected, Plan, corrected_difference, corrected_mean
-from ragbench.stats.mean import Interval as MeanInterval
+from ragbench.stats.corrected import CONFIDENCE, Corrected, corrected_difference, corrected_mean
 from ragbench.stats.mean import mean_interval
 
 
@@ -26,7 +24,12 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
         key = judged[case.id]
         said = {column.name: book.of(column.name, _read(key, column)) for column in run.metrics}
         labels = {
-            name: Label(value, sum(one.value is not None for one in found), found[0].is_drawn)
+            name: Label(
+                value,
+                people=sum(one.value is not None for one in found),
+                is_drawn=any(one.is_drawn for one in found),
+                is_of_pairs=all(one.is_of_pairs for one in found),
+            )
             for name, found in said.items()
             if (value := value_of(found)) is not None
         }
@@ -34,72 +37,48 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     return replace(run, cases=tuple(cases))
 
 
-def corrections(run: RunScores) -> Iterator[Correction]:
-    """A run's figures, as far as people labelled its answers."""
-    for column in run.metrics:
-        if (found := _corrected(column, run.cases)) is not None:
-            yield found[1]
+class Point(NamedTuple):
+    """A case, or a pair of answers to it, that a metric measured."""
+
+    judged: float
+    """The value, or the difference."""
+    label: float | None
+    said: tuple[Label, ...]
+    cluster: str | None
+    is_same: bool = False
+    """Whether both answers of a pair are the same: no label is needed of it."""
 
 
-def _corrected(
-    column: MetricColumn, cases: Sequence[ScoredCase]
-) -> tuple[Corrected, Correction] | None:
-    name = column.name
-    measured = [case for case in cases if case.value(name) is not None]
-    labels = [case.labels.get(name) for case in measured]
-    values = [value for case in measured if (value := case.value(name)) is not None]
-    clusters = [case.cluster for case in measured]
-    known = [None if label is None else label.value for label in labels]
-    found = corrected_mean(values, known, clusters, bounds=column.bounds)
-    if found is None:
-        return None
-    raw = mean_interval(values, clusters, bounds=column.bounds)
-    return found, _correction(column, raw, found, [one for one in labels if one is not None])
-
-
-def corrected_floor(
-    column: MetricColumn, cases: Sequence[ScoredCase]
-) -> tuple[Interval, Correction] | None:
-    """The figure that a floor is held against; None where too few are labelled."""
-    found = _corrected(column, cases)
-    if found is None or found[1].interval is None:
-        return None
-    return found[1].interval, found[1]
-
-
-class Pairs(NamedTuple):
-    """The cases of two runs that one metric measured in both, second minus first."""
-
-    judged: list[float]
-    labels: list[float | None]
-    same: list[bool]
-    clusters: list[str | None]
-    said: list[Label]
-    ids: list[str]
-
-
-def pairs_of(first: RunScores, second: RunScores, column: MetricColumn) -> Pairs:
-    """The pairs, whose labels both sides need; none where both answers are the same."""
-    name, found = column.name, Pairs([], [], [], [], [], [])
-    earlier = first.by_case(first.cases)
-    for case in second.cases:
-        before = earlier[case.id]
-        now, then = case.value(name), before.value(name)
-        if now is None or then is None:
+def points_of(
+    column: MetricColumn,
+    cases: Sequence[ScoredCase],
+    earlier: Mapping[str, ScoredCase] | None = None,
+) -> list[Point]:
+    """The measured cases of a run; with those of another one before it, their differences."""
+    name, found = column.name, list[Point]()
+    for case in cases:
+        value, label = case.value(name), case.labels.get(name)
+        if value is None:
             continue
-        mine, other = case.labels.get(name), before.labels.get(name)
-        found.ids.append(case.id)
-        found.judged.append(now - then)
-        found.clusters.append(case.cluster)
-        found.same.append(is_same(before, case, column))
-        found.labels.append(mine.value - other.value if mine and other else None)
-        if mine and other and not found.same[-1]:
-            found.said.extend((mine, other))
+        if earlier is None:
+            label = None if label is not None and label.is_of_pairs else label
+            alone = () if label is None else (label,)
+            found.append(Point(value, label and label.value, alone, case.cluster))
+            continue
+        before = earlier.get(case.id)
+        then = None if before is None else before.value(name)
+        if before is None or then is None:
+            continue
+        other = before.labels.get(name)
+        said = (label, other) if label and other else ()
+        known = label.value - other.value if label and other else None
+        same = is_same(before, case, column)
+        found.append(Point(value - then, known, said, case.cluster, same))
     return found
 
 
 def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool:
-    """Whether a metric judges the same in both: no label is needed of them."""
+    """Whether a metric judges the same in both."""
     one, other = first.judged, second.judged
     return one is not None and other is not None and _read(one, column) == _read(other, column)
 
@@ -114,81 +93,61 @@ def _read(key: Key, column: MetricColumn) -> Key:
     )
 
 
-def corrected_pairs(
-    pairs: Pairs, column: MetricColumn, runs: tuple[str, str]
+def corrected(
+    column: MetricColumn, points: Sequence[Point], runs: tuple[str, ...] = ()
 ) -> tuple[Corrected, Correction] | None:
-    """The difference of two runs as people see it; None where too few pairs are labelled."""
-    if not pairs.judged:
+    """A figure as people see it, or with two runs their difference; None without a label."""
+    judged, known = [one.judged for one in points], [one.label for one in points]
+    clusters, bounds = [one.cluster for one in points], column.bounds
+    same = [one.is_same for one in points]
+    if len(runs) < 2:
+        found = corrected_mean(judged, known, clusters, bounds=bounds)
+    else:
+        bounds = None if column.scale is None else (-column.scale, column.scale)
+        found = corrected_difference(judged, known, clusters, same=same, scale=column.scale)
+    if found is None:
         return None
-    found = corrected_difference(
-        pairs.judged, pairs.labels, pairs.clusters, same=pairs.same, scale=column.scale
-    )
-    if found is None or found.low is None:
-        return None
-    bounds = None if column.scale is None else (-column.scale, column.scale)
-    raw = mean_interval(pairs.judged, pairs.clusters, bounds=bounds)
-    made = _correction(column, raw, found, pairs.said)
-    return found, replace(made, runs=runs)
-
-
-def _correction(
-    column: MetricColumn, raw: MeanInterval, found: Corrected, said: Iterable[Label]
-) -> Correction:
-    labels = list(said)
-    share = found.labels / len(labels) if labels else 0.0  # of a pair there are two
-    return Correction(
+    raw = mean_interval(judged, clusters, bounds=bounds)
+    used = [one.said for one in points if one.label is not None and not one.is_same]
+    interval = None
+    if found.low is not None and found.high is not None:
+        interval = Interval(low=found.low, high=found.high, level=CONFIDENCE)
+    return found, Correction(
         metric=column.name,
         judged=raw.mean or 0.0,
         judged_interval=raw.reported,
         corrected=found.mean,
-        interval=None
-        if found.low is None or found.high is None
-        else Interval(low=found.low, high=found.high, level=found.confidence),
+        interval=interval,
         cases=found.cases,
         labels=found.labels,
-        chosen=round(sum(not one.is_drawn for one in labels) * share),
-        people=max((one.people for one in labels), default=0),
+        chosen=sum(not all(one.is_drawn for one in said) for said in used),
+        people=max((one.people for said in used for one in said), default=0),
         correlation=found.correlation,
         unit=column.unit,
+        runs=runs,
     )
 
 
-def compared_corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
-    """Each run's figures, and the first run against each other one, metric by metric."""
+def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
+    """Each run's figures, then the first run against each other one, metric by metric."""
+    if not any(case.labels for _, run in runs for case in run.cases):
+        return
     (mark, first), *others = runs
-    for own, run in runs:
-        yield from (replace(found, runs=(own,)) for found in corrections(run))
-    for column in first.metrics:
-        for other, run in others:
-            if run.column(column.name) is not None:
-                found = corrected_pairs(pairs_of(first, run, column), column, (mark, other))
-                if found is not None:
-                    yield found[1]
-
-
-def plan_of(
-    pairs: Pairs, found: Corrected | None, tolerance: float, *, loss: float, alpha: float
-) -> Plan:
-    """What labels can be expected to show of a loss.
-
-    Before the first labels the systems are taken to be equal, and people to vary as the judge does
-    and with it as judges of answers do.
-
-    Args:
-        loss: what the labels so far say.
-    """
-    open_ = [value for value, same in zip(pairs.judged, pairs.same, strict=True) if not same]
-    mean = math.fsum(open_) / len(open_) if open_ else 0.0
-    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in open_) / max(1, len(open_) - 1))
-    known = found is not None and found.correlation is not None and found.deviation > 0.0
-    return Plan(
-        margin=abs(loss - tolerance) if known else tolerance,
-        deviation=found.deviation if known and found is not None else spread,
-        correlation=(found.correlation or 0.0) if known and found is not None else ASSUMED,
-        cases=len(open_),
-        total=len(pairs.judged),
-        alpha=alpha,
-    )
+    asked: list[tuple[MetricColumn, list[Point], tuple[str, ...]]] = [
+        (column, points_of(column, run.cases), (own,) if others else ())
+        for own, run in runs
+        for column in run.metrics
+    ]
+    asked += [
+        (column, points_of(column, run.cases, first.by_case(first.cases)), (mark, own))
+        for column in first.metrics
+        for own, run in others
+        if run.column(column.name) is not None
+    ]
+    for column, points, marks in asked:
+        found = corrected(column, points, marks)
+        if found is not None:
+            yield found[1]
 
 
 def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
@@ -209,6 +168,14 @@ def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
     passed = sum(label.value is None for label in book.labels)
     if passed:
         yield f"{passed:,} were passed over: the figures leave out what people could not tell."
+    paired = sum(
+        one.is_of_pairs for run in runs for case in run.cases for one in case.labels.values()
+    )
+    if paired and len(runs) == 1:
+        yield (
+            f"{paired:,} labels are of answers that differ between two runs: they correct the "
+            "difference (ragbench compare, gate), and not the figure of one run."
+        )
     chosen = sum(
         not one.is_drawn for run in runs for case in run.cases for one in case.labels.values()
     )

@@ -15,6 +15,7 @@ from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
 from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
+from ragbench.gate.labels import corrections
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import pair
@@ -46,7 +47,7 @@ class Added:
 
     baseline: Baseline
     is_known: bool = False
-    """The run is in it already; nothing was changed."""
+    """The run is in it already; nothing was changed but what people say of it."""
     other: str = ""
     """What differs so that scores do not compare; empty where they do."""
     changes: tuple[MainChange, ...] = ()
@@ -107,6 +108,11 @@ def with_run(
         ]
         baseline = replace(baseline, runs=tuple(others))
     if _is_known(baseline, run):
+        mine = _main_run(run)  # which may have labels by now
+        if mine.people:
+            at = [one.date for one in baseline.runs].index(run.date)
+            now = replace(baseline.runs[at], people=mine.people)
+            baseline = replace(baseline, runs=(*baseline.runs[:at], now, *baseline.runs[at + 1 :]))
         return Added(baseline=baseline, is_known=True)
     scores, _ = under_ids_of(run, baseline.scores("baseline"))
     baseline = replace(baseline, cases=scores.cases, drift=scores.drift)
@@ -216,6 +222,11 @@ def _main_run(run: RunScores) -> MainRun:
         repeats=max(asked, default=1),
         seconds={one.stage: one.mean for one in run.latencies if one.sharing == 1},
         scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
+        people={
+            one.metric: [round(one.corrected, 6), round(at.low, 6), round(at.high, 6), one.labels]
+            for one in corrections([("", run)])
+            if (at := one.interval) is not None
+        },
     )
 
 

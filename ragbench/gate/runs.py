@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragbench.core.attribution import Cause, CauseCount
+from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -74,6 +74,7 @@ class _Figures(msgspec.Struct):
     latencies: tuple[Latency, ...]
     causes: tuple[CauseCount, ...] = ()
     judging: _Judging | None = None
+    right: RightShare | None = None
 
 
 class _Row(NamedTuple):
@@ -117,6 +118,15 @@ def reported_causes(path: Path) -> tuple[CauseCount, ...]:
         return ()
     with read_only(RunFolder(path=folder).journal) as db:
         return _figures(db, folder).causes
+
+
+def reported_right(path: Path) -> RightShare | None:
+    """How many of a run's cases are right; None for a baseline file, and where it is not known."""
+    folder = run_around(path)
+    if not folder.is_dir():
+        return None
+    with read_only(RunFolder(path=folder).journal) as db:
+        return _figures(db, folder).right
 
 
 def questions(path: Path, ids: Collection[str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Kind, Problems, Row
-from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, parse_cell
+from ragbench.io.values import CONVERTERS, HOLDS_NUL, ValueProblem, check_depth, parse_cell
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -87,6 +87,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         path, line, values, cells, _ = row
         known = len(self.problems)
         found: dict[str, Any] = {}
+        has_nul = False
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -97,7 +98,10 @@ class RowDecoder(ABC, Generic[RecordT]):
                     value = parse_cell(target, str(value))
                 converted = CONVERTERS[target](value)
             except ValueProblem as problem:
-                self.problems.add(str(problem), path=path, line=line, field=source)
+                message = str(problem)
+                if not (has_nul and message == HOLDS_NUL):  # said once of a record
+                    self.problems.add(message, path=path, line=line, field=source)
+                has_nul = has_nul or message == HOLDS_NUL
                 continue
             if target in found and found[target] != converted:
                 first = next(name for bound, name in plan.bindings if bound == target)

@@ -299,8 +299,10 @@ def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
         try:
             value: object = orjson.loads(text)
         except (orjson.JSONDecodeError, UnicodeEncodeError):
+            if "NaN" not in text:  # as pandas writes it
+                continue
             try:
-                value = parse_json(text.encode("utf-8", "replace"))  # NaN, as pandas writes it
+                value = parse_json(text.encode("utf-8", "replace"))
             except ValueProblem:
                 continue
         if type(value) is dict:

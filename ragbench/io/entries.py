@@ -70,7 +70,7 @@ class SourceInfo:
 
     def _recorded(self) -> str:
         first = counted(self.looked, "case")
-        where = first if self.cases is not None else f"the first {first}"
+        where = first if self.cases is not None else f"the first {first} (all are read)"
         counts = ", ".join(
             f"{stage} {count:,}" + ("" if count == self.looked else f" of {self.looked:,}")
             for stage, count in self.recorded.items()
@@ -160,7 +160,11 @@ _GOLD = re.compile(
     r"|id|chunk|passage|context)",
     re.IGNORECASE,
 )
-_NEGATIVE = re.compile(r"neg(?:ative)?|non.?relevan|irrelevan|score|prob|wrong|fake", re.IGNORECASE)
+_NEGATIVE = re.compile(
+    r"neg(?:ative)?|non.?relevan|irrelevan|score|prob|wrong|fake|relevancy|precision|recall|"
+    r"(?:answer|context|response)s?.?relevance",  # which are metrics
+    re.IGNORECASE,
+)
 _LONGEST_ID = 120
 _LOOKED_AT = 50
 

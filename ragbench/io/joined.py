@@ -24,7 +24,7 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.form import OWN, DumpRecord
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
@@ -243,7 +243,7 @@ def open_retrievals(
         problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
-            mapping=replace(_OWN_MAPPING, format=source.info.form),
+            mapping=replace(OWN, format=source.info.form),
             problems=problems,
             notes=source.info.notes,
             _retrievals=_retrievals(source, problems),
@@ -259,21 +259,10 @@ _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
     "DATASET --outputs FILE"
 )
-_OWN_MAPPING = DumpMapping(
-    format="",
-    query="query",
-    query_id="query_id",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    decoder = Decoder(_OWN_MAPPING, forms()["plain"])
+    decoder = Decoder(OWN, forms()["plain"])
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))

@@ -80,6 +80,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     if is_object(whole) and {"tasks", "evaluations", "documents"} <= whole.keys():
         found = list(_mtrag(whole))
     elif _is_of_answers(source):
+        source.close()
         found = list(_answers(path, metric))
     else:
         found = [one for one in _claims(source, problems) if one.evidence]

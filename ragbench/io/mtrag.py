@@ -92,10 +92,8 @@ def _query(row: Row) -> Row:
     """A retrieval task: its question, and those before it, stand in one text."""
     name, parts = str(row.values.get("_id")), _SAYS.split(str(row.values.get("text")))
     turns = [Turn(role=USER, text=text.strip()) for text in parts[2::2]]
-    place = in_turn(turns[:-1], _SEPARATOR.split(name)[0])
-    number = _SEPARATOR.split(name)[-1]
-    if number.isdecimal():
-        place["tags"] = [f"turn-{number}"]
+    cluster, *behind = _SEPARATOR.split(name)
+    place = in_turn(turns[:-1], cluster, number=behind[-1] if behind else None)
     return row._replace(values={"_id": name, "query": turns[-1].text if turns else "", **place})
 
 

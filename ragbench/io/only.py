@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from typing import TypeVar
 
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.dumps.form import DumpRecord, getter
+from ragbench.io.dumps.form import DumpRecord, Getter, getter
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import as_score, is_list, is_object
 from ragbench.safe_text import counted, shown_line
@@ -50,9 +50,6 @@ class Only:
         if begin > end:
             raise ConfigError(f"--since {self.since} is after --until {self.until}")
 
-    def __bool__(self) -> bool:
-        return bool(self.since or self.until or self.where)
-
     @property
     def span(self) -> tuple[float, float]:
         begin = -float("inf") if self.since is None else _moment(self.since, "--since", time.min)
@@ -79,47 +76,55 @@ class Only:
         """
         begin, end = self.span
         is_timed = self.since is not None or self.until is not None
-        finders = [(where, value, getter(where)) for where, value in self.where.items()]
-        others: dict[str, Counter[str]] = {where: Counter() for where in self.where}
-        seen = taken = untimed = 0
-        first, last = float("inf"), -float("inf")
+        finders: list[tuple[str, str, Getter]] = [(n, v, getter(n)) for n, v in self.where.items()]
+        seen = _Seen(where={where: Counter() for where in self.where})
         for record in records:
             values = values_of(record)
-            seen += 1
             said = time_of(values) if is_timed else begin
             if said is None:
-                untimed += 1
+                seen.untimed += 1
                 message = f"says no time{{more}}: --since and --until need one ({_named(_TIMES)})"
                 problems.add_kind("no time", message, path=record.path, line=record.line)
                 continue
+            seen.count += 1
+            seen.first, seen.last = min(seen.first, said), max(seen.last, said)
             is_meant = begin <= said <= end
-            first, last = min(first, said), max(last, said)
             for where, value, find in finders:
-                held = [*_texts(_found(values, where, find))]
+                held = list(_texts(_found(values, where, find)))
                 if value not in held:
                     is_meant = False
-                    others[where].update(held if len(others[where]) < 10 * _SHOWN else ())
+                    known = seen.where[where]
+                    known.update(held if len(known) < 10 * _SHOWN else ())
             if is_meant:
-                taken += 1
+                seen.taken += 1
                 yield record
-        if seen and not taken and not untimed:
+        if seen.count and not seen.taken and not seen.untimed:
             problems.raise_if_any()
-            known = [
-                f"'{where}' is {_named([shown_line(one) for one, _ in held.most_common()])}"
-                if held
-                else f"none has '{where}'"
-                for where, held in others.items()
-            ]
-            if is_timed:
-                known.append(f"they are from {_written(first)} to {_written(last)}")
-            message = f"none of {counted(seen, 'record')} is taken ({self.described})"
-            raise DataError([Problem(message=f"{message}: {'; '.join(known)}", path=name)])
+            message = f"none of {counted(seen.count, 'record')} is taken ({self.described})"
+            there = "; ".join(seen.there(is_timed=is_timed))
+            raise DataError([Problem(message=f"{message}: {there}", path=name)])
 
 
-NO_LIMIT = Only()
+@dataclass(kw_only=True, slots=True)
+class _Seen:
+    """What the records say of which none may be meant."""
+
+    where: dict[str, Counter[str]]
+    count: int = 0
+    taken: int = 0
+    untimed: int = 0
+    first: float = float("inf")
+    last: float = -float("inf")
+
+    def there(self, *, is_timed: bool) -> Iterator[str]:
+        for where, held in self.where.items():
+            values = [shown_line(one) for one, _ in held.most_common()]
+            yield f"'{where}' is {_named(values)}" if values else f"none has '{where}'"
+        if is_timed:
+            yield f"they are from {_written(self.first)} to {_written(self.last)}"
 
 
-def _named(names: tuple[str, ...] | list[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
 
 
@@ -167,15 +172,23 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(one)
 
 
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 and 9999: beyond them a number is no time."""
+
+
 def seconds_of(value: object) -> float | None:
     """A point in time in seconds since 1970; numbers say their unit by their size."""
+    moment: float | None
     if isinstance(value, str) and not value.isdecimal():
         try:
-            moment = datetime.fromisoformat(value)
+            found = datetime.fromisoformat(value)
         except ValueError:
-            return as_score(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    number = as_score(value)
-    if number is None or number < 0:
-        return None
-    return next(number / parts for least, parts in _UNITS if number >= least)
+            moment = as_score(value)
+        else:
+            moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    else:
+        number = as_score(value)
+        if number is None or number < 0:
+            return None
+        moment = next(number / parts for least, parts in _UNITS if number >= least)
+    return moment if moment is not None and _FIRST <= moment <= _LAST else None

@@ -21,7 +21,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+import msgspec
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import container_rows
@@ -29,6 +31,7 @@ from ragbench.io.fields import entry_fields, read_table
 from ragbench.io.source import Problems, Row, Source
 from ragbench.io.values import (
     ValueProblem,
+    as_list,
     as_number,
     as_texts,
     is_list,
@@ -56,6 +59,8 @@ class HumanLabel:
     key: Key
     is_drawn: bool = False
     """Whether chance chose the case."""
+    is_of_pairs: bool = False
+    """Whether it chose among those alone of which two runs' answers differ."""
     case: str = ""
 
     @property
@@ -121,12 +126,17 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
 
 def _labels(row: Row) -> Iterator[HumanLabel]:
     values = row.values
+    form: type[_Task | _Record] | None = None
     if is_object(values.get("data")) and "annotations" in values:
-        yield from _label_studio(values)
+        form = _Task
     elif is_object(values.get("fields")) and "responses" in values:
-        yield from _argilla(values)
-    else:
-        yield _label({_squash(str(name)): value for name, value in values.items()}, row.cells)
+        form = _Record
+    try:
+        rows = [values] if form is None else [*msgspec.convert(dict(values), form).rows()]
+    except msgspec.ValidationError as error:
+        raise ValueProblem(f"is not as its tool exports it: {error}") from None
+    for one in rows:
+        yield _label({_squash(str(name)): value for name, value in one.items()}, row.cells)
 
 
 def _squash(name: str) -> str:
@@ -145,8 +155,8 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
     if not isinstance(question, str) or not isinstance(answer, str):
         lacking = "question" if not isinstance(question, str) else "answer"
         raise ValueProblem(
-            f"field '{lacking}' is missing: a label is known by its question and its answer. "
-            f"The fields are: {', '.join(map(str, values)) or 'none'}"
+            f"field '{lacking}' is missing, or not a text: a label is known by its question and "
+            f"its answer. The fields are: {', '.join(map(str, values)) or 'none'}"
         )
     if not any(name in values for name in _names()["value"]):
         raise ValueProblem(
@@ -166,6 +176,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
         value=_value(known["value"]),
         by=str(known["by"] or "somebody"),
         key=(key[0], key[1], str(digest)) if digest is not None else key,
+        is_of_pairs=is_object(drawn) and drawn.get("differing") is True,
         is_drawn=is_object(drawn) or drawn in (True, "true", "True", "TRUE"),
         case=str(known["case"] or ""),
     )
@@ -184,44 +195,62 @@ def _value(given: object) -> float | None:
         ) from None
 
 
-def _label_studio(task: Mapping[str, object]) -> Iterator[HumanLabel]:
+class _Result(msgspec.Struct):
+    value: dict[str, Any]
+    from_name: str = ""
+
+
+class _Annotation(msgspec.Struct):
+    completed_by: Any = None
+    was_cancelled: bool = False
+    result: list[_Result] = []
+
+
+class _Task(msgspec.Struct):
     """A task of Label Studio's JSON: what every annotator chose or rated, by the control's name."""
-    data = cast("Mapping[str, object]", task["data"])
-    base = {_squash(name): value for name, value in data.items()}
-    for one in cast("list[Any]", task["annotations"] or []):
-        who = one.get("completed_by")
-        who = who.get("email") or who.get("id") if is_object(who) else who
-        for result in () if one.get("was_cancelled") else one.get("result") or ():
-            value = result.get("value") or {}
-            for name in ("choices", "rating", "number"):
-                if name in value:
-                    said = value[name][0] if is_list(value[name]) else value[name]
-                    yield _label(base | _said(base, result.get("from_name"), said, who))
+
+    data: dict[str, Any]
+    annotations: list[_Annotation]
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        for one in self.annotations:
+            who = one.completed_by
+            by = who.get("email") if is_object(who) else who
+            for result in () if one.was_cancelled else one.result:
+                for name in ("choices", "rating", "number"):
+                    if (said := result.value.get(name)) is not None:
+                        value = as_list(said)[0] if is_list(said) and said else said
+                        yield _said(self.data, result.from_name, value, by)
 
 
-def _argilla(record: Mapping[str, object]) -> Iterator[HumanLabel]:
-    """A record of Argilla: answers of 2.x by question, those of 1.x by person."""
-    base = {
-        _squash(name): value
-        for name, value in cast("Mapping[str, object]", record["fields"]).items()
-    }
-    responses: Any = record["responses"] or {}
-    if is_object(responses):
-        rows = [(name, one) for name, some in responses.items() for one in cast("Any", some)]
-    else:
-        rows = [
-            (name, {**one, **answer})
-            for one in responses
-            if one.get("status", "submitted") == "submitted"
-            for name, answer in (one.get("values") or {}).items()
-        ]
-    for name, one in rows:
-        if one.get("status", "submitted") == "submitted":
-            yield _label(base | _said(base, name, one.get("value"), one.get("user_id")))
+class _Response(msgspec.Struct):
+    value: Any = None
+    user_id: Any = None
+    status: str | None = None
+    values: dict[str, _Response] | None = None
 
 
-def _said(base: Mapping[str, object], name: object, value: object, by: object) -> dict[str, object]:
-    return {"metric": base.get("metric") or name, "value": value, "by": by}
+class _Record(msgspec.Struct):
+    """A record of Argilla: responses of 2.x by question, those of 1.x by person."""
+
+    fields: dict[str, Any]
+    responses: dict[str, list[_Response]] | list[_Response] | None
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        given = self.responses or {}
+        if isinstance(given, list):
+            found = [
+                (one, name, each) for one in given for name, each in (one.values or {}).items()
+            ]
+        else:
+            found = [(one, name, one) for name, some in given.items() for one in some]
+        for one, name, answer in found:
+            if one.status in (None, "submitted"):
+                yield _said(self.fields, name, answer.value, one.user_id)
+
+
+def _said(base: Mapping[str, object], name: str, value: object, by: object) -> dict[str, object]:
+    return {**base, "metric": base.get("metric") or name, "value": value, "by": by}
 
 
 # --- in use

@@ -42,7 +42,7 @@ from ragbench.io.fields import (
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
-from ragbench.io.only import NO_LIMIT, Only
+from ragbench.io.only import Only
 from ragbench.io.rankings import (
     Topics,
     corpus_texts,
@@ -75,7 +75,7 @@ def open_source(
     queries: str | Path | None = None,
     qrels: str | Path | None = None,
     encoding: str | None = None,
-    only: Only = NO_LIMIT,
+    only: Only | None = None,
     is_join: bool = False,
 ) -> EntrySource:
     """Opens a source: finds out its form, which field means what, and what is recorded.
@@ -177,7 +177,7 @@ class _Opening:
     corpus: str | Path | None
     queries: str | Path | None
     qrels: str | Path | None
-    only: Only
+    only: Only | None
     is_join: bool
     stack: ExitStack
 
@@ -204,7 +204,7 @@ class _Opening:
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
             reader = held_traces(file)
-        if self.only:
+        if self.only is not None:
             reader = _only(self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None
         sample = list(islice(self._quietly(reader), LOOK))

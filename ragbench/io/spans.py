@@ -78,7 +78,9 @@ class SpanForm:
         keys = record.keys()
         for sign in self.signs:
             if sign <= keys and all(
-                _is_of(record[name], kind) for name, kind in self.types.items() if name in sign
+                type(record[name]) is kind or _spells(record[name], kind)
+                for name, kind in self.types.items()
+                if name in sign
             ):
                 return True
         return False
@@ -91,11 +93,9 @@ class SpanForm:
         return None
 
 
-def _is_of(value: object, kind: type) -> bool:
-    """Whether a value is of a type, or the cell of a table that spells one."""
-    return type(value) is kind or (
-        type(value) is str and value.lstrip()[:1] == ("{" if kind is dict else "[")
-    )
+def _spells(value: object, kind: type) -> bool:
+    """Whether it is the cell of a table that spells an object or a list."""
+    return type(value) is str and value.lstrip()[:1] == ("{" if kind is dict else "[")
 
 
 @cache
@@ -253,11 +253,13 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
 
 def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
     attributes = _attributes(form, record)
-    is_nested = any(type(value) is dict for value in attributes.values())
+    is_nested = dict in map(type, attributes.values())
     known = said_in(_unnested(attributes) if is_nested else attributes)
 
+    paths = form.paths
+
     def find(name: str) -> Any:
-        value = form.first(name, record) if name in form.paths else None
+        value = form.first(name, record) if name in paths else None
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what is said of the trace
         if value is None:

@@ -27,7 +27,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind, opened_json
+from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
 from ragbench.io.fields import readers
@@ -111,7 +111,7 @@ class TraceFile:
             for row in self._rows(source)
         )
         self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
-        self.db.execute(_SESSIONS)
+        self.db.executescript(_SESSIONS)
         self.db.execute("DROP TABLE spans")
         for note in self._notes():
             source.notes[note] = None
@@ -144,13 +144,12 @@ class TraceFile:
 
     def rows(self, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
-        query = "SELECT body, session, started, rowid FROM cases ORDER BY rowid"
-        for body, session, started, number in self.db.execute(query):
+        for body, session, turn, first in self.db.execute(_IN_ORDER):
             row = Row(*pickle.loads(body))  # written below, where no one else can write
             if session is not None:
-                said = self.db.execute(_BEFORE, (session, started, number)).fetchall()
-                history = [turn for pair in said for turn in _turns(*pair)]
-                place = in_turn(history, session, row.values["tags"])
+                said = self.db.execute(_BEFORE, (first, first + turn - 1, _MOST_TURNS)).fetchall()
+                history = [turn for pair in reversed(said) for turn in _turns(*pair)]
+                place = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **place})
             yield row
         problems.note(*self.problems)
@@ -200,12 +199,22 @@ class TraceFile:
             )
 
 
-_SESSIONS = "CREATE INDEX by_session ON cases (session, started) WHERE session IS NOT NULL"
+_SESSIONS = """
+CREATE TABLE turns AS SELECT rowid AS place, session, query, answer,
+    row_number() OVER (PARTITION BY session ORDER BY started, rowid) AS turn
+    FROM cases WHERE session IS NOT NULL ORDER BY session, turn;
+CREATE UNIQUE INDEX by_place ON turns (place);
+"""
+_IN_ORDER = (
+    "SELECT cases.body, turns.session, turns.turn, turns.rowid - turns.turn + 1 "
+    "FROM cases LEFT JOIN turns ON turns.place = cases.rowid ORDER BY cases.rowid"
+)
 _BEFORE = (
-    "SELECT query, answer FROM cases WHERE session = ?1 AND (started, rowid) < (?2, ?3) "
-    "ORDER BY started, rowid"
+    "SELECT query, answer FROM turns WHERE rowid >= ?1 AND rowid < ?2 ORDER BY rowid DESC LIMIT ?3"
 )
 """What was asked and answered in a session before a trace."""
+_MOST_TURNS = 30
+"""Questions of a session that a case is read with: the last ones."""
 
 
 def _in_session(row: Row) -> tuple[object, ...]:
@@ -328,16 +337,6 @@ def _cut(lengths: Counter[int]) -> tuple[int, int]:
 
 # --- the rules: a trace to a case
 
-_MAPPING = DumpMapping(
-    format="traces",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
-
 
 @dataclass(kw_only=True, slots=True)
 class _Tree:
@@ -359,6 +358,13 @@ class _Tree:
             yield parent
             seen.add(parent.id)
             parent = self.by_id.get(parent.parent or "")
+
+    def depth(self, span: Span) -> int:
+        depth, by_id = 0, self.by_id
+        above = by_id.get(span.parent or "")
+        while above is not None and depth < len(by_id):  # a circle ends there
+            above, depth = by_id.get(above.parent or ""), depth + 1
+        return depth
 
     def outermost(self, kind: str, outside: Sequence[str] = ()) -> list[Span]:
         kinds = {kind, *outside}
@@ -386,19 +392,20 @@ def _trace_row(path: str, tree: _Tree, hops: Sequence[Span]) -> Row | None:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
     spans = tree.spans
-    order = sorted(spans, key=lambda span: sum(1 for _ in tree.above(span)))
+    order = sorted(spans, key=tree.depth)
     top, query = _asked(order, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
-    for span in order:
+    spoken = [span for span in order if span.about]
+    for span in spoken:
         about = {**span.about, **about}
     held = opened_json(about.get("metadata"))
     metadata: dict[str, Any] = {**held} if is_object(held) else {}
     of_trace = said_in(metadata)
     session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
     metadata |= {} if user is None else {"user": user}
-    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
+    given = [one for span in spoken for one in feedback_of(span.about.get("feedback"))]
     if given:
         metadata["feedback"] = given
     started = seconds_of(order[0].start)
@@ -472,8 +479,12 @@ def _retrieval(
 
 
 def _hop(span: Span) -> dict[str, Any]:
-    ids = [one.get("id") for one in span.documents or ()]
-    return {"query": said(span.input, "question"), "context_ids": ids, "seconds": _seconds([span])}
+    found: dict[str, Any] = {}
+    if span.documents is not None:
+        has_ids = all("id" in one for one in span.documents)
+        key, name = ("context_ids", "id") if has_ids else ("contexts", "text")
+        found = {key: [one.get(name, "") for one in span.documents]}
+    return {"query": said(span.input, "question"), **found, "seconds": _seconds([span])}
 
 
 def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | None:
@@ -486,7 +497,7 @@ def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | 
 
 
 def _result(found: Sequence[dict[str, Any]], metadata: Mapping[str, Any] | None) -> Any:
-    decoder = Decoder(_MAPPING, forms()["plain"])
+    decoder = Decoder(OWN, forms()["plain"])
     (raw,) = decoder.raw(DumpRecord("", None, {"chunks": [{"text": "", **one} for one in found]}))
     has_ids = any("id" in one for one in found)
     result = retrieved(decoder.retrieval(raw, "", ""), has_ids=has_ids)

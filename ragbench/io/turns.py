@@ -44,9 +44,15 @@ def turn_object(turn: Turn) -> dict[str, Any]:
     return {"role": turn.role, "text": turn.text, **contexts}
 
 
-def in_turn(history: Sequence[Turn], cluster: str, tags: object = ()) -> dict[str, object]:
-    """What a case has of its place in a conversation."""
-    number = 1 + sum(turn.role == USER for turn in history)
+def in_turn(
+    history: Sequence[Turn], cluster: str, tags: object = (), *, number: object = None
+) -> dict[str, object]:
+    """What a case has of its place in a conversation.
+
+    Args:
+        number: of its turn; counted when not given.
+    """
+    number = number or 1 + sum(turn.role == USER for turn in history)
     known = as_list(tags) if is_list(tags) else [] if tags is None else [tags]
     said = [turn_object(turn) for turn in history]
     return {"history": said, "cluster": cluster, "tags": [*known, f"turn-{number}"]}

@@ -80,11 +80,14 @@ def as_list(value: object) -> list[object]:
 # --- texts and ids
 
 
+HOLDS_NUL = "the text holds a NUL character"
+
+
 def as_text(value: object) -> str:
     if type(value) is not str:
         raise _expected("text", value)
     if "\x00" in value:
-        raise ValueProblem("the text holds a NUL character")
+        raise ValueProblem(HOLDS_NUL)
     return value
 
 

@@ -7,7 +7,7 @@ retrieve them and however many stages hand them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -206,7 +206,8 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-class Codec(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Codec:
     """How the values of a stage are stored."""
 
     encode: Callable[[Any], bytes]

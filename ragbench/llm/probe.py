@@ -159,7 +159,7 @@ _ODD = {
 
 def _is_odd(value: object) -> str:
     if value != {"zebra": "striped-17"}:
-        raise ValueError("it is not what the schema allows")
+        raise ValueError("it does not follow the schema")
     return "striped-17"
 
 

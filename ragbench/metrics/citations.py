@@ -62,7 +62,8 @@ _OPENS = re.compile(r"[\[【(]")
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
     """The sentences of an answer with their citations; none where it cites nothing at all."""
-    if _OPENS.search(generation.response) or (generation.metadata or {}).get("citations"):
+    metadata: Mapping[str, Any] = generation.metadata or {}
+    if _OPENS.search(generation.response) or metadata.get("citations"):
         return _sentences(generation, retrieval)
     return []
 
@@ -222,7 +223,7 @@ def notes_of(
 ) -> Iterator[AnswerNote]:
     """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
     contexts = retrieval.contexts
-    held = all_numbers([case.query, *case.told, *contexts])
+    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
     for one in _sentences(generation, retrieval):
         if missing := numbers_of(one.text).lacking(held):

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
+from operator import mul
 from typing import Any, NamedTuple
 
 from ragbench.metrics.metric import metric
@@ -39,11 +40,11 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     a logistic regression on words decides; the one for references of more than twelve telling
     words knows little more than how much of them is said, and rarely is sure.
     """
-    texts = (text[:_LONGEST] for text in (query, response, reference))
-    compared = AnswerBeside.of(*texts, known)
+    query, response, reference = query[:_LONGEST], response[:_LONGEST], reference[:_LONGEST]
+    compared = AnswerBeside.of(query, response, reference, known)
     features = compared.features()
     weights = _model()["long" if compared.is_long else "short"]
-    total = sum(weight * features[name] for name, weight in weights.items())
+    total = sum(map(mul, weights.values(), map(features.__getitem__, weights)))
     found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
     if compared.contradiction():
         return min(found, CONTRADICTED)
@@ -88,8 +89,9 @@ def word_list(kind: str) -> frozenset[str]:
 def opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for row in table("ragbench.metrics", "correct")["words"]["opposites"]:
-        one, other = (frozenset(side.split()) for side in row.split("|"))
-        found |= dict.fromkeys(one, other) | dict.fromkeys(other, one)
+        sides = [frozenset(side.split()) for side in row.split("|")]
+        whole = frozenset[str]().union(*sides)
+        found |= {word: whole - side for side in sides for word in side}
     return found
 
 
@@ -148,9 +150,8 @@ class AnswerBeside(NamedTuple):
         """By name, each about 0 to 1."""
         given, wanted, new = set(self.given), self.wanted, self.new
         lacking = [one for one in new if one not in given]
-        stems = {_stem(one) for one in given} if lacking or self.is_long else set[str]()
         recall = sum([one in given for one in wanted]) / max(len(wanted), 1)
-        unlike = sum([_stem(one) not in stems for one in lacking])
+        unlike = sum([not _is_among(one, given) for one in lacking])
         right = set(wanted)
         precision = sum([one in right for one in self.given]) / max(len(self.given), 1)
         size = min(len(wanted), 10) / 10
@@ -167,18 +168,18 @@ class AnswerBeside(NamedTuple):
             **self._of_amounts(),
         }
         if self.is_long:
-            return found | {"sentences": self._of_sentences(stems)}
+            return found | {"sentences": self._of_sentences({_stem(one) for one in given})}
         return found | self._of_a_phrase(given)
 
     def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
         """How much of a short reference stands in the answer as it is, or nearly."""
-        from rapidfuzz import fuzz, process
-
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
-        others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-        nearest = partial(process.extractOne, choices=others, scorer=fuzz.ratio)
-        near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
-        alike = fuzz.partial_ratio(phrase[:_LONGEST_PHRASE], whole) if phrase and whole else 0.0
+        near = [1.0] * len(self.new)
+        if not given.issuperset(self.new):
+            nearest = _nearest_of(given)
+            near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
+        alike = 100.0 if phrase in whole else _alike(phrase[:_LONGEST_PHRASE], whole)
+        alike *= bool(phrase and whole)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": alike / 100,
@@ -325,10 +326,9 @@ class AnswerBeside(NamedTuple):
     def _is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = word_list("denials")
-        if denials.isdisjoint(self.said.tokens) or denials & {
-            *self.right.tokens,
-            *self.asked.tokens,
-        }:
+        # Who asks what may be done "without" something denies nothing.
+        known = {*self.right.tokens, *self.asked.tokens} - {"without"}
+        if denials.isdisjoint(self.said.tokens) or denials & known:
             return False
         wanted = {_stem(one) for one in self.new if one}
         if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:
@@ -374,6 +374,25 @@ _NO_AMOUNTS: dict[str, float] = dict.fromkeys(
 def _share(found: Any) -> float:
     values = list(found)
     return sum(values) / len(values) if values else 0.0
+
+
+def _is_among(word: str, given: set[str]) -> bool:
+    """Whether one of the words has the same stem, which has three letters of it at least."""
+    head, stem = word[:3], _stem(word)
+    return any([_stem(one) == stem for one in given if one.startswith(head)])
+
+
+def _alike(phrase: str, whole: str) -> float:
+    from rapidfuzz.fuzz import partial_ratio
+
+    return float(partial_ratio(phrase, whole))
+
+
+def _nearest_of(given: set[str]) -> Callable[[str], Any]:
+    from rapidfuzz import fuzz, process
+
+    others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+    return partial(process.extractOne, choices=others, scorer=fuzz.ratio)
 
 
 def _likeness(word: str, nearest: Callable[[str], Any]) -> float:

@@ -278,7 +278,7 @@ def _turned(sentence: str, passage: str) -> str | None:
     if denials.isdisjoint(said) != denials.isdisjoint(held):
         return "the quote says it with another sign: one of both denies"
     known = opposites()
-    for word in said & known.keys() - held:
+    for word in sorted(said & known.keys() - held):
         if known[word] & held - said:
             return f"the quote says {min(known[word] & held)} for {word}"
     return None

@@ -7,7 +7,7 @@ that the hops found, each context once; every other metric reads that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.case import Case
@@ -29,8 +29,8 @@ class Search(NamedTuple):
     query: str | None
     places: tuple[int, ...]
     """Of what it found in the whole retrieval, in its own order."""
-    new: int
-    """How many of those no search before it found."""
+    new: int | None
+    """How many of those no search before it found; None where it does not say what it found."""
     seconds: float | None
 
 
@@ -38,33 +38,34 @@ def searches_of(retrieval: RetrievalResult[Any]) -> list[Search]:
     """The searches of a retrieval; none where it does not say."""
     found: list[Search] = []
     seen: set[int] = set()
-    given: object = (retrieval.metadata or {}).get(HOPS)
+    metadata: Mapping[str, object] = retrieval.metadata or {}
+    given = metadata.get(HOPS)
     for one in cast("list[object]", given) if isinstance(given, list) else ():
         if isinstance(one, dict):
-            hop = cast("Mapping[str, Any]", one)
+            hop = cast("Mapping[str, object]", one)
             places = _places(hop, retrieval)
             query, seconds = hop.get("query"), hop.get("seconds")
             found.append(
                 Search(
                     query=query if isinstance(query, str) else None,
-                    places=places,
-                    new=len({*places} - seen),
+                    places=places or (),
+                    new=None if places is None else len({*places} - seen),
                     seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
                 )
             )
-            seen.update(places)
+            seen.update(places or ())
     return found
 
 
-def _places(hop: Mapping[str, Any], retrieval: RetrievalResult[Any]) -> tuple[int, ...]:
+def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple[int, ...] | None:
     """Where a hop's contexts stand in the whole; one that stands nowhere was left out of it."""
-    ids, texts = hop.get("context_ids"), hop.get("contexts")
-    by_id = isinstance(ids, list) and retrieval.context_ids is not None
-    named: object = ids if by_id else texts
-    whole: Sequence[str] = (retrieval.context_ids or ()) if by_id else retrieval.contexts
-    known = {name: at for at, name in reversed([*enumerate(whole)])}
-    listed = cast("list[object]", named) if isinstance(named, list) else []
-    return tuple(dict.fromkeys(known[str(one)] for one in listed if str(one) in known))
+    for key, whole in (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts)):
+        named = hop.get(key)
+        if isinstance(named, list) and whole is not None:
+            known = {name: at for at, name in reversed([*enumerate(whole)])}
+            listed = map(str, cast("list[object]", named))
+            return tuple(dict.fromkeys(known[one] for one in listed if one in known))
+    return None
 
 
 def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
@@ -107,4 +108,6 @@ def redundant_hops(trace: Trace) -> float | Skip:
     """How many searches found nothing that an earlier one had not found."""
     result = trace.retrieval.value
     found = [] if result is None else searches_of(result)
-    return sum(not search.new for search in found) if found else _NO_HOPS
+    if not found or any(search.new is None for search in found):
+        return _NO_HOPS if not found else Skip("not every search says what it found")
+    return sum(search.new == 0 for search in found)

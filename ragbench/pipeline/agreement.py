@@ -9,7 +9,7 @@ confuse the passages of a document (long articles on one subject), they hardly c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -50,17 +50,13 @@ def weight_of(
 
     most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
     scores = Bm25Scores.build([tokenise(one.text) for one in chunks], k1=1.2, b=0.75)
-    places, asked = _questions(chunks, scores)
+    asked = [*_questions(chunks, scores)]
     if len(asked) < _FEWEST // 2:
         return None
-    cosines = embedder.embed_queries(asked) @ np.stack(rows).T
-    unknown = np.zeros(len(chunks), dtype=np.float32)  # no word of it is known: found last
-    by_words = [
-        unknown if found is None else found for found in map(scores.scores, map(tokenise, asked))
-    ]
-    words = _mean_rank(by_words, places)
-    agreement = min(1.0, _mean_rank([*cosines], places) / words) if words else 0.0
-    return round(most * agreement**3, 4)
+    places, texts, by_words = zip(*asked, strict=True)
+    cosines = embedder.embed_queries(texts) @ np.stack(rows).T
+    agreement = _mean_rank([*cosines], places) / _mean_rank(by_words, places)
+    return round(most * min(1.0, agreement) ** 3, 4)
 
 
 def _around(ids: Sequence[str]) -> Sequence[str]:
@@ -72,22 +68,23 @@ def _around(ids: Sequence[str]) -> Sequence[str]:
     return sorted({ids[start + at] for start in starts for at in range(_RUN)})
 
 
-def _questions(chunks: Sequence[Chunk], scores: Bm25Scores) -> tuple[list[int], list[str]]:
-    """Places of chunks, and of each the rarest words of a sentence in their order."""
+def _questions(
+    chunks: Sequence[Chunk], scores: Bm25Scores
+) -> Iterator[tuple[int, str, NDArray[np.float32]]]:
+    """Places of chunks, of each the rarest words of a sentence, and how BM25 scores all by them."""
     random = Random(0)
-    places: list[int] = []
-    asked: list[str] = []
     for at in random.sample(range(len(chunks)), min(_ASKED, len(chunks))):
-        text = chunks[at].text
+        text = readable_text(chunks[at].text)
         sentences = [text[span.start : span.end] for span in split_sentences(text)]
         sentences = [one for one in sentences if len(tokenise(one)) >= _WORDS]
         if sentences:
             words = _words(random.choice(sentences))
             worth = {word: max(map(scores.idf, tokenise(word)), default=0.0) for word in words}
             rare = set(sorted(worth, key=lambda word: (-worth[word], word))[:_WORDS])
-            places.append(at)
-            asked.append(readable_text(" ".join(word for word in words if word in rare)))
-    return places, asked
+            asked = " ".join(word for word in words if word in rare)
+            found = scores.scores(tokenise(asked))
+            if found is not None:  # pairs of characters may be cut otherwise than tokens are
+                yield at, asked, found
 
 
 def _words(sentence: str) -> list[str]:

@@ -39,6 +39,9 @@ _BEFORE = (
 _EDGES = " \t\r\n.!?。！？\"'“”«»"
 
 
+_Answers = tuple[list[str], Usage | None, Decimal | None, str]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatGenerator(Checked):
     """Asks a model behind an OpenAI-compatible endpoint, or any `ChatModel`.
@@ -119,9 +122,7 @@ class ChatGenerator(Checked):
             metadata=metadata,
         )
 
-    def _answers(
-        self, messages: Sequence[Message]
-    ) -> tuple[list[str], Usage | None, Decimal | None, str]:
+    def _answers(self, messages: Sequence[Message]) -> _Answers:
         """The candidates, what they took and cost together, and the model that gave them."""
         chat = self.chat
         if not isinstance(chat, SamplingChat):

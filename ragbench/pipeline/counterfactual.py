@@ -40,7 +40,7 @@ class VectorIndex:
         found: list[list[Chunk]] = []
         for row in asked:
             cosines = self._rows @ row
-            best = np.argsort(-cosines, kind="stable")[:k]
+            best: list[int] = np.argsort(-cosines, kind="stable")[:k].tolist()
             found.append([replace(self._chunks[at], score=float(cosines[at])) for at in best])
         return found
 

@@ -436,7 +436,7 @@ def foreign_strategy(
     if settings.strategy == "sparse":
         return words
     if embedder is None:
-        raise ConfigError("name what made the collection's vectors: an embedder is needed")
+        raise ConfigError("name the embedder of the collection's vectors with --embedder")
     if embedder.dimension != collection.dimension:
         raise ConfigError(
             f"the collection '{collection.name}' keeps vectors of {collection.dimension} "

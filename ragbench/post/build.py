@@ -382,5 +382,5 @@ def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
             raise ConfigError(f"'{spec}' raised {type(error).__name__}: {error}") from error
     if not isinstance(target, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise ConfigError(f"'{spec}' is not a {names}: it lacks what one has")
+        raise ConfigError(f"'{spec}' is not a {names}: a method or attribute is missing")
     return target

@@ -169,7 +169,7 @@ def with_history(
         return lambda columns, said: call(rag, name, *columns, top_k=top_k, said=said)
     method, way = getattr(rag, name), None
     if top_k is not None:
-        way = top_k_of_method(type(rag), name)
+        way = top_k_of_method(type(cast("object", rag)), name)
     extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
     return lambda columns, said: method(*columns, *extra, **{**options, keyword: said})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ragbench.core.case import Said
@@ -135,18 +135,29 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
     if not names:
-        return lambda query, said=(): query
+        return _QueryInput(None)
     name = next((name for name in _QUERY_NAMES if name in names), None)
     if name is None and len(names) == 1:
         name = names[0]
     if name is None or {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
-            "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
+            "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
-    if _HISTORY in names:
-        return lambda query, said=(): {name: query, _HISTORY: list(said)}
-    return lambda query, said=(): {name: query}
+    return _QueryInput(name, takes_history=_HISTORY in names)
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryInput:
+    """What goes into a chain: the query, or a mapping with it and what was said before."""
+
+    name: str | None
+    takes_history: bool = False
+
+    def __call__(self, query: str, said: Said = ()) -> Any:
+        if self.name is None:
+            return query
+        return {self.name: query, **({_HISTORY: list(said)} if self.takes_history else {})}
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")

@@ -150,6 +150,13 @@ def _attribute(
             detail=_UNANSWERABLE[cause],
             stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
         )
+    judged = trace.case.judgements
+    if judged is not None and not any(judged.values()):
+        # Such as a turn of a conversation that thanks: retrieval has no part in it.
+        cause = Cause.UNKNOWN if answer is Answer.UNCHECKED else _OF[answer].shown
+        detail = f"Nothing had to be retrieved, and {_OF[answer].said}."
+        by = "generate" if cause in _OF_GENERATION else None
+        return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail, stage=by)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
@@ -240,21 +247,24 @@ def _by_gold(
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
+    held = _NOTHING.union(*found.shown)
     known = Attribution(
         cause=_OF[answer].shown,
         basis=found.basis,
         answer=answer,
         detail="",
-        shown=len(_NOTHING.union(*found.shown)),
+        shown=len(held),
         golds=found.total,
     )
-    if known.shown:
+    lacks = trace.case.needs_all and len(held) < found.total and answer is not Answer.RIGHT
+    if held and not lacks:
         return _of_shown(trace, found, known)
     is_by_words = found.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
         return replace(known, cause=Cause.RIGHT_WITHOUT, detail=detail)
-    rank = next((rank for rank, held in enumerate(found.retrieved, 1) if held), None)
+    # Of several that are needed, what became of those that were not shown.
+    rank = next((rank for rank, golds in enumerate(found.retrieved, 1) if golds - held), None)
     if rank is not None:
         stage, at = _dropped_by(trace, found.retrieved, biography)
         detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at or rank}."
@@ -273,6 +283,12 @@ def _by_gold(
         detail = f"No shown chunk seems to hold the reference, by its words; {_OF[answer].said}."
         return replace(known, cause=_OF[answer].unseen, detail=detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
+    if held:
+        detail = (
+            f"{len(held)} of {found.total} gold contexts are among the {size:,} retrieved chunks, "
+            f"and the case needs all; {_OF[answer].said}."
+        )
+        return replace(known, cause=Cause.PART_MISSING, stage="retrieve", detail=detail)
     where = "The corpus contains it; it" if corpus is not None else "It"
     chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
     detail = f"{where} is not in {chunks}."

@@ -64,7 +64,7 @@ def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
         return b""
     key = None if info is None else info["keys"].get(metric.name)
     if key is None:
-        raise ConfigError(f"the run does not say who judged {metric.name}")
+        raise ConfigError(f"the run does not record its judge {metric.name}")
     return bytes.fromhex(key)
 
 

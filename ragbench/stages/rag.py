@@ -128,24 +128,32 @@ def retrieve_stage(
     if top_k is not None:
         way = top_k_of_method(type(cast("object", rag)), name)
         extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
-
-    def ask(queries: Sequence[Any]) -> object:
-        if rag.histories and (told := with_history(rag, name, top_k)) is not None:
-            pairs = [(one, []) if isinstance(one, str) else one for one in queries]
-            return told([[query for query, _ in pairs]], [said for _, said in pairs])
-        return rag.batch_retrieve_with_metadata([*queries], *extra, **options)
-
+    told = with_history(rag, name, top_k) if rag.histories else None
+    ask: Callable[[Sequence[Any]], object] = (
+        (lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options))
+        if told is None
+        else (lambda given: told([[_query(one) for one in given]], [_said(one) for one in given]))
+    )
     return CallStage(
         name="retrieve",
         identity=identity,
         reads=lambda row: (
-            _in_conversation(row.case)
-            if rag.histories
-            else Given(row.case.query, row.case.query.encode())
+            Given(row.case.query, row.case.query.encode())
+            if told is None
+            else _in_conversation(row.case)
         ),
         is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
         **_calls(rag, RETRIEVAL, ask, to_retrieval_result),
     )
+
+
+def _query(given: RetrieveInput) -> str:
+    return given if isinstance(given, str) else given[0]
+
+
+def _said(given: RetrieveInput) -> list[dict[str, str]]:
+    """Nothing where a RAG is only tried out."""
+    return [] if isinstance(given, str) else given[1]
 
 
 def _in_conversation(case: Case) -> Given[RetrieveInput]:
@@ -156,22 +164,29 @@ def _in_conversation(case: Case) -> Given[RetrieveInput]:
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
     """The stage that calls ``batch_generate_with_metadata``."""
-    name = GENERATION.rich_batch.name
-
-    def ask(inputs: Sequence[GenerateInput]) -> object:
-        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
-        # scored.
-        columns = [one[0] for one in inputs], [[*one[1]] for one in inputs]
-        if rag.histories and (told := with_history(rag, name)) is not None:
-            return told(columns, [one[2] if len(one) > 2 else [] for one in inputs])
-        return rag.batch_generate_with_metadata(*columns)
-
+    told = with_history(rag, GENERATION.rich_batch.name) if rag.histories else None
     return CallStage(
         name="generate",
         identity=identity,
-        reads=lambda row: _given(rag, row),
+        reads=lambda row: _given(rag, row, is_told=told is not None),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
-        **_calls(rag, GENERATION, ask, to_generation_result),
+        **_calls(
+            rag,
+            GENERATION,
+            # Lists of their own: a RAG that sorts or cuts what it is given must not change what
+            # is scored.
+            lambda given: (
+                rag.batch_generate_with_metadata(
+                    [one[0] for one in given], [[*one[1]] for one in given]
+                )
+                if told is None
+                else told(
+                    ([one[0] for one in given], [[*one[1]] for one in given]),
+                    [one[2] if len(one) > 2 else [] for one in given],
+                )
+            ),
+            to_generation_result,
+        ),
     )
 
 
@@ -221,7 +236,7 @@ def _checked(
     return PartialBatchError(outcomes, error.where)
 
 
-def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
+def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | StageOutcome:
     """The query and the texts that generation is given for it."""
     query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
     said = row.case.messages if rag.histories and row.case.history else []
@@ -244,7 +259,7 @@ def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
     # Where the query ends must be known: any text may follow.
     asked = query.encode()
     digest = b"%d %b" % (len(asked), asked) + digests
-    if not said:
+    if not (said and is_told):
         return Given((query, contexts), digest)
     return Given((query, contexts, said), b"%b %b" % (digest, orjson.dumps(said)))
 

@@ -1,4 +1,4 @@
-"""The protocol of a stage: a case on its way, what every stage works with, what it gives.
+"""The one loop, and the protocol of a stage: a case on its way, what each works with and gives.
 
 A run is a list of stages. Each settles one window of cases after the other: what the source
 recorded is taken, what the journal holds under the same key is reused, the rest is asked for.
@@ -7,16 +7,23 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from ragbench.core.attribution import Attribution
+from ragbench.core.calling import directory_kept
 from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
 from ragbench.core.trace import STAGES, Trace
-from ragbench.errors import ConfigError, InterfaceError, NoContextsError, warn
+from ragbench.errors import (
+    ConfigError,
+    InterfaceError,
+    InterruptedRunError,
+    NoContextsError,
+    warn,
+)
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
@@ -233,10 +240,30 @@ class Stage(Protocol):
         ...
 
 
+def run_stages(
+    windows: Iterable[Sequence[RunCase]],
+    stages: Sequence[Stage],
+    run: Running,
+    tally: Callable[[RunCase], None],
+) -> None:
+    """Takes one window of cases after the other through every stage."""
+    for window in windows:
+        for stage in stages:
+            with directory_kept(stage.name):
+                stage.settle(window, run)
+            if run.stopped():
+                run.journal.flush()
+                raise InterruptedRunError(STOPPED)
+        for row in window:
+            tally(row)
+    run.journal.flush()
+
+
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
-    texts = journal.texts(stored) if with_texts else [""] * (len(stored.texts) // SIZE)
+    is_read = with_texts and stored.texts
+    texts = journal.texts(stored) if is_read else [""] * (len(stored.texts) // SIZE)
     known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
     outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
     return StageOutcome(outcome, stored.texts, stored.digest)

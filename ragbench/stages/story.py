@@ -63,7 +63,9 @@ def story_of(
         if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
         else tuple(notes_of(case, generated, shown)),
         history=case.history,
-        searches=tuple(_searches(case, retrieved)) if retrieved is not None else (),
+        searches=tuple(_searches(case, retrieved))
+        if retrieved is not None and retrieved.metadata
+        else (),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )

@@ -15,21 +15,22 @@ effective number of labels, since with few labels or rare values those of PPI++ 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ragbench.errors import InputError
-from ragbench.stats.clusters import Label, check_finite, check_share, cluster_codes
+from ragbench.stats.clusters import Label, check_finite, cluster_codes
 from ragbench.stats.mean import student_quantile
 from ragbench.stats.power import POWER, smallest_count
 
+_ROUNDING = 1e-9
 _MOST = 4
 """A label counts as so many, at most, however well the judge agrees."""
 _STEEPEST = 2.0
 """A judge on the people's scale is stretched no further, and never turned around: few labels of
 cases that it scores alike would carry any slope."""
+CONFIDENCE = 0.95
+"""Of the intervals."""
 LEAST = 5
 """Independent labels, below which there is no interval."""
 ASSUMED = 0.6
@@ -41,10 +42,9 @@ class Corrected:
     """A figure with labels, and its interval; compare `ragbench.stats.mean.Interval`."""
 
     mean: float
-    low: float | None
+    low: float | None = None
     """None with ``high`` below `LEAST` independent labels."""
-    high: float | None
-    confidence: float
+    high: float | None = None
     standard_error: float
     degrees: int
     """Of freedom of Student's t: independent labels less two."""
@@ -54,22 +54,20 @@ class Corrected:
     """Of the judge's scores with the labels; None where either does not vary."""
     deviation: float
     """Standard deviation of the labels."""
+    is_told: bool = False
+    """Whether the judge told every label: how often it errs, so few have not shown."""
+
+    @property
+    def is_enough(self) -> bool:
+        return self.degrees + 2 >= LEAST
 
     def p_above(self, value: float) -> float:
         """One-sided p-value of "the true figure is this value or less"."""
         from scipy.special import stdtr
 
-        if self.degrees < LEAST - 2 or not self.standard_error:
+        if not self.is_enough or not self.standard_error:
             return 0.5
         return float(stdtr(self.degrees, -(self.mean - value) / self.standard_error))
-
-
-class _TwoPhase(NamedTuple):
-    estimate: float
-    variance: float
-    independent: int
-    labels: tuple[float, ...]
-    correlation: float | None
 
 
 def corrected_mean(
@@ -78,7 +76,6 @@ def corrected_mean(
     clusters: Sequence[Label] | None = None,
     *,
     bounds: tuple[float, float] | None = (0.0, 1.0),
-    confidence: float = 0.95,
 ) -> Corrected | None:
     """The mean that people would have given; None without a label.
 
@@ -89,19 +86,11 @@ def corrected_mean(
         clusters: what a case shares with others: its cluster counts as one observation.
         bounds: ends of the scale; None gives Student's interval instead of Wilson's.
     """
-    found = _two_phase(judged, labels, clusters, (False,) * len(judged))
-    if found is None:
-        return None
-    low = high = None
-    mean, error = found.estimate, math.sqrt(found.variance)
-    if bounds is not None:
-        mean = min(max(mean, bounds[0]), bounds[1])
-    if found.independent >= LEAST:
-        reach = student_quantile(0.5 + confidence / 2, found.independent - 2)
-        low, high = mean - reach * error, mean + reach * error
-        if bounds is not None:
-            low, high = _wilson(found, mean, reach, bounds)
-    return _figure(found, mean, (low, high), error, len(judged), confidence)
+    found = _two_phase(judged, labels, clusters)
+    if found is None or bounds is None:
+        return found and _student(found, found.standard_error)
+    found = replace(found, mean=min(max(found.mean, bounds[0]), bounds[1]))
+    return _wilson(found, bounds) if found.is_enough else found
 
 
 def corrected_difference(
@@ -109,9 +98,8 @@ def corrected_difference(
     labels: Sequence[float | None],
     clusters: Sequence[Label] | None = None,
     *,
-    same: Sequence[bool] | None = None,
+    same: Sequence[bool] = (),
     scale: float | None = 1.0,
-    confidence: float = 0.95,
 ) -> Corrected | None:
     """The mean difference of two systems that people would have seen; None without a label.
 
@@ -122,111 +110,88 @@ def corrected_difference(
         same: whether both systems gave the same, so that the difference is 0 without a label.
         scale: the largest difference of a case: so few labels have not shown what one more would.
     """
-    found = _two_phase(judged, labels, clusters, same or (False,) * len(judged))
-    if found is None:
-        return None
-    low = high = None
-    share = 1.0 - sum(same or ()) / len(judged)
+    found = _two_phase(judged, labels, clusters, same)
+    if found is None or scale is None:
+        return found and _student(found, found.standard_error)
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
-    floor = 0.0 if scale is None else scale * share / max(1, found.independent)
-    error = max(math.sqrt(found.variance), floor)
-    if found.independent >= LEAST:
-        reach = student_quantile(0.5 + confidence / 2, found.independent - 2) * error
-        low, high = found.estimate - reach, found.estimate + reach
-        if scale is not None:
-            low, high = max(low, -scale), min(high, scale)
-    return _figure(found, found.estimate, (low, high), error, len(judged), confidence)
+    share = 1.0 - sum(same) / len(judged)
+    least = scale * share / max(1, found.degrees + 2)
+    if found.is_told and found.is_enough:  # as for values that are all equal: Clopper & Pearson
+        unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / (found.degrees + 2))
+        least = scale * share * unseen / student_quantile(0.5 + CONFIDENCE / 2, found.degrees)
+    found = _student(found, max(found.standard_error, least))
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, -scale), high=min(found.high, scale))
 
 
-def _figure(
-    found: _TwoPhase,
-    mean: float,
-    ends: tuple[float | None, float | None],
-    error: float,
-    cases: int,
-    confidence: float,
-) -> Corrected:
-    check_share(confidence, name="confidence")
-    return Corrected(
-        mean=mean + 0.0,
-        low=ends[0],
-        high=ends[1],
-        confidence=confidence,
-        standard_error=error,
-        degrees=found.independent - 2,
-        cases=cases,
-        labels=len(found.labels),
-        correlation=found.correlation,
-        deviation=math.sqrt(_moment(found.labels) / max(1, len(found.labels) - 1)),
-    )
+def _student(found: Corrected, error: float) -> Corrected:
+    found = replace(found, standard_error=error)
+    if not found.is_enough:
+        return found
+    reach = student_quantile(0.5 + CONFIDENCE / 2, found.degrees) * error
+    return replace(found, low=found.mean - reach, high=found.mean + reach)
+
+
+def _wilson(found: Corrected, bounds: tuple[float, float]) -> Corrected:
+    """Wilson's interval of as many labels as would give this variance."""
+    start, scale, count = bounds[0], bounds[1] - bounds[0], found.degrees + 2.0
+    share, error = (found.mean - start) / scale, found.standard_error / scale
+    if error > 0.0 and not found.is_told:
+        least = 0.5 / count * (1.0 - 0.5 / count)
+        count = min(max(share * (1.0 - share), least) / error**2, _MOST * count)
+    square = student_quantile(0.5 + CONFIDENCE / 2, found.degrees) ** 2 / count
+    centre = (share + square / 2.0) / (1.0 + square)
+    half = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return replace(found, low=start + scale * low, high=start + scale * high)
 
 
 def _two_phase(
     judged: Sequence[float],
     labels: Sequence[float | None],
     clusters: Sequence[Label] | None,
-    same: Sequence[bool],
-) -> _TwoPhase | None:
+    same: Sequence[bool] = (),
+) -> Corrected | None:
     """The estimate, and its variance as the sum over clusters of what each moves it by, squared."""
+    import numpy as np
+
     total = len(judged)
-    if not total == len(labels) == len(same) or total != len(clusters or judged):
+    if {len(labels), len(same or judged), len(clusters or judged)} != {total}:
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
-    codes = cluster_codes(clusters or (None,) * total)
-    open_ = [at for at in range(total) if not same[at]]
-    asked = [at for at in open_ if labels[at] is not None]
-    h = [label for at in asked if (label := labels[at]) is not None]
-    if not asked:
+    is_open = ~np.array(same or [False] * total)
+    asked = np.array([label is not None for label in labels], dtype=bool) & is_open
+    if not asked.any():
         return None
-    f = [judged[at] for at in asked]
-    spread, product = _moment(f), _moment(f, h)
+    codes, scores = np.array(cluster_codes(clusters or (None,) * total)), np.array(judged, float)
+    h, f = np.array(labels, float)[asked], scores[asked]
+    # Equal values have no spread, whatever rounds.
+    both = [x - x.mean() if np.ptp(x) > 0.0 else np.zeros(len(x)) for x in (f, h)]
+    spread, varied = (math.fsum(x * x) for x in both)
+    product = math.fsum(both[0] * both[1])
     slope = min(max(product / spread, 0.0), _STEEPEST) if spread > 0.0 else 0.0
-    residuals = [label - slope * score for label, score in zip(h, f, strict=True)]
-    level, share = math.fsum(residuals) / len(h), len(open_) / total
-    seen = math.fsum(judged[at] for at in open_) / len(open_)
+    level, share, seen = h.mean() - slope * f.mean(), is_open.mean(), scores[is_open].mean()
     estimate = share * (level + slope * seen)
-    independent = len({codes[at] for at in asked})
-    # Two parameters were fitted to the labels.
+    independent = len(set(codes[asked].tolist()))
+    # Two parameters were fitted to the labels; the slope errs the more, the farther it carries.
     widened = math.sqrt(independent / (independent - 2)) if independent > 2 else 1.0
-    moved: dict[int, list[float]] = defaultdict(list)
-    for at in range(total):
-        moved[codes[at]].append(
-            ((0.0 if same[at] else level + slope * judged[at]) - estimate) / total
-        )
-    middle, away = math.fsum(f) / len(f), 0.0
-    if spread > 0.0:  # the slope is an estimate, too: the more, the farther it carries
-        away = (seen - middle) / spread
-    for at, score, residual in zip(asked, f, residuals, strict=True):
-        weight = 1.0 / len(h) + away * (score - middle)
-        moved[codes[at]].append(widened * share * (residual - level) * weight)
-    variance = math.fsum(math.fsum(parts) ** 2 for parts in moved.values())
-    norm = math.sqrt(spread * _moment(h))
-    return _TwoPhase(estimate, variance, independent, tuple(h), product / norm if norm else None)
-
-
-def _moment(values: Sequence[float], others: Sequence[float] | None = None) -> float:
-    """Sum of the products of the deviations from the means; 0 for equal values, whatever rounds."""
-    others = values if others is None else others
-    if len(set(values)) < 2 or len(set(others)) < 2:
-        return 0.0
-    mean, other = math.fsum(values) / len(values), math.fsum(others) / len(others)
-    return math.fsum((a - mean) * (b - other) for a, b in zip(values, others, strict=True))
-
-
-def _wilson(
-    found: _TwoPhase, mean: float, reach: float, bounds: tuple[float, float]
-) -> tuple[float, float]:
-    """Wilson's interval of as many labels as would give this variance."""
-    start, scale, count = bounds[0], bounds[1] - bounds[0], float(found.independent)
-    share, variance = (mean - start) / scale, found.variance / scale**2
-    if variance > 0.0 and len(set(found.labels)) > 1:
-        least = 0.5 / count * (1.0 - 0.5 / count)
-        count = min(max(share * (1.0 - share), least) / variance, _MOST * count)
-    square = reach**2 / count
-    centre = (share + square / 2.0) / (1.0 + square)
-    half = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
-    return start + scale * max(0.0, centre - half), start + scale * min(1.0, centre + half)
+    away = (seen - f.mean()) / spread if spread > 0.0 else 0.0
+    moved = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
+    weight = widened * share * (1.0 / len(h) + away * both[0])
+    residuals = both[1] - slope * both[0]
+    moved[asked] += weight * residuals
+    return Corrected(
+        mean=float(estimate) + 0.0,
+        standard_error=math.sqrt(float((np.bincount(codes, moved) ** 2).sum())),
+        degrees=independent - 2,
+        cases=total,
+        labels=len(h),
+        correlation=product / math.sqrt(spread * varied) if spread * varied > 0.0 else None,
+        deviation=math.sqrt(varied / max(1, len(h) - 1)),
+        is_told=bool(np.ptp(residuals) < _ROUNDING),
+    )
 
 
 # --- planning

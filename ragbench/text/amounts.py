@@ -214,21 +214,28 @@ class _Reading:
 
     def wording(self) -> Wording:
         at, raw, words = 0, self.raw, self.words
-        while at < len(raw):
-            token = raw[at]
-            if token in words.special or token[-1].isdecimal():
-                if token not in words.months or token in words.numbers:
-                    at = self._number(at)
-                    continue
-                beside = token not in words.ambiguous or any(
-                    map(_is_number, raw[max(at - 1, 0) : at + 2])
-                )
-                if beside:
-                    self.dates.append(self._date(at, words.months[token]))
-                    token = words.month_names[words.months[token] - 1]
-            self.tokens.append(token)
-            at += 1
+        special = words.special
+        for place in [p for p, one in enumerate(raw) if one in special or one[-1].isdecimal()]:
+            if place < at:
+                continue  # part of the number before
+            self.tokens += raw[at:place]
+            token = raw[place]
+            if token in words.months and token not in words.numbers:
+                self.tokens.append(self._month(place))
+                at = place + 1
+            else:
+                at = self._number(place)
+        self.tokens += raw[at:]
         return Wording(tuple(self.tokens), tuple(self.amounts), tuple(self.dates))
+
+    def _month(self, at: int) -> str:
+        """Reads what may be a month, with the date around it, and gives its name."""
+        token, words = self.raw[at], self.words
+        beside = self.raw[max(at - 1, 0) : at + 2]
+        if token in words.ambiguous and not any(map(_is_number, beside)):
+            return token
+        self.dates.append(self._date(at, words.months[token]))
+        return words.month_names[words.months[token] - 1]
 
     def _number(self, at: int) -> int:
         """Reads a number with what it counts, and gives where the text goes on."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
 
-RULES = 3
+RULES = 4
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 

@@ -29,6 +29,7 @@ from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
 from ragbench.rag.adapt import as_rag
 from ragbench.stages.begin import (
+    BegunRun,
     Draw,
     Evaluation,
     KnownManifest,
@@ -42,12 +43,20 @@ from ragbench.stages.begin import (
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.loop import run_stages
 from ragbench.stages.rag import RAG, Locator
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
-from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
+from ragbench.stages.stage import (
+    CallSettings,
+    GivingUp,
+    InLoop,
+    Progress,
+    RunCase,
+    Running,
+    Stage,
+    run_stages,
+)
 from ragbench.stages.stored import StoredTraces
-from ragbench.stages.system import system_of
+from ragbench.stages.system import EvaluatedSystem, system_of
 from ragbench.stages.turns import OWN, TURNS, OwnTurns, unasked_turns
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
@@ -244,15 +253,7 @@ def evaluate_entries(
 
         _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
-    chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
-    # A metric that cannot be computed is reported before anything runs.
-    Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
-    judge, anew = None, ""
-    if any(metric.is_judged for metric in chosen):
-        from ragbench.stages.judge import judge_of
-
-        judge = judge_of(chosen, judging)
-    folder, calls = RunFolder(path=out), settings.limits or CallSettings()
+    folder, calls, anew = RunFolder(path=out), settings.limits or CallSettings(), ""
     goes_on = not fresh and folder.manifest.is_file()
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
     system = system_of(
@@ -260,7 +261,8 @@ def evaluate_entries(
         validator=validator, locator=settings.locator, version=version,
         post_retrieval=post_retrieval and dated(post_retrieval, earlier), turns=settings.turns,
     )  # fmt: skip
-    asked = Evaluation(system=system, metrics=chosen, matching=settings.matching, judge=judge)
+    chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
+    asked = _evaluation(system, chosen, settings.matching, judging)
     if watch is None:
         if out.resolve() in _asked_here:
             anew = "it was asked by this process before, and no version is named"
@@ -295,19 +297,11 @@ def evaluate_entries(
         if begun.stands:
             begun.reuse.keep(is_last=True)
             return report_of(out)
-        notes = (*settings.notes, *begun.notes)
-        known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
-        known.decide(asked.matching)
-        if settings.corpus is None:
-            (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
-        else:
-            looked = (stored.case for window in journal.cases() for stored in window)
-            gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
-            write_corpus_gold(folder.path, known.manifest.fingerprints, gold)
+        known = _told_before(begun, folder, journal, settings)
         score = _score_stage(asked, journal, known, draw.gold, earlier.get("matching"))
         stages = [*begun.stages, score]
-        if judge is not None:
-            stages.append(judge.stage(score.table))
+        if asked.judge is not None:
+            stages.append(asked.judge.stage(score.table))
         giving_up, count = GivingUp(after=calls.give_up_after), begun.manifest.dataset.cases
         running = Running(
             journal=journal,
@@ -323,7 +317,7 @@ def evaluate_entries(
         if workers is not None and workers.engine != "local":
             hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
             stages = stack.enter_context(hired)
-        counted = RunCases(folder.path, known.manifest, chosen)
+        counted = RunCases(folder.path, known.manifest, asked.metrics)
         builder = _counted(stages, score, running, counted, known, settings.corpus, collect)
         begun.reuse.keep(is_last=True)
         is_same = content() == draw.content  # also after it was read
@@ -335,6 +329,35 @@ def evaluate_entries(
 _asked_here: set[Path] = set()
 """Folders of runs that were begun in this process and no command: nobody saw the system being
 loaded, so that what it stored is not used again without a version."""
+
+
+def _evaluation(
+    system: EvaluatedSystem, chosen: tuple[Metric, ...], matching: Matching, judging: Judging | None
+) -> Evaluation:
+    """What is evaluated. What cannot be computed, or asked, is reported before anything runs."""
+    judge = None
+    Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
+    if any(metric.is_judged for metric in chosen):
+        from ragbench.stages.judge import judge_of
+
+        judge = judge_of(chosen, judging)
+    return Evaluation(system=system, metrics=chosen, matching=matching, judge=judge)
+
+
+def _told_before(
+    begun: BegunRun, folder: RunFolder, journal: Journal, settings: EvalSettings
+) -> KnownManifest:
+    """Writes down what is known of a run before anything is asked: it may be interrupted."""
+    notes = (*settings.notes, *begun.notes)
+    known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
+    known.decide(settings.matching)
+    if settings.corpus is None:
+        (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
+    else:
+        looked = (stored.case for window in journal.cases() for stored in window)
+        gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
+        write_corpus_gold(folder.path, known.manifest.fingerprints, gold)
+    return known
 
 
 def _score_stage(

@@ -16,11 +16,12 @@ from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.labels import notes_of
-from ragbench.gate.runs import questions, read_run
+from ragbench.gate.runs import questions, read_run, reported_right
 from ragbench.io.people import LabelBook
 from ragbench.ledger.folder import path_of, run_around
 from ragbench.metrics.matching import Matching
 from ragbench.verbs.label import with_labels
+from ragbench.views.run_document import right_text
 
 Reask = Callable[[RunScores, RunScores], RunScores]
 """A run and its baseline to that baseline with the scores of all cases of the run."""
@@ -76,6 +77,8 @@ def gate_run(
         book = LabelBook.read(config.labels)
         run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
         notes += notes_of(book, [run] if baseline is None else [run, baseline])
+    if (right := reported_right(path)) is not None and right.by_words:
+        notes.append(right_text(right))
     result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
     asked = questions(path, {case.id for case in result.lost_cases})
     lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)

@@ -80,7 +80,9 @@ def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report with what labels make of its figures."""
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     notes = notes_of(book, [scored])
-    return replace(report, corrections=tuple(corrections(scored)), notes=(*report.notes, *notes))
+    return replace(
+        report, corrections=tuple(corrections([("", scored)])), notes=(*report.notes, *notes)
+    )
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
@@ -142,10 +144,12 @@ def draw(
     column = sides[0].scores.column(named.name)
     known = [side.scores.values(named.name) for side in sides]
     ids = [id for id in known[0] if all(values.get(id) is not None for values in known)]
+    measured = len(ids)
     if against is not None and column is not None:
         same = unchanged(*(side.scores for side in sides))
         now, then = (side.scores.by_case(side.scores.cases) for side in sides)
-        ids = [id for id in ids if id in same and not is_same(then[id], now[id], column)]
+        shared = [id for id in ids if id in same]
+        ids = [id for id in shared if not is_same(then[id], now[id], column)]
     if not ids:
         what = "answers" if against is None else "pairs of different answers"
         raise ConfigError(f"there are no {what} that both have and {named.name} is measured on")
@@ -171,7 +175,8 @@ def draw(
         source.shuffle(answers)
         tasks.append(LabelTask(case=id, question=case.query, references=case.references,
                                answers=tuple(answers)))  # fmt: skip
-    return Drawn(metric=named, tasks=tuple(tasks), seed=seed, of=len(ids))
+    differing = len(ids) < measured
+    return Drawn(metric=named, tasks=tuple(tasks), seed=seed, of=len(ids), differing=differing)
 
 
 def _in_proportion(

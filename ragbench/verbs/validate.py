@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -51,9 +52,14 @@ from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
-from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, RunCase, Running
+from ragbench.stages.stage import (
+    CallSettings,
+    Progress,
+    RunCase,
+    Running,
+    run_stages,
+)
 from ragbench.stages.validate import (
     VALIDATE,
     DumpStage,
@@ -189,8 +195,7 @@ def validate_dump(
         drawn = limit if sample is None else (sample, seed)
         setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
         journal.runs.begin(bytes.fromhex(setting))
-        chosen = Selection(limit=limit, sample=sample, seed=seed)
-        taken = chosen.apply(_strict(dump) if strict else dump, attrgetter("query_id"))
+        taken = _taken(_strict(dump) if strict else dump, limit, sample, seed)
         try:
             run_stages(stage.windows(taken, run), [stage], run, count)
         except InterruptedRunError:
@@ -254,6 +259,15 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         yield retrieval
     if dump.malformed:
         raise DataError(dump.problems.items)
+
+
+def _taken(
+    dump: Iterable[RetrievalDump], limit: int | None, sample: int | None, seed: int
+) -> Iterator[RetrievalDump]:
+    if sample is None:
+        return islice(dump, limit)
+    drawn = Selection(limit=limit, sample=sample, seed=seed)
+    return drawn.apply(dump, attrgetter("query_id"))
 
 
 def _judged(

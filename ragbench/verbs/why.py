@@ -114,7 +114,7 @@ def why(
     changes = [one.change(clusters, level) for one in trials]
     lost = [at for at, share in enumerate(shares) if share < 1]
     is_one = len(bench.cases) == 1
-    found = bench.located(now) if lost or is_one else []
+    found = bench.located(now, [0] if is_one else lost)
     shown = [
         one for one in changes if (one.gain.mean or 0.0) > 0 or (one.is_estimate and not is_one)
     ]
@@ -126,7 +126,7 @@ def why(
         questions=len(bench.cases),
         skipped=len(cases) - len(bench.cases),
         recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
-        lost=dict(Counter(found[at].cause.value for at in lost)),
+        lost=dict(Counter(one.cause.value for one in found)) if lost else {},
         changes=tuple(shown),
         together=None if is_one else _together(bench, now, trials, clusters),
         golds=found[0] if is_one else None,

@@ -101,7 +101,8 @@ class Bench:
         self.advance(f"{view}, estimated")
         queries, legs = [case.query for case in self.cases], dict(self.legs(""))
         if view == "bm25":
-            return legs | {"sparse": LegRankings(self.words.batch_search(queries, self.depth), [])}
+            legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), [])
+            return legs
         assert self.english is not None
         words = legs.get("sparse") or self.legs("bm25")["sparse"]
         found = LegRankings(self.english.batch_search(queries, self.depth), [])
@@ -162,8 +163,8 @@ class Bench:
             for golds, context in zip(self.golds, contexts, strict=True)
         ]
 
-    def located(self, way: Way) -> list[GoldSearch]:
-        """Where the gold of each question is, as a run of a pipeline says it."""
+    def located(self, way: Way, places: Sequence[int]) -> list[GoldSearch]:
+        """Where the gold of some questions is, as a run of a pipeline says it."""
         collection = self.collection
         dense = collection.dense
         retriever = StoreRetriever(
@@ -177,10 +178,13 @@ class Bench:
             opening=(),
             closing=ExitStack(),
         )
-        contexts = self.rankings(way)
+        found = self.rankings(way)
         inputs = [
-            (case, RetrievalResult.from_chunks([with_origin(one) for one in found[: way.k]]))
-            for case, found in zip(self.cases, contexts, strict=True)
+            (
+                self.cases[at],
+                RetrievalResult.from_chunks([with_origin(one) for one in found[at][: way.k]]),
+            )
+            for at in places
         ]
         rankings = Searching(retriever=retriever).rankings
         return GoldLocator(rankings=rankings, retriever=retriever, top_k=way.k).located(inputs)

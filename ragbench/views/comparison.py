@@ -91,7 +91,7 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
     if alike:
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
         metrics = counted(tested, "metric")
-        yield f"{', '.join(alike)} against {first}: no difference beyond chance in {metrics}"
+        yield f"{', '.join(alike)} against {first}: no significant difference in {metrics}"
 
 
 def family_text(comparison: Comparison) -> str:

@@ -21,7 +21,7 @@ _CHUNK = 160
 """Letters of a chunk that are shown: ragbench report --html shows all."""
 _STEPS = 6
 """Answers of a judge that are shown for a metric."""
-_CHUNKS = 6
+_CHUNKS = 4
 _TURNS = 20
 
 
@@ -63,20 +63,17 @@ def short_story_lines(
     for hop in story.hops:
         if hop.status is Status.FAILED:
             yield hop.stage, shown_line(hop_text(hop), longest=longest)
-    for label, text in [*_gold(story)][:2]:
-        yield label, shown_line(text, longest=width - 4)
-    # The gold and the best of the others, in their order.
-    gold = [chunk for chunk in story.chunks if chunk.is_gold][:_CHUNKS]
-    others = [chunk for chunk in story.chunks if not chunk.is_gold][: _CHUNKS - len(gold)]
-    shown = [chunk for chunk in story.chunks if chunk in gold or chunk in others]
-    for chunk in shown:
-        line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
-        yield "chunk", shown_line(line, longest=width - 4)
-    if len(story.chunks) > len(shown):
-        yield "chunk", f"... and {len(story.chunks) - len(shown):,} more"
+    for text in islice(_gold_went(story), 2):
+        yield "gold", shown_line(text, longest=width - 4)
     for text in story.references[:1]:
         yield "reference", shown_line(text, longest=longest)
     yield "answer", "-" if row.response is None else shown_line(row.response, longest=longest)
+    others = [chunk for chunk in story.chunks if not chunk.is_gold]
+    for chunk in others[:_CHUNKS]:
+        line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
+        yield "chunk", shown_line(line, longest=width - 4)
+    if len(others) > _CHUNKS:
+        yield "chunk", f"... and {len(others) - _CHUNKS:,} more"
     yield from islice(_doubts(story), 3)
     if row.validation is not None:
         yield "verdict", shown_line(row.validation.message, longest=longest)
@@ -111,7 +108,9 @@ def search_text(search: SearchStory) -> str:
     """One of several searches, in a line."""
     gold = ", the first with gold" if search.has_gold else ""
     took = "" if search.seconds is None else f", {search.seconds * 1e3:,.1f} ms"
-    found = f"{len(search.ids)} found, {search.new} new{gold}{took}"
+    count = "what it found is not known" if search.new is None else f"{len(search.ids)} found"
+    new = "" if search.new is None else f", {search.new} new"
+    found = f"{count}{new}{gold}{took}"
     shown = ", ".join(search.ids[:_CHUNKS]) + (" ..." if len(search.ids) > _CHUNKS else "")
     return f"{search.query or '-'}: {found}{f' ({shown})' if shown else ''}"
 
@@ -137,6 +136,15 @@ def _gold(story: CaseStory) -> Iterator[tuple[str, str]]:
         yield "gold", shown_line(id, longest=100)
     for text in story.gold_texts:
         yield "gold", f'"{_line(text)}"'
+
+
+def _gold_went(story: CaseStory) -> Iterator[str]:
+    """Each gold chunk with its way through the stages; what was never retrieved, by its name."""
+    found = [chunk for chunk in story.chunks if chunk.is_gold]
+    for chunk in found:
+        yield f"{_chunk(chunk)}: {shown_line(chunk.text)}"
+    for _, text in () if found else _gold(story):
+        yield f"{text}: not retrieved"
 
 
 def hop_text(hop: Hop) -> str:

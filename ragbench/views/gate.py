@@ -135,7 +135,8 @@ def gate_document(
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
     """What a comment says where there is nothing to look into; it has at most 24 lines."""
     small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
-    main = [one for one in verdict.checks if one.kind not in small] or verdict.checks
+    main = [one for one in verdict.checks if one.kind not in small] or [*verdict.checks]
+    broken = [one for one in verdict.checks if one.subject == "error rate" and one.observed]
     trends = [_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)]
     courses = "; ".join(f"{name} {ends[0]} to {ends[1]} {bars}" for name, *ends, bars in trends)
     system = verdict.system
@@ -146,7 +147,10 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
             Section(
                 title="Checks",
                 columns=("check", "outcome", *CHECK_COLUMNS),
-                rows=[(one.label, _WORDS[one.outcome][0], *check_cells(one)) for one in main[:3]],
+                rows=[
+                    (one.label, _WORDS[one.outcome][0], *check_cells(one))
+                    for one in main[:3] + broken
+                ],
             ),
             dataset_section(verdict.dataset),
         ),
@@ -162,9 +166,9 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
 def unjudged_document(message: str) -> Document:
     """Why a gate could not run."""
-    first, *others = message.splitlines() or [""]
-    title = "could not run"
-    return Document(kind="ragbench gate", title=title, headline=first, tone="fails", notes=others)
+    first, *rest = message.splitlines() or [""]
+    kind, title = "ragbench gate", "could not run"
+    return Document(kind=kind, title=title, headline=first, tone="fails", notes=rest)
 
 
 def dataset_section(change: DatasetChange | None) -> Section:

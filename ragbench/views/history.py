@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragbench.core.history import FittedLimit, History, MetricHistory
+from ragbench.core.gate_result import MainTrend
+from ragbench.core.history import FittedLimit, History
 from ragbench.safe_text import shown_line
 from ragbench.views.report import values_of
 
@@ -20,23 +21,16 @@ _LEAST = 0.1
 
 def history_object(history: History) -> dict[str, Any]:
     return {
-        "schema_version": 1,
-        **values_of(history, "dataset rag alpha"),
-        "runs": [values_of(run, "date commit dirty") for run in history.runs],
+        "schema_version": 2,
+        **values_of(history, "dataset rag followed"),
+        "runs": [values_of(run, "date commit dirty aside people") for run in history.runs],
         "breaks": [asdict(one) for one in history.breaks],
         "metrics": [
             {
                 "metric": one.metric,
                 "direction": one.direction.value,
                 "scores": list(one.figures),
-                "change": None
-                if (change := one.change) is None
-                else {
-                    "shown": change.is_shown,
-                    "way": one.way or None,
-                    "kind": "drift" if change.at is None else "step",
-                    **values_of(change, "at before after p_value"),
-                },
+                "fall": one.fall and values_of(one.fall, "start end runs since p_value"),
             }
             for one in history.metrics
         ],
@@ -73,17 +67,12 @@ def sparkline(
     return "".join(cells if len(cells) <= width else cells[-width:])
 
 
-def change_line(metric: MetricHistory, history: History) -> str:
-    change = metric.change
-    if change is None or not change.is_shown:
-        return ""
-    word = "rose" if change.after > change.before else "fell"
-    numbers = f"from {change.before:.3f} to {change.after:.3f}"
-    p_value = f"p = {change.p_value:.2g}"
-    if change.at is None:
-        compared = len(history.runs) - history.start
-        return f"{metric.metric} {word} steadily, {numbers} over {compared} runs ({p_value})"
-    return f"{metric.metric} {word} at {name_of(history, change.at)}, {numbers} ({p_value})"
+def fall_line(metric: str, fall: MainTrend) -> str:
+    day = "" if fall.since is None else f" since {fall.since[:10]}"
+    return (
+        f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {fall.runs} runs{day} "
+        f"(p = {fall.p_value:.2g}, however often one looks)"
+    )
 
 
 def name_of(history: History, position: int) -> str:
@@ -91,6 +80,17 @@ def name_of(history: History, position: int) -> str:
     run = history.runs[position]
     named = [part for part in (run.commit and run.commit[:12], run.date and run.date[:10]) if part]
     return ", ".join(named) if named else f"run {position + 1}"
+
+
+def people_lines(history: History) -> Iterator[str]:
+    """What labels of people made of a run's figures, beside those of its judge."""
+    for at, run in enumerate(history.runs):
+        for metric, (corrected, low, high, labels) in run.people.items():
+            judged = run.scores.get(metric, 0.0)
+            yield (
+                f"{metric} at {name_of(history, at)}: {corrected:.3f} ({low:.3f} .. {high:.3f}), "
+                f"from {labels:,.0f} labels; the judge said {judged:.3f}"
+            )
 
 
 def remarks(history: History) -> Iterator[str]:
@@ -103,12 +103,13 @@ def remarks(history: History) -> Iterator[str]:
             f"the dataset was edited at {'; '.join(name_of(history, at) for at in edits)}: runs "
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
-    if not history.is_long_enough:
-        compared = len(history.runs) - history.start
-        yield (
-            f"{compared} comparable {'run' if compared == 1 else 'runs'}: a change shows in five "
-            "or more"
-        )
+    lower = [at for at, run in enumerate(history.runs) if run.aside]
+    if lower:
+        more = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
+        yield f"shown to be lower than the runs before: {name_of(history, lower[0])}{more}"
+    if (count := history.followed) < history.least:
+        runs = "1 comparable run is" if count == 1 else f"{count} comparable runs are"
+        yield f"{runs} followed: a fall shows in {history.least} or more"
 
 
 def limits_yaml(

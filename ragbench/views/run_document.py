@@ -73,9 +73,9 @@ def right_text(right: RightShare | None) -> str:
         text += f" ({right.low:.0%} to {right.high:.0%})"
     text += f" of {right.known:,} cases"
     if right.by_words:
-        text += f", estimated: words judged {right.by_words:,} answers"
+        text += ", estimated by words"
     if right.untold:
-        text += f"; of {right.untold / right.total:.0%} it cannot be told one by one"
+        text += f"; {right.untold / right.total:.0%} cannot be told"
     return f"{text}."
 
 
@@ -257,10 +257,7 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = (
-    *("recall@5", "nDCG@10", "answer_correct", "token_f1"),
-    *("end_to_end_f1", "abstention_recall"),
-)
+_HEADLINE = (*("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall"),)
 """Of the default metrics, those that a short screen shows."""
 _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 """Those that it shows where something is wrong."""
@@ -334,8 +331,7 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
         left -= count.cases
         notes = [f"{count.estimated:,} estimated"] if count.estimated else []
         if (known := count.reliability) is not None:
-            what = "of such" if count.estimated else "judged by words; of such"
-            notes.append(f"{what} {known.held / known.of:.0%} hold")
+            notes.append(f"by words: {known.held / known.of:.0%} hold")
         if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
             rest = len(count.stages) - _STAGES
             named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]

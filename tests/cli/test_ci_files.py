@@ -187,7 +187,7 @@ def program(name: str, script: str) -> None:
 
 
 def check_summary(summary: str, link: str) -> None:
-    assert "#### Where the answers were lost" in summary
+    assert "#### Checks" in summary
     assert summary.endswith(f"\n[{link}: {WHAT_IS_KEPT}\n")
 
 
@@ -211,25 +211,14 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     assert "verdict=failed\ncode=1\n" in text("output")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
     assert "verdict=error\ncode=2\n" in text("output")
-    for written in ("gate.html", "gate.md", "gate.xml"):  # those of the run before are gone
-        assert "the baseline nowhere does not exist" in text(f"reports/my run/{written}")
+    for name in ("gate.html", "gate.md", "gate.xml"):  # those of the run before are gone
+        assert "the baseline nowhere does not exist" in text(f"reports/my run/{name}")
     assert "### ragbench gate: could not run\n" in text("reports/my run/gate.md")
     ran(shell(step(steps, "Gate"), **(gate | {"EVALUATED": "3"})))
     assert text("output").endswith("verdict=inconclusive\ncode=3\n")
     assert "Evaluation: exit code 3, gate: 0." in text("reports/my run/gate.md")
     ran(shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT))
     assert shell(step(steps, "Verdict"), CODE="3").returncode == 3
-
-
-@needs_bash
-def test_the_workflows_scripts_run(shell: Shell, tmp_path: Path) -> None:
-    write_scaffold(tmp_path)
-    assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
-    for name in ("Evaluate", "Gate", "Explain", "Summary"):
-        ran(shell(step(STEPS, name), ARTIFACT=ARTIFACT, EVALUATED="success"))
-    assert text("summary") == text("gate.md")  # the comment is made of the same file
-    check_summary(text("summary"), f"Artifact]({ARTIFACT})")
-    assert Path("gate.html").is_file()
 
 
 @needs_bash
@@ -257,6 +246,7 @@ def test_a_comment_is_written_once_and_replaced_later(
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 def test_main_offers_the_new_baseline_once(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
+    assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
     evaluate, offer = (step(BASELINE_STEPS, name) for name in ("Evaluate", "Offer the baseline"))
     ran(shell("git init -q -b main . && git init -q --bare ../origin.git && "
               "git remote add origin ../origin.git && git add -A && "

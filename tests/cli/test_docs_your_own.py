@@ -114,7 +114,7 @@ def test_its_entry_point_is_one(page: str, monkeypatch: pytest.MonkeyPatch) -> N
             if not part.exists():
                 part.write_text(block.text, encoding="utf-8")
     found = EntryPoint(name=name, value=target, group=group)
-    monkeypatch.setattr("ragbench.plugins.entry_points", lambda group: [found])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [found])
     if group == "ragbench.metrics":
         assert parse_metrics([name])[0].name == name
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, lines, own_rag
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None
     done = ragbench("explain", run)
     assert (done.code, done.err) == (0, "")
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
-    assert "not retrieved 1 33%" in lines
+    assert "not retrieved 1 33% by words: 94% hold" in lines
     assert "c2: When is the help desk open?" in lines
     found = json.loads(ragbench("explain", run, "--json").out)
     assert found["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}
@@ -72,3 +72,63 @@ def test_listed_cases_keep_their_gold_when_they_are_read(ragbench: Ragbench, run
     listed = ragbench("cases", run, "--json").out
     Path("listed.json").write_text(listed, encoding="utf-8")
     assert "reference_context_ids=reference_ids" in ragbench("eval", "listed.json").err
+
+
+PLACES = [
+    {"id": "buried", "query": "Which day is pay day?", "reference_context_ids": ["pay"]},
+    {"id": "missed", "query": "Which day does the cafe close?", "reference_context_ids": ["cafe"]},
+    {"id": "right", "query": "Which day is the fire drill?", "reference_context_ids": ["drill"]},
+]
+TEXTS = {
+    "pay": "Pay day is Friday.",
+    "cafe": "It is shut on Friday.",
+    "drill": "The drill: Friday.",
+}
+
+
+@pytest.fixture
+def places(ragbench: Ragbench) -> str:
+    """A run of a RAG that reads its first and its last context, and misses the cafe."""
+    Path("week").mkdir()
+    lines("week/cases.jsonl", [{**case, "reference": "Friday"} for case in PLACES])
+    lines("week/corpus.jsonl", [{"id": id, "text": text} for id, text in TEXTS.items()])
+    rag = own_rag(
+        "return 'Friday' if 'Friday' in contexts[0] + contexts[-1] else 'Monday'",
+        f"texts = {TEXTS!r}\n        "
+        "return (['a', texts['pay'], 'b'] if 'pay' in query else "
+        "[texts['drill'], 'c'] if 'drill' in query else ['d'])",
+    )
+    assert ragbench("eval", "week", "--rag", rag, "-o", "run", "-q").code == 0
+    return "run"
+
+
+def test_a_replay_says_which_single_change_cures(ragbench: Ragbench, places: str) -> None:
+    done = ragbench("explain", places, "buried", "--replay").ok(
+        "moved to the first place: cures it"
+    )
+    assert "nothing: asked again: does not cure it" in done.out
+    assert "asking Own 2 times for 1 case" in done.err  # before anything is asked
+    found = json.loads(ragbench("explain", places, "--replay", "--json").ok().out)
+    assert {one["change"]: (one["tried"], one["cured"]) for one in found["cures"]} == {
+        "nothing: asked again": (2, 0),
+        "the gold moved to the first place": (1, 1),
+        "the gold put into the context": (1, 1),
+    }
+    assert ragbench("explain", places, "--replay", "--most", "1").out.count("\n") == 5
+
+
+def test_a_replay_needs_a_rag_and_a_case(ragbench: Ragbench, places: str) -> None:
+    ragbench("explain", places, "burried", "--replay").refused("Did you mean 'buried'?")
+    row = {**PLACES[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
+    assert ragbench("eval", lines("said.jsonl", [row]), "-o", "said", "-q").code == 0
+    ragbench("explain", "said", "--replay").refused("name it with --rag or --pipeline")
+
+
+def test_what_an_operator_dropped_is_put_back(ragbench: Ragbench, places: str) -> None:
+    Path("post.yaml").write_text("operators:\n  - {action: filter, type: top_k, k: 1}\n", "utf-8")
+    eval_ = ("eval", "week", "--rag", "own.py:Own", "--post-retrieval", "post.yaml", "-q")
+    assert ragbench(*eval_, "-o", "cut").code == 0
+    own_rag("return 'Friday' if 'Friday' in str(contexts) else 'Monday'")
+    ragbench("explain", "cut", "buried", "--replay", "--rag", "own.py:Own").ok(
+        "what filter.top_k dropped put back: cures it"
+    )

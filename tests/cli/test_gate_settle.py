@@ -101,7 +101,7 @@ def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, reposito
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:
     for arguments, message in (
-        (("head", "-b", "base", *LIMITS[:2], "--max-asked", "5"), "belongs to --settle"),
+        (("head", "-b", "base", *LIMITS[:2], "--max-asked", "5"), "needs --rerun-inconclusive"),
         (("head", "-b", "base", *LIMITS, "--ask", "--rag 'app"), "No closing quotation"),
         (("head/report.json", "-b", "base", *LIMITS), "needs the folder of a run"),
         (("head", "-b", "base", *LIMITS, "--ask", "--rag app.py:Gone"), "could not be asked again"),
@@ -162,4 +162,4 @@ def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     assert 0.8 < check["drop"]["before"] <= 1.0  # eight have the mean of two runs, four are new
     broken = ("gate", "base.json", "-b", "base", *LIMITS[:2], "--reask-baseline")
     ragbench(*broken).ok()
-    ragbench("gate", "head", "-b", "base", "--ask", "--rag x").refused("--ask to that or")
+    ragbench("gate", "head", "-b", "base", "--ask", "--rag x").refused("--rerun-options that or")

@@ -29,21 +29,16 @@ PLANTED = {
     "OPENAI_API_KEY": "sk-proj-0a1b2c3d4e5f6g7h8i9j",
     "ANTHROPIC_API_KEY": "sk-ant-api03-zYxWvUtSrQpO",
     "GEMINI_API_KEY": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
-    "OPENROUTER_API_KEY": "sk-or-v1-fedcba9876543210",
-    "HF_TOKEN": "hf_abcdefghijklmnopqrstuv",
+    "OPENROUTER_API_KEY": "sk-or-v1-fedcba9876543210", "HF_TOKEN": "hf_abcdefghijklmnopqrstuv",
     "GITHUB_TOKEN": "ghp_abcdefghijklmnopqrstuvwxyz012345",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "AZURE_OPENAI_AD_TOKEN": "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVkMTIz",
-    "PGPASSWORD": "s3cr3t_pw!",
-    "SMTP_PASSWORD": "quo\"te\\back`slash<&>'x1",
-    "VAULT_PASSPHRASE": "correcthorsebatterystaple",
-    "MY_SERVICE_SECRET": "Grüße-aus-Köln-42",
-    "SLACK_BOT_TOKEN": "xoxb-1234567890-abcdefghij",
-    "GATEWAY_KEY": "gw_live_key_77777",
-    "SESSION_COOKIE": "sess-a1b2c3d4",
-    "DEPLOY_CREDENTIALS": "user=x;pass=Zq9Zq9Zq9",
+    "PGPASSWORD": "s3cr3t_pw!", "SMTP_PASSWORD": "quo\"te\\back`slash<&>'x1",
+    "VAULT_PASSPHRASE": "correcthorsebatterystaple", "MY_SERVICE_SECRET": "Grüße-aus-Köln-42",
+    "SLACK_BOT_TOKEN": "xoxb-1234567890-abcdefghij", "GATEWAY_KEY": "gw_live_key_77777",
+    "SESSION_COOKIE": "sess-a1b2c3d4", "DEPLOY_CREDENTIALS": "user=x;pass=Zq9Zq9Zq9",
     "RAGBENCH_LLM_API_KEY": "sk-judge-11112222333344445555",
-}
+}  # fmt: skip
 URL_PASSWORD = "Tr0ub4dor&3x"
 IN_ARGUMENTS = "argument-token-90210"
 IN_FILE = "file-key-0123456789abcdef"
@@ -119,6 +114,8 @@ ROWS: dict[str, list[Any]] = {
     "answers.jsonl": [{"id": CASES[0]["id"], "query": CASES[0]["query"], "response": BAD}],
     "dump.jsonl": [{"query_id": EVIL, "query": f"How? {SECRETS[0]} {EVIL}", "chunks": CHUNKS}],
     "verdict-labels.jsonl": [{"query": BAD, "chunks": [BAD], "label": BAD}],
+    "people.jsonl": [{"question": EVIL, "answer": BAD, "metric": BAD, "value": 1, "by": EVIL}],
+    "broken.jsonl": [{"question": EVIL, "answer": BAD, "value": BAD, EVIL: BAD}],
     "labels.jsonl": [{"claim": f"27 {EVIL}", "evidence": [BAD], "label": True, "id": EVIL}],
 }
 FILES = {
@@ -131,80 +128,59 @@ FILES = {
     "key.txt": IN_FILE,
     "leaky.py": RAG,
 }
-# Exit code, command; what a word in capitals stands for is in `WORDS`.
+# Exit code, command; braces hold what is tried in turn, `WORDS` what a word in capitals stands for.
 JUDGED = """
 0 eval RAG --out a MODEL METRICS --validate llm --seed 1
 0 eval cases.jsonl --rag leaky.py:Worse --rag-args ARGUMENTS --out b MODEL METRICS
-0 eval RAG --out a MODEL METRICS --json
-0 eval RAG --out a MODEL METRICS --retry-failed
+0 eval RAG --out a MODEL METRICS {--json,--retry-failed}
 0 eval RAG --out c MODEL METRICS --llm-api-key-file key.txt
-0 eval RAG --out d MODEL -m support --dry-run
-0 eval RAG --out g MODEL -m support --panel PANEL --canaries 2
+0 eval RAG MODEL -m support {--out d --dry-run,--out g --panel PANEL --canaries 2}
 0 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS
 2 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS --question DESK
-0 judge-card labels.jsonl MODEL
-0 judge-card labels.jsonl MODEL --json
-1 validate dump.jsonl
-1 validate dump.jsonl --json
-1 validate dump.jsonl --out verdicts.jsonl
-1 validate dump.jsonl --validator llm MODEL
+1 judge-card labels.jsonl MODEL {,--json}
+1 validate dump.jsonl {,--json,--out verdicts.jsonl,--validator llm MODEL}
 2 calibrate verdict-labels.jsonl --validator llm MODEL
 """
 REFUSED = """
-2 eval RAG --out e MODEL -m support
-2 --traceback eval RAG --out e MODEL -m support
+2 {,--traceback} eval RAG --out e MODEL -m support
 2 eval cases.jsonl --config BAD_FILE -m support
 """
 PLAIN = """
 0 eval answers.jsonl --out r
-0 eval cases.jsonl --answers answers.jsonl --out j
-0 eval cases.jsonl --pipeline rag.yaml --out h -m token_f1
+0 eval cases.jsonl {--answers answers.jsonl --out j,--pipeline rag.yaml --out h -m token_f1}
 0 doctor --pipeline rag.yaml
-0 report a
-0 report a --json
-0 cases a
-0 cases a --tag TAG --worst token_f1
-0 explain a
-0 explain a --json
-0 explain a ID
+0 report a {,--json}
+0 cases a {,--tag TAG --worst token_f1}
+0 explain a {,--json,ID}
 2 explain a EVIL
-0 compare a b
-0 compare a b --json
-0 compare a b --md compare.md
-0 ablate a --variants variants.yaml -m recall@1
-0 ablate a --variants variants.yaml -m recall@1 --json
+0 compare a b {,--json,--md compare.md}
+0 ablate a --variants variants.yaml -m recall@1 {,--json}
 0 eval a --out i -m token_f1
 2 eval export.jsonl --out k
 1 validate a --out run-verdicts.jsonl
-0 export a --to jsonl --out export.jsonl
-0 export a --to csv --out export.csv
-0 export a --to ragas --out export.ragas
-0 export a --to parquet --out export.parquet
-0 export a --to hf --out export.hf
+0 export a {--to jsonl --out export.jsonl,--to csv --out export.csv,--to hf --out export.hf}
+0 export a {--to ragas --out export.ragas,--to parquet --out export.parquet,--to labels}
 0 baseline set a --out baseline.json
-1 gate b --baseline a --md gate.md --junit gate.xml
-1 gate b --baseline baseline.json --json
+1 gate b {--baseline a --md gate.md --junit gate.xml,--baseline baseline.json --json}
 0 baseline show baseline.json
-0 baseline add a --out main.json
-0 baseline add c --out main.json
-0 history main.json
-0 history main.json --json
+0 baseline add {a,c} --out main.json
+0 history main.json {,--json}
 0 report b --against a --html against.html
+0 label b --against a -m token_f1 --page label.html --show-judge -o said.jsonl
+0 report a --labels people.jsonl
+2 report a --labels broken.jsonl
 0 eval RAG --out l -m token_f1 --rag-repeats 2
-0 cache stats
-0 cache prune --unused-days 1
-0 init project
-0 init EVIL/x
+0 cache {stats,prune --unused-days 1}
+0 init {project,EVIL/x}
 0 index documents.jsonl --store memory:store
-0 search LEAVE --store memory:store --strategy sparse
-0 search LEAVE --store memory:store --json
-2 tune memory:store --questions cases.jsonl
+0 search LEAVE --store memory:store {--strategy sparse,--json}
+2 tune-search memory:store --questions cases.jsonl
+0 why memory:store LEAVE --gold EVIL
 0 show metrics
 2 show EVIL
 2 index documents.jsonl --store POSTGRES
 2 search q --store QDRANT
-2 eval cases.jsonl --rag HTTP --out f
-2 eval cases.jsonl --rag leaky.py:Nothing --rag-args ARGUMENTS
+2 eval cases.jsonl {--rag HTTP --out f,--rag leaky.py:Nothing --rag-args ARGUMENTS}
 2 --traceback eval cases.jsonl --rag leaky.py:EVIL
 2 eval missingEVIL.jsonl
 2 EVIL
@@ -224,6 +200,14 @@ WORDS = {
     "QDRANT": [f"qdrant:http://bob:{URL_PASSWORD}@127.0.0.1:1"],
     "HTTP": [f"http://bob:{URL_PASSWORD}@127.0.0.1:1/", "--rag-args", '{"retries": 0}'],
 }
+
+
+def each(table: str) -> Iterator[str]:
+    """The commands of a table."""
+    for line in table.strip().splitlines():
+        before, _, rest = line.partition("{")
+        tried, _, after = rest.partition("}")
+        yield from (f"{before}{one}{after}" for one in tried.split(","))
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +308,7 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
 
     def call(table: str, url: str = "") -> None:
         model = ["--llm-base-url", url, "--llm-model", f"m{EVIL[:3]}"]
-        for line in table.strip().splitlines():
+        for line in each(table):
             expected, *spelled = line.split()
             words = [[word.replace("EVIL", EVIL)] for word in spelled]
             for at, word in enumerate(spelled):

@@ -272,7 +272,9 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     done = ragbench(*asked)
     assert (done.code, done.err) == (0, "")
     assert "nDCG@10 over 10 questions" in done.out
-    assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
+    assert (
+        "Take 'sparse': it scores best, and nothing cheaper surely loses less than 0.01" in done.out
+    )
     assert json.loads(ragbench(*asked, "--json").out)["chosen"] == "sparse"
     ragbench(*asked, "--measure", "f1").refused("the measure one of ndcg, recall, mrr")
 

@@ -166,7 +166,7 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
     assert "of 3 sentences that the judge calls supported, 2 are unproved" in " ".join(
         done.out.split()
     )
-    shown = " ".join(ragbench("explain", "run", "c1", "--full").ok().out.split())
+    shown = " ".join(ragbench("explain", "run", "c1", "--all").ok().out.split())
     page = Path("run/report.html").read_text("utf-8")
     for text in (
         "9:45 [2].",

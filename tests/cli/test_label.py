@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench, lines
+from ragbench import read_labels
+from ragbench.io.people import read_people
+from tests.cli.runs import Ragbench, fenced, lines
 
 NAMES = "Bach Haydn Mozart Brahms Verdi Puccini Wagner Liszt Chopin Grieg".split()  # noqa: SIM905
 ROWS = range(60)
@@ -65,7 +68,7 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     found = [json.loads(line) for line in Path("labels.jsonl").read_text("utf-8").splitlines()]
     assert [one["value"] for one in found] == [1, 0.5, None]
     assert {(one["by"], one["metric"]) for one in found} == {("ann", "answer_correct")}
-    assert found[0]["drawn"] == {"seed": 0, "of": 60}
+    assert found[0]["drawn"] == {"seed": 0, "of": 60, "differing": False}
     keys("yyyyyyyy")  # asked for the other three alone
     ragbench(*label, "--by", "ann").ok("4 of 6"[1:])
     assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 6
@@ -78,6 +81,11 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     keys("")
     more = ragbench(*label[:-1], "9", "--by", "ann")  # a larger draw holds the smaller one
     assert "7 of 9" in more.out
+    edited = Path("labels.jsonl").read_text("utf-8").rstrip()
+    Path("labels.jsonl").write_text(edited, "utf-8")
+    keys("yu y")
+    ragbench(*label[:-1], "9", "--by", "ann").ok()
+    assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 13
 
 
 @pytest.mark.parametrize(
@@ -87,6 +95,7 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
         (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
         (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
         (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
+        (("one", "-m", "answer_correct", "-o", "labels.csv"), "would be JSON lines"),
     ],
 )
 def test_what_cannot_be_labelled(
@@ -95,6 +104,25 @@ def test_what_cannot_be_labelled(
     answers(ragbench, "one")
     keys("y")
     ragbench("label", *arguments).refused(message)
+
+
+def test_a_judge_card_reads_them_and_says_first_what_it_takes(ragbench: Ragbench) -> None:
+    row = {"question": "Do bees fly?", "answer": "They do.", "contexts": ["Bees fly."], "by": "ann"}
+    file = lines(
+        "l.jsonl",
+        [
+            {**row, "metric": "support", "value": 1},
+            {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
+            {**row, "metric": "support", "value": 0, "answer": "They swim."},
+            {**row, "metric": "support", "value": None, "answer": "They run."},
+            {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
+        ],
+    )
+    card = ("judge-card", file, "--llm-model", "gpt-4o-mini", "--repeats", "3", "--dry-run")
+    done = ragbench(*card, "--probes", "none", "--json").ok()
+    assert json.loads(done.out)["judgements"] == 2
+    assert "2 judgements would be made" in ragbench(*card, "--probes", "none").out
+    assert [claim.level for claim in read_labels(Path(file), "support")] == [1, 0]
 
 
 def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
@@ -149,8 +177,38 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     compared = ragbench("compare", base, run, "--labels", many, "--md", "c.md").ok()
     assert "answer_correct (b - a) by people: -0.333" in " ".join(compared.out.split())
     assert "shown to differ, from 60 labelled pairs" in " ".join(compared.out.split())
+    # Labels of answers that differ say nothing of those that do not.
+    part = [one | {"drawn": {"differing": True}} for one in said("run", lost)]
+    done = ragbench("report", run, "--labels", lines("part.jsonl", part)).ok("60 labels are of")
+    assert "corrected by" not in done.out
     # The other way round people see a gain that the judge does not see.
     turned = ("gate", base, "--baseline", run, "--max-drop", "answer_correct=0.02", "--strict")
     assert ragbench(*turned, "--labels", many).code == 0
     assert ragbench(*gate[:-1], "--min", "answer_correct=0.9", "--labels", many).code == 1
     ragbench(*gate, "--settle", "--labels", many).refused("choose one of them")
+    # The baseline file holds no answers, so it keeps what labels made of each run of main.
+    ragbench("baseline", "add", run, "-o", "main.json").ok()
+    assert "by labels" not in ragbench("history", "main.json").ok().out
+    ragbench("baseline", "add", run, "-o", "main.json", "--labels", many).ok()
+    history = ragbench("history", "main.json").ok("corrected by labels of people")
+    shown = " ".join(history.out.split())
+    assert "0.667 (" in shown and "from 60 labels; the judge said 0.9" in shown
+    (kept,) = json.loads(ragbench("history", "main.json", "--json").out)["runs"]
+    assert kept["people"]["answer_correct"][3] == 60
+    # A gate against the file is the judge's again, and asks for the pairs of no folder.
+    filed = ragbench("gate", run, "-b", "main.json", "--labels", many, "--json")
+    assert not any(check["corrected"] for check in json.loads(filed.out)["checks"])
+
+
+def test_the_guide_is_true(ragbench: Ragbench, capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "labels.md").read_text("utf-8")
+    (rows,) = fenced(guide, "json")
+    Path("shown.jsonl").write_text(rows, "utf-8")
+    assert [label.value for label in read_people("shown.jsonl")] == [1, 0.5]
+    answers(ragbench, "main")
+    answers(ragbench, "branch", [1])
+    lines("labels.jsonl", [*said("main", []), *said("branch", [1, 2])])
+    (program,) = fenced(guide, "python")
+    Path("guide.py").write_text(program, "utf-8")
+    runpy.run_path("guide.py")
+    assert "runs=('a', 'b')" in capsys.readouterr().out

@@ -102,7 +102,7 @@ def test_an_ablation_that_cannot_be_made_says_why(ragbench: Ragbench) -> None:
     assert "not a run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err
     assert ragbench(*RUN).code == 0
     done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "token_f1").refused(
-        "reads the answer"
+        "needs an answer"
     )
     done = ragbench("ablate", "run", "--variants", "variants.yaml", "--counter", "words")
     assert "unknown token counter 'words'" in done.err

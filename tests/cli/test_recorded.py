@@ -55,7 +55,7 @@ def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> 
     assert done.err.startswith(
         "Error: questions.jsonl holds 1 case without recorded answers, and there is nothing to ask:"
     )
-    for way in ("--rag my_module:MyRAG", "--answers FILE", "--field response=NAME", "--corpus"):
+    for way in ("--rag my_module:MyRAG", "--outputs FILE", "--field response=NAME", "--corpus"):
         assert way in done.err
     assert not Path("reports").exists()
 

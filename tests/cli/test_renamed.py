@@ -9,7 +9,7 @@ import typer.main
 
 from ragbench_cli.main import app
 from ragbench_cli.renamed import COMMANDS, OPTIONS
-from tests.cli.runs import Ragbench, lines
+from tests.cli.runs import Ragbench
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,3 @@ def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
             ragbench(old, "-h").ok().out.partition("\n\n")[2]
             == (ragbench(new, "-h").ok().out.partition("\n\n")[2])
         )
-
-
-def test_recorded_outputs_under_either_name(ragbench: Ragbench) -> None:
-    recorded = lines("said.jsonl", [{"id": "c1", "response": "27 days"}])
-    old = ragbench("eval", "office", "--answers", recorded, "--out", "a", "-q").ok().out
-    assert ragbench("eval", "office", "--outputs", recorded, "--out", "b", "-q").ok().out == old

@@ -58,19 +58,19 @@ def test_what_is_guessed_is_reported(filled: Ragbench) -> None:
     assert chunk == {"id": "0", "text": TEXTS["leave"], "metadata": metadata}
     assert done.err == (
         "read as: text=page_content  (cosine, 64 dimensions)\n"
-        "(guessed: text; correct it with --map text=FIELD)\n"
+        "(guessed: text; correct it with --field text=FIELD)\n"
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*DOCS, "--map", "text=page_content"], "name what made its vectors with --embedder"),
+        ([*DOCS, "--map", "text=page_content"], "name the model of its vectors with --embedder"),
         ([*STORE, *HASHING, "--map", "text=body"], "with --collection: qdrant:mine has docs, nam"),
         ([*STORE, "--collection", "named", *HASHING], "several vectors (dense, title): say which"),
         ([*DOCS, *HASHING, "--map", "text"], "expected TARGET=SOURCE"),
         ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
-        ([*DOCS, "--strategy", "sparse"], "name one with --map words=FIELD"),
+        ([*DOCS, "--strategy", "sparse"], "name one with --field words=FIELD"),
         ([*DOCS, *HASHING, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
         ([*DOCS, *HASHING, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
     ],

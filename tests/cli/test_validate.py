@@ -115,7 +115,6 @@ MENU = "The canteen has a new menu with soup and bread on most days of the week.
 MALFORMED = [17, None, ["x"], chunk("bad", {"no": "text"}), KNOWN]
 CUT = f"{LEAVE} Whoever has not taken it must ask the office for"
 ODD = "Über\u00a0uns 👩‍🚀.\r\nEmployees get\u200927 days of paid\u00a0leave — a year!"
-IDS = [{"text": LEAVE}, chunk("", DESK), chunk({"x": 1}, BADGE), chunk(7, "Seven.")]
 TWICE = [chunk("a", DESK), chunk("a", LEAVE), chunk("b", LEAVE)]
 DAMAGED = [KNOWN, chunk("d", "Stra\ufffde \x00\x01"), chunk("m", "GrÃ¼n.")]
 AGAINST = [chunk(f"in {days}", LEAVE.replace("27", days)) for days in ("25", "27")]
@@ -125,7 +124,6 @@ EDGES: dict[str, tuple[list[Any], list[str], str, bool | None]] = {
     "no chunks": ([], ["no_chunks"], "", False),
     "malformed": (MALFORMED, ["malformed_chunk"], "4 chunks left out", True),
     "damaged": (DAMAGED, ["damaged_text"], "(d, m)", True),
-    "ids": (IDS, ["missing_id"], "(#1, #2, #3)", True),
     "one id twice": (TWICE, ["duplicate_id", "duplicate_text"], "(a#2)", True),
     "conflict": (AGAINST, ["conflict"], "25 against 27", True),
     "other languages": (FOREIGN, ["other_language"], "(de, zh)", None),
@@ -390,23 +388,28 @@ def test_verdicts_of_another_validator_are_not_taken(ragbench: Ragbench, judged:
     assert Path("v.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
 
 
-def test_a_file_of_another_program_is_not_taken_for_the_journal(ragbench: Ragbench) -> None:
+def test_a_draw_judges_the_same_queries_in_any_order(ragbench: Ragbench) -> None:
+    def drawn(*records: Any) -> set[str]:
+        out = ragbench("validate", written(*records), "--json", "-q", "--sample", "4").ok().out
+        return {json.loads(line)["query_id"] for line in out.splitlines()}
+
+    assert len(drawn(*BEFORE)) == 4
+    assert drawn(*BEFORE) == drawn(*BEFORE[::-1])
+
+
+def test_a_file_of_another_program_or_of_a_running_command_stays(ragbench: Ragbench) -> None:
+    from filelock import FileLock
+
+    with FileLock(".v.jsonl.lock"):
+        ragbench("validate", written(asked()), "-o", "v.jsonl").refused(
+            "another ragbench process is writing v.jsonl"
+        )
     Path("v.jsonl.journal").write_text("my diary, " * 100, encoding="utf-8")
     ragbench("validate", written(asked()), "-o", "v.jsonl").refused(
         "v.jsonl.journal is not a journal of ragbench"
     )
     assert Path("v.jsonl.journal").read_text("utf-8").startswith("my diary")
     assert not Path("v.jsonl").exists()
-
-
-def test_two_commands_do_not_write_one_file(ragbench: Ragbench) -> None:
-    from filelock import FileLock
-
-    dump = written(asked())
-    with FileLock(".v.jsonl.lock"):
-        done = ragbench("validate", dump, "-o", "v.jsonl")
-    assert done.code == 2
-    assert "another ragbench process is writing v.jsonl" in done.err
 
 
 def test_a_query_that_fails_is_no_verdict(ragbench: Ragbench, before: Before) -> None:

@@ -88,6 +88,9 @@ def test_what_one_question_lost_and_the_cheapest_change(indexed: Ragbench) -> No
     assert "without the operator filter.top_k" in gains(dropped)
     shown = indexed("why", "memory:store", *one, "-k", "2").ok("The context (2 chunks) has it")
     assert "rent-2020: retrieved, rank 1" in shown.out
+    address = "qdrant+http://:s3cret@localhost:1"
+    refused = indexed("why", address, "rent", "--gold", "x", "--embedder", "hashing:8")
+    assert refused.code == 2 and "s3cret" not in refused.err
     deeper = asked(indexed, "rent", "--gold", "rent-2021", "-k", "1")
     assert gains(deeper)["the first 2 chunks"] == 1.0
 

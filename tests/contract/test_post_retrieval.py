@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench import Chunk, Query, build_operator, build_reranker, rerank
+from ragbench import Chunk, Query, build_reranker, rerank
 from ragbench.core.chat import ChatModel, Message
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.settings import from_settings, schema_of_settings
@@ -33,7 +33,7 @@ from ragbench.post.augment import (
     SecondaryQuery,
     Temporal,
 )
-from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN, Resources
+from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
 from ragbench.post.compress import Abstractive, Extractive
 from ragbench.post.filter import (
     Dedup,
@@ -432,8 +432,3 @@ def test_what_a_setting_cannot_be_is_said(name: str, wrong: dict[str, Any], mess
 def test_ranges_hold_in_calls_too(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         rerank(PLAIN, [], build_reranker("lexical"), **wrong)
-    with pytest.raises(ConfigError, match="k must be at least 1"):
-        TopK(k=0)
-    operator = {"action": "filter", "type": "top_k", "k": True}
-    with pytest.raises(ConfigError, match="k must be a whole number"):
-        build_operator(operator, Resources(service=SHELF, chat=CHAT))

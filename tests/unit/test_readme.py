@@ -214,12 +214,6 @@ def test_the_first_screen_has_the_readers_own_score_and_cause() -> None:
     assert any("not retrieved" in line for line in text[:40])
 
 
-def test_make_eval_runs_the_command_that_is_tested_here() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    assert "\t$(BIN)/ragbench eval $(DATASET) $(ARGS)\n" in makefile
-    assert [path.parent.name for path in (ROOT / "datasets").glob("*/README.md")] == ["pellorin"]
-
-
 def test_what_is_said_of_the_dataset_is_so() -> None:
     folder = ROOT / "datasets" / "pellorin"
     pages = (folder / "corpus.jsonl").read_text("utf-8").splitlines()

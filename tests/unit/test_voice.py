@@ -20,7 +20,9 @@ def test_every_text_has_a_row() -> None:
 
 @pytest.mark.parametrize("name", NOW)
 def test_no_habit_grows(name: str) -> None:
-    grown = [habit for habit in VOICE.HABITS if NOW[name][habit] > CEILINGS[name][habit]]
+    grown = [
+        habit for habit in (*VOICE.HABITS, "lines") if NOW[name][habit] > CEILINGS[name][habit]
+    ]
     assert grown == [], f"{NOW[name]}: verb first, you, the field's words"
     assert NOW[name]["you"] >= CEILINGS[name]["you"]
 

@@ -46,8 +46,8 @@ class GeneratorChoice:
     """Whose generation answers where nothing is retrieved, as the command line says it."""
 
     rag: Annotated[str | None, option("RAG")] = None
-    """RAG whose generation answers from what each variant leaves: package.module:attr, file.py:attr
-    or an http(s) address."""
+    """RAG whose generation answers from the chunks of each variant: package.module:attr,
+    file.py:attr or an http(s) address."""
     rag_args: Annotated[str | None, option("JSON", panel=CASES)] = None
     """Arguments for the class or factory, as JSON."""
     pipeline: Path | None = None
@@ -103,10 +103,10 @@ class Asked:
     """YAML file with the variants; the others are compared with its first one. See
     docs/post_retrieval.md."""
     metrics: Annotated[str | None, option("LIST", "-m", complete=complete_metrics)] = None
-    """Metrics by name, separated by commas. By default those of the run's retriever, behind
-    end_to_end_f1 and token_f1 where somebody answers."""
+    """Metrics by name, separated by commas. By default those of the run's retriever, after
+    end_to_end_f1 and token_f1 if answers are generated."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
     limit: Annotated[int | None, option(panel=CASES)] = None
     """Take only the first N cases."""
     scores: Annotated[Path | None, option("--score-cache", rare=True)] = None
@@ -116,8 +116,8 @@ class Asked:
     """Cases in flight at once. More than one makes times longer than a query takes."""
     model: NamedModel
     max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
-    """Most that the language model may cost. What was answered is kept: the same command goes
-    on."""
+    """Cap on the cost of the language model. Answers so far are kept, and the same command
+    continues."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,9 +133,9 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
     the mean difference from the first variant is shown with an interval; the intervals of all
     variants hold together with 95%. Also shown are the score of the best order of the same chunks,
-    variants that did not act, the operators that lost gold contexts, and what each variant costs.
-    With --rag or --pipeline, its generation answers from what each variant leaves, and the answers
-    are scored. Evaluate with --top-k 50 first, so that there is something to choose from.
+    variants that did not act, the operators that lost gold contexts, and the cost of each variant.
+    With --rag or --pipeline, its generation answers from the chunks of each variant, and the
+    answers are scored. Evaluate with --top-k 50 first, so that there is something to choose from.
 
     \b
     Examples:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,6 +116,7 @@ class AddAsked:
     """How many runs are averaged; the oldest is dropped."""
     accept: bool = False
     """Accept a level that is shown to be lower: later runs are compared with this run alone."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @app.command("add")
@@ -123,10 +124,10 @@ class AddAsked:
 def add(asked: AddAsked, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
-    Later runs are compared with the mean of the last K runs. Where the new run is shown to be
-    better than those before, it stands alone: a mean of two different systems describes neither.
-    Where it is shown to be worse, the baseline stays, until somebody accepts it with --accept. Of
-    up to 100 runs the means stay, for ragbench history.
+    Later runs are compared with the mean of the last K runs. If the new run is significantly better
+    than those before, it replaces them: a mean of two different systems describes neither. If it is
+    significantly worse, the baseline stays until you accept it with --accept. Of up to 100 runs the
+    means stay, for ragbench history.
 
     \b
     Examples:
@@ -137,12 +138,16 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
     from ragbench.gate.main_runs import Added, baseline_of, with_run
     from ragbench.gate.runs import read_run
 
-    out, scores = asked.out, read_run(asked.run)
+    out, scores, book = asked.out, read_run(asked.run), asked.labelled.book
+    if book is not None:
+        from ragbench.verbs.label import with_labels
+
+        scores = with_labels(scores, book)
     if out.exists():
         added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
     else:
         added = Added(baseline=baseline_of([scores]))
-    if not added.is_known:
+    if not added.is_known or book is not None:
         write_baseline(added.baseline, out)
     if json:
         console.print_json({"path": str(out), **_facts(added.baseline), **_outcome(added)})
@@ -162,7 +167,7 @@ def show(
     file: Annotated[Path, argument("FILE", help="A baseline file or a run folder.")] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
-    """Show what a baseline file holds.
+    """Show the contents of a baseline file.
 
     With several runs it shows how much of the variance of a case's mean is noise of the system
     itself, which more runs would remove, and the cases that were scored differently.

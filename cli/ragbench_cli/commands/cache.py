@@ -30,7 +30,7 @@ _CacheOption = Annotated[
 
 @app.command("stats")
 def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
-    """Show how many answers are cached, of which models and for what.
+    """Show how many answers are cached, by model and purpose.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ class PruneAsked:
 @app.command("prune")
 @takes_records
 def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
-    """Remove cached answers. What is removed is paid for again when it is asked again.
+    """Remove cached answers. A removed answer is paid for again if it is needed.
 
     Each option removes on its own; without any, nothing is removed and the exit code is 2.
 
@@ -83,7 +83,7 @@ def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     if asked == PruneAsked():
         from ragbench.errors import ConfigError
 
-        raise ConfigError("say what to remove: --max-mb, --unused-days, --model or --all")
+        raise ConfigError("choose what to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
             max_bytes=None if asked.max_mb is None else asked.max_mb * 1_000_000,

@@ -61,8 +61,8 @@ def command(
     """Fit a validator to your own labels.
 
     Rescales probabilities, shrunk toward those that ship, moves thresholds where a Yes is shown to
-    miss the target precision, and prints what that changes. The figures after calibration are
-    cross-validated: each fold is judged by what was learned from the others. Where they do not
+    miss the target precision, and prints the effect. The figures after calibration are
+    cross-validated: each fold is judged by a calibration learned from the others. If they do not
     show that it is better, nothing is written, and the exit code is 1.
 
     \b

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
 
 CAUSES = (
-    "not_in_corpus", "not_retrieved", "not_seen", "dropped", "not_used", "declined",
-    "answered_without", "failed", "cannot_tell", "shown", "right_without_evidence", "right",
+    "not_in_corpus", "not_retrieved", "part_not_retrieved", "not_seen", "dropped", "not_used",
+    "declined", "answered_without", "failed", "cannot_tell", "shown", "right_without_evidence",
+    "right",
 )  # fmt: skip
 
 

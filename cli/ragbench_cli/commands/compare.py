@@ -18,8 +18,8 @@ class Asked:
     """Metrics to compare, separated by commas; by default all. Fewer metrics make stronger
     tests."""
     main: Annotated[str | None, option("LIST", "--pass-metrics")] = None
-    """Metrics that decide whether a case passes, separated by commas. By default one per group:
-    recall, answer_correct, abstention_accuracy."""
+    """Metrics that decide whether a case passes, separated by commas. By default whether it is
+    right (answer_correct, abstention_accuracy); else one per group, such as recall."""
     only_common_cases: Annotated[bool, option(rare=True)] = False
     """If the datasets differ, compare only the cases that are the same."""
     same: Annotated[Literal["content", "id"], option(rare=True)] = "content"
@@ -41,8 +41,8 @@ class Shown(Output):
 def command(asked: Asked, shown: Shown) -> None:
     """Compare runs of the same cases.
 
-    Prints what is better or worse beyond chance, then the main metrics and those that differ, and
-    the cases that newly fail or newly pass. It does not decide anything: ragbench gate does.
+    Prints the significant differences, then the pass metrics and those that differ, and the cases
+    that newly fail or newly pass. It does not decide anything: ragbench gate does.
 
     \b
     Examples:

@@ -26,16 +26,16 @@ class Asked:
     question: Annotated[str, option("TEXT")] = "What is this about?"
     """The question to ask it."""
     dataset: Annotated[str | None, option("DATASET")] = None
-    """Read this dataset for what would be scored wrongly whatever a system does: one question with
-    two answers, broken letters, gold that no document holds."""
+    """Check this dataset for mistakes that give any system a wrong score: one question with two
+    answers, broken letters, gold that no document holds."""
     corpus: Annotated[str | None, option("DOCUMENTS")] = None
     """With --dataset: its documents; those beside it when not given."""
     llm: bool = False
     """Also call the language model: two small calls, which may be billed."""
     probe: bool = False
-    """With --llm: try out what the endpoint takes and follows, how long a prompt it reads (some
-    60,000 tokens, which it may bill) and how many calls at once, and print what to put into the
-    section llm of ragbench.yaml."""
+    """With --llm: try out which settings the endpoint accepts and follows, how long a prompt it
+    reads (some 60,000 tokens, which it may bill) and how many calls at once, and print settings for
+    the section llm of ragbench.yaml."""
 
 
 @takes_records

@@ -24,7 +24,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     """Evaluate a RAG on a dataset, or recorded answers.
 
     Asks the RAG every question, scores the answers and writes a report. Recorded answers are not
-    asked for again. The same command resumes an interrupted run, and computes only what changed.
+    asked for again. The same command resumes an interrupted run, and computes only the changes.
 
     \b
     Examples:
@@ -44,7 +44,8 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         done = evaluated(asked, files.begin)
         if asked.labelled.labels and done.estimate is None:
             done = replace(done, report=asked.labelled.report(done.report, done.folder))
-        if done.estimate is None and not are_written(done.report, done.folder):
+        # Where no case was told, the run stood as it was.
+        if done.estimate is None and (files.count or not are_written(done.report, done.folder)):
             write_reports(done.report, done.folder, files)
     if done.estimate is not None:
         from ragbench_cli.costs import show_estimate

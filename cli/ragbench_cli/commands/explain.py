@@ -11,6 +11,7 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
 from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
+from ragbench_cli.replay import Replaying, replayed
 
 if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
@@ -23,29 +24,35 @@ class Asked:
     """Id of one case; all of them by default."""
     each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 1
     """How many cases are listed per cause."""
-    full: bool = False
-    """Of a case: every hop, chunk and score, and what the judges said."""
+    full: Annotated[bool, option("--all")] = False
+    """For a case: show every stage, chunk, score and judgement."""
 
 
 @takes_records
-def command(context: typer.Context, asked: Asked, json: JsonOption = False) -> None:
+def command(
+    context: typer.Context, asked: Asked, replaying: Replaying, json: JsonOption = False
+) -> None:
     """Show which stage lost the answer.
 
     For a run: how its cases ended (not in the corpus, not retrieved, dropped by an operator, shown
-    and not used ...), with the worst case of each loss. For a case: what lost the answer, the
-    relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and no
-    RAG or model is called.
+    and not used ...), with the worst case of each loss. For a case: the stage that lost the answer,
+    the relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and
+    no RAG or model is called; with --replay the RAG is, once for each change of its context.
 
     \b
     Examples:
       ragbench explain reports/pellorin-baseline-1a2b3c4d
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
+      ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
     """  # fmt: skip
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.cases import find_case
     from ragbench.verbs.report import report_of
     from ragbench.views.explain import case_story_object
 
+    if replaying.replay:
+        replayed(run_around(asked.run), asked.case, replaying, as_json=json)
+        return
     report = report_of(run_around(asked.run))
     if asked.case is None:
         _run(report, asked.each, as_json=json)
@@ -56,9 +63,7 @@ def command(context: typer.Context, asked: Asked, json: JsonOption = False) -> N
     else:
         _case(row, report, is_full=asked.full)
         if not asked.full:
-            console.say(
-                f"more: {(context.find_object(Invocation) or Invocation()).again('--full')}"
-            )
+            console.say(f"more: {(context.find_object(Invocation) or Invocation()).again('--all')}")
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:

@@ -36,7 +36,7 @@ Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, ra
 class Asked:
     run: RunArgument
     baseline: Annotated[str | None, option("PATH", "--baseline", "-b")] = None
-    """What to compare it with: a run folder, a baseline file, or auto for the best earlier run."""
+    """Compare with this: a run folder, a baseline file, or auto for the best earlier run."""
     config: Annotated[Path | None, option("--config", "-c")] = None
     """YAML file with a section gate. By default ragbench.yaml, where there is one."""
     minimum: Annotated[
@@ -56,7 +56,7 @@ class Asked:
     ] = None
     """Time limit of a stage in seconds, such as generate:p95=2.5; repeatable."""
     max_cost: Budgets = None
-    """Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER for the run;
+    """Budget for the cost of judging: case=NUMBER for the mean of a case, all=NUMBER for the run;
     repeatable."""
     max_tokens: Budgets = None
     """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragbench.core.history import History, MetricHistory
     from ragbench_cli.tables import Cell
 
-_STYLES = {"worse": "red", "better": "green", "other": "yellow", "": ""}
-
 
 def command(
     baseline: Annotated[Path, argument("BASELINE", help="A baseline file.")] = Path(
@@ -27,9 +25,8 @@ def command(
 ) -> None:
     """Show how each metric changed on the main branch.
 
-    Reads what ragbench baseline add remembers. A change is marked only where a test shows it: the
-    runs could not have come in any order, over all metrics together. Slow declines that no single
-    merge shows are seen here.
+    Reads the history that ragbench baseline add keeps. A fall of a main metric is marked if the
+    test of all merges shows it, however often you look; the gate fails on the same.
 
     \b
     Examples:
@@ -51,7 +48,7 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    from ragbench.views.history import change_line, remarks
+    from ragbench.views.history import fall_line, people_lines, remarks
     from ragbench_cli.tables import paragraph, styled
 
     count = len(history.runs)
@@ -62,14 +59,15 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""
     yield _table(history, page)
-    changed = [metric for metric in history.metrics if metric.is_changed]
-    lines = ((change_line(metric, history), _STYLES[metric.way]) for metric in changed)
-    yield from paragraph("changed", lines)
-    if not changed and history.is_long_enough:
+    falls = [(one.metric, one.fall) for one in history.metrics if one.fall is not None]
+    yield from paragraph("fell", ((fall_line(*one), "red") for one in falls))
+    is_lower = any(run.aside for run in history.runs)
+    if not falls and not is_lower and history.followed >= history.least:
         yield ""
-        yield "No change is shown: runs of one system differ as much."
+        yield "No fall is shown: runs of one system differ as much."
     silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
     yield from paragraph("never measured", [silent] if silent else [])
+    yield from paragraph("corrected by labels of people", people_lines(history))
     yield from paragraph("notes", remarks(history))
 
 
@@ -95,7 +93,7 @@ def _table(history: History, page: Console) -> Table:
                 f"{since[0]:.3f}" if since else "-",
                 f"{since[-1]:.3f}" if since else "-",
                 f"{since[-1] - since[0]:+.3f}" if len(since) > 1 else "-",
-                (metric.way, _STYLES[metric.way]),
+                ("worse" if metric.fall else "", "red"),
                 line,
             )
         )

@@ -52,10 +52,10 @@ class Asked:
     chunk_overlap: Annotated[int, option("TOKENS")] = 0
     """About how many tokens a chunk shares with the one before it."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
     words: Annotated[str | None, option("PLACE", rare=True)] = None
-    """Who ranks a new collection by words: here (ragbench, from an index that a search builds of
-    all chunks; the default) or store (Qdrant, for very large collections)."""
+    """Where a new collection is ranked by words: here (by ragbench, from an index that a search
+    builds of all chunks; the default) or store (by Qdrant, for very large collections)."""
     format: Annotated[str | None, option("FORMAT", panel=CASES, rare=True)] = None
     """Format of the corpus; detected if omitted."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE", panel=CASES, rare=True)] = None
@@ -74,10 +74,10 @@ class Asked:
 
 @takes_records
 def command(asked: Asked, json: JsonOption = False) -> None:
-    """Split documents into chunks and store them with their vectors.
+    """Split documents into chunks and store them with vectors.
 
-    Run again, it updates only what has changed in the corpus: chunks that are already stored are
-    not embedded again, and those of removed documents are deleted. The same command continues an
+    Run it again to update only the changes in the corpus: chunks that are already stored are not
+    embedded again, and those of removed documents are deleted. The same command continues an
     interrupted indexing; until then the collection cannot be searched.
 
     \b

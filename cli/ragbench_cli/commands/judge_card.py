@@ -49,13 +49,12 @@ class Asked:
     repeats: Annotated[int, option(min=1)] = 3
     """How often each claim is judged, to see whether the judge agrees with itself."""
     probes: Annotated[str, option("LIST")] = "position,verbosity,injection"
-    """What else is changed to see whether the verdict changes, separated by commas: position,
-    verbosity, injection (a text orders the judge what to say); all or none. Each takes about a call
-    per claim."""
+    """Robustness probes to run, separated by commas: position, verbosity, injection (a text gives
+    orders to the judge); all or none. Each takes about a call per claim."""
     max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
-    """Cap on what this command may cost; needs a known price."""
+    """Cap on the cost of this command; needs a known price."""
     dry_run: Annotated[bool, option(panel=JUDGING)] = False
-    """Say what the card takes in calls, tokens and money, and judge nothing."""
+    """Print the calls, tokens and money that the card takes, and judge nothing."""
     no_preflight: Annotated[bool, option(panel=JUDGING, rare=True)] = False
     """Do not try the model before the first judgement."""
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
@@ -67,10 +66,10 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     """Measure a judge against human labels.
 
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
-    recall of each level, rank correlation, with intervals), whether it agrees with itself, what
-    order, length and instructions in the texts do to its verdict, how many of its quotes stand
-    nowhere in the evidence, what a verdict costs, and what all that comes to: a judge that is not
-    to be used is exit code 1.
+    recall of each level, rank correlation, with intervals), whether it agrees with itself, how
+    order, length and instructions in the texts change its verdict, how many of its quotes are not
+    in the evidence, the cost of a verdict, and a recommendation; exit code 1 if you should
+    not use the judge.
 
     \b
     Examples:

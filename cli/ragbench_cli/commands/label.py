@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ragbench_cli import console
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
 
@@ -61,21 +59,21 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         seed=asked.seed,
         stratified=asked.stratified,
     )
-    by = asked.by or os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
-    session = Session(drawn, asked.output, by, shows_judge=asked.show_judge)
     if asked.page is not None:
         from ragbench.views.html.label import label_page
         from ragbench.views.html.page import write_html
 
-        left = session.undone(anybody=not asked.by)
+        # Of a page that nobody is named for, what anybody said is not asked again.
+        left = Session(drawn, asked.output, asked.by).undone()
         made = label_page(left, by=asked.by, shows_judge=asked.show_judge)
         write_html(asked.page, made.body, title=made.title, script="label.js")
         done = len(drawn.tasks) - len(left.tasks)
         known = f", {done:,} of them labelled in {asked.output}" if done else ""
         console.say(f"page    {asked.page} ({len(drawn.tasks):,} of {drawn.of:,} drawn{known})")
         return
+    by = asked.by or os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
+    session = Session(drawn, asked.output, by, shows_judge=asked.show_judge)
     is_done = session.run()
     print_labels(session.book(), asked.run, asked.against, as_json=json)
     if not is_done:
         console.say(f"{session.left:,} are left: the same command goes on with them.")
-        raise typer.Exit(0)

@@ -36,13 +36,13 @@ class Asked:
     top_k: Annotated[int | None, option("-k")] = None
     """How many chunks to return. By default DEFAULT_TOP_K, or 4."""
     score_threshold: Annotated[float | None, option("SCORE")] = None
-    """Leave out chunks that score less; 0 is the score of what has nothing to do with the question,
-    1 the highest. By default DEFAULT_SCORE_THRESHOLD, or none."""
+    """Skip chunks with a lower score; 0 is the score of an unrelated text, 1 the highest. By
+    default DEFAULT_SCORE_THRESHOLD, or none."""
     questions: Annotated[str | None, option("FILE")] = None
     """Ask all questions of a file: one per line in a .txt file or standard input ('-'), or any
     dataset."""
     dump: Annotated[Path | None, option(panel=OUTPUT)] = None
-    """Write what was found to a file, one line of JSON per question."""
+    """Write the results to a file, one line of JSON per question."""
     sparse_cache: Annotated[str | None, option("FOLDER", rare=True)] = None
     """Folder where BM25 indexes of large collections are kept, or off. By default
     RAGBENCH_BM25_CACHE, or ~/.cache/ragbench/bm25, as in pipelines."""

@@ -221,7 +221,7 @@ def exports(json: JsonOption = False) -> None:
 
 @app.command("pipeline")
 def pipeline(json: JsonOption = False) -> None:
-    """List what a pipeline file can contain.
+    """List the stages of a pipeline file and their settings.
 
     With --json it is the JSON schema for editors.
 

@@ -22,11 +22,11 @@ class Asked:
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     questions: Annotated[str, option("FILE")]
-    """Dataset with questions and what should be found for each, in any format."""
+    """Dataset with questions and their relevant documents, in any format."""
     top_k: Annotated[int, option("-k")] = 10
     """How many chunks count."""
     measure: Annotated[str, option(complete=("ndcg", "recall", "mrr"))] = "ndcg"
-    """What is measured of them: ndcg, recall or mrr."""
+    """Metric to optimise: ndcg, recall or mrr."""
     margin: float = 0.01
     """How much of the measure a cheaper setting may lose."""
     quiet: Annotated[bool, option("-q")] = False

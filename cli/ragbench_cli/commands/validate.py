@@ -47,7 +47,8 @@ class Given:
     PANEL: ClassVar = DEMANDED
 
     dump: Annotated[str, argument("DUMP")]
-    """File with what a retriever returned, '-' for standard input. Forms: ragbench show dumps."""
+    """Retrieval log: a file of the chunks that a retriever returned; '-' for standard input. Forms:
+    ragbench show dumps."""
     out: Annotated[Path | None, option("-o", panel=OUTPUT)] = None
     """File for the verdicts, one JSON line per query. It appears when it is complete. FILE.journal
     next to it keeps each verdict: after an interruption the same command continues, and when the
@@ -81,8 +82,8 @@ class Given:
     fresh: Annotated[bool, option(panel=MEASURED)] = False
     """Judge everything again: reuse no verdict of an earlier command."""
     self_test: Annotated[bool, option("--stress-test", panel=MEASURED, rare=True)] = False
-    """Test the validator: DUMP is a dataset whose cases say where their answers are; near misses
-    are made of it by rule, up to --limit (40) of each kind."""
+    """Test the validator: DUMP is a dataset with evidence or reference contexts; near misses are
+    made of it by rule, up to --limit (40) of each kind."""
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
     """Show no progress, mapping or summary."""
 

@@ -47,7 +47,7 @@ class Asked:
 
 @takes_records
 def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
-    """Show why a question does not find its gold, and what would change it.
+    """Show why a live store does not find the gold.
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
     and after each operator; and the changes that bring it into the context, the cheapest first. For
@@ -72,7 +72,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     known = {name: one for name, one in known.items() if one is not None}
     settings = replace(RetrievalSettings.from_environment(os.environ), **known)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
-    named = f" --collection {shlex.quote(where.collection)}" if where.collection else ""
     with (
         where.searched(
             asked.store,
@@ -88,7 +87,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             cases,
             k=settings.top_k,
             post_retrieval=stage,
-            command=f"ragbench search --store {shlex.quote(asked.store)}{named}",
+            command=_command(asked.store, where),
             advance=lambda name: (
                 None if asked.quiet or len(cases) == 1 else console.say(f"searching: {name}")
             ),
@@ -99,6 +98,17 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
         _print_run(found)
     else:
         _print_question(found, cases[0])
+
+
+def _command(store: str, where: CollectionChoice) -> str:
+    """How the collection is searched, without a password."""
+    from ragbench.masking import mask_text
+
+    given = [("--collection", where.collection), ("--embedder", where.embedder)]
+    given += [("--embedder-setting", one) for one in where.embedder_setting or ()]
+    given += [("--field", one) for one in where.map or ()]
+    named = [f" {name} {shlex.quote(value)}" for name, value in given if value is not None]
+    return f"ragbench search --store {shlex.quote(mask_text(store))}{''.join(named)}"
 
 
 def _cases(asked: Asked) -> list[Case]:
@@ -143,7 +153,7 @@ def _print_question(found: Reasons, case: Case) -> None:
     if not found.lost:
         typer.echo(f"\nThe context ({found.k} chunks) has it.")
         return
-    lines = [line for change in found.changes for line in _change(change)]
+    lines = [line for change in _best_of_each(found.changes) for line in _change(change)]
     none = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
     draw(page, paragraph("brings it into the context, the cheapest first", lines or none))
     _print_notes(found)
@@ -205,7 +215,7 @@ def _print_run(found: Reasons) -> None:
 
 
 def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
-    """Of the weights and efforts of one strategy the best alone; --json has all."""
+    """Of the weights and efforts of one strategy the first alone; --json has all."""
     seen: set[str] = set()
     for change in changes:
         searched = change.name.startswith("search by ")

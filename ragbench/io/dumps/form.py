@@ -174,6 +174,20 @@ class DumpMapping:
         return "  ".join(shown)
 
 
+OWN = DumpMapping(
+    format="",
+    query="query",
+    query_id="query_id",
+    chunks="chunks",
+    id="id",
+    text="text",
+    score="score",
+    metadata="metadata",
+    scores=ScoreKind.SIMILARITY,
+)
+"""How what ragbench itself made of another form is read."""
+
+
 def getter(path: str) -> Getter:
     """The function that finds what stands at a path.
 

@@ -5,8 +5,9 @@ Sources: Qdrant 1.x OpenAPI (``QueryResponse``, ``ScrollResult``, ``GroupsResult
 OpenSearch 2 ``_search`` and ``_msearch``; Pinecone ``query`` and ``search``; Weaviate client 4 and
 GraphQL ``Get``; Vespa; Azure AI Search ``docs/search``; Bedrock ``Retrieve``; OpenAI vector store
 search; Solr ``select``; Typesense ``search``; RediSearch by redis-py; Dify ``retrieve``; Cohere
-``rerank``; Vertex AI ``SearchResponse``; OpenInference spans (Phoenix); LangChain ``Document``,
-``dumpd`` and pairs with scores;
+``rerank``; Vertex AI ``SearchResponse`` and ``RetrieveContextsResponse``; OpenAI ``Response``;
+Marqo ``search``; OpenInference spans (Phoenix); LangChain ``Document``, ``dumpd`` and pairs with
+scores;
 LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; RAGAS
 ``SingleTurnSample``.
 """
@@ -23,7 +24,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Hits, getter
-from ragbench.io.values import is_list, is_object
+from ragbench.io.values import as_list, is_list, is_object
 
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
 
@@ -168,6 +169,13 @@ def _weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
     return [list(chain.from_iterable(lists))] if lists else None
 
 
+def _openai_response(value: object) -> object:
+    """What the file searches of a response found."""
+    output = value.get("output") if is_object(value) else None
+    calls = [one.get("results") for one in as_list(output) if is_object(one)]
+    return [*chain.from_iterable(filter(is_list, calls))] or None
+
+
 def _haystack_pipeline(value: object) -> object:
     """A pipeline's output: ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``."""
     held = value.values() if is_object(value) else ()
@@ -226,7 +234,7 @@ _FUNCTIONS: Mapping[str, Any] = {
     function.__name__: function
     for function in (
         *(_plain, _chroma, _cohere, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas),
-        *(_langchain, _vertex),
+        *(_langchain, _vertex, _openai_response),
         *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
     )
 }

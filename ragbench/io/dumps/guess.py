@@ -44,6 +44,7 @@ _QUERIES = (
     *("query", "question", "user_input", "query_text", "input", "prompt", "search_query"),
     *("user_query", "q", "inputs.query", "inputs.question", "inputs.input", "request.query"),
     *("eval_sample.user_input", "query.text", "attributes.input.value", "input.value"),
+    *("output.0.queries.0", "response.output.0.queries.0"),
 )
 _ROW_IDS = ("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id")
 _QUERY_IDS = (*_ROW_IDS, "id", "_id", "request_id", "trace_id", "run_id")
@@ -339,6 +340,8 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
         if found is not None and not _NO_CHUNK.isdisjoint(map(_plain_name, found.split("."))):
             return  # what was asked or answered
         if found is None and all(isinstance(one, str) for one in value):
+            if _plain_name(path.rpartition(".")[2]) in _NO_CHUNK:
+                return
             yield sum(len(one) for one in value if isinstance(one, str)), path, ""
         elif found is not None:
             letters = sum(len(text) for one in value for at, text in text_paths(one) if at == found)

@@ -32,7 +32,7 @@ from ragbench.io.dumps.pieces import (
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
-from ragbench.io.only import NO_LIMIT, Only
+from ragbench.io.only import Only
 from ragbench.io.rankings import (
     Queries,
     corpus_texts,
@@ -123,7 +123,7 @@ def open_dump(
     corpus: str | Path | None = None,
     split: str | None = None,
     encoding: str | None = None,
-    only: Only = NO_LIMIT,
+    only: Only | None = None,
 ) -> Generator[OpenDump, None, None]:
     """Opens a dump: finds out its form and which of its fields means what.
 
@@ -176,7 +176,7 @@ def open_dump(
             records = read_records(source, container, problems)
         else:
             records = _joined(joined, source, texts, known, corpus, problems)
-        if only:
+        if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
             records = only.of(records, lambda record: record.value, problems, source.name)
         first, records = _read_ahead(records, problems)
@@ -278,7 +278,7 @@ def _ranges(
     container: str,
     decoder: Decoder,
     known: Queries | None,
-    only: Only,
+    only: Only | None,
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
     mapping = decoder.mapping
@@ -288,7 +288,7 @@ def _ranges(
         (source.is_wide or source.encoding not in (None, "utf-8"), "it is not UTF-8"),
         (mapping.layout is Layout.ROWS, "several lines make one query"),
         (known is not None, "its queries come from elsewhere"),
-        (bool(only), "only some of its records are taken"),
+        (only is not None, "only some of its records are taken"),
     )
     why = next((reason for holds, reason in reasons if holds), None)
     if why is not None:

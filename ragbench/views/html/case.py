@@ -26,6 +26,10 @@ def anchor(case: str) -> str:
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
 
 
+_QUERY = 2000
+"""Letters of a question that are drawn: a line of a million without a space stops a browser."""
+
+
 class CaseBlocks:
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
         self.metrics, self.against = metrics, against
@@ -39,6 +43,7 @@ class CaseBlocks:
         before = None if self.against is None else self.against.cases.get(row.id)
         values = {
             "row": row,
+            "query": cut(row.query, _QUERY),
             "cause": attribution,
             "anchor": anchor(row.id),
             "main": _main(row, self.metrics),
@@ -63,13 +68,13 @@ class CaseBlocks:
         marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
         hops = ((hop.stage, hop_text(hop).removeprefix("measured, ")) for hop in story.hops)
         return {
-            "others": story.references[1:],
+            "others": [cut(text, LONGEST) for text in story.references[1:]],
             "supported": story.supported,
             "notes": story.notes,
-            "sent": story.sent,
+            "sent": [cut(text, LONGEST) for text in story.sent],
             "history": [(turn.role, cut(turn.text, LONGEST)) for turn in story.history],
             "searches": [*map(search_text, story.searches)],
-            "candidates": [text for text in story.candidates if text != response],
+            "candidates": [cut(text, LONGEST) for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),
             # The ids, where the table of chunks does not show them all.
             "gold": "" if marked.issuperset(story.gold_ids) else ", ".join(story.gold_ids),

@@ -21,7 +21,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
     def shown(task: LabelTask, judged: Judged) -> dict[str, object]:
         return {
             "line": json.dumps(drawn.line(task, judged)),
-            "text": judged.answer if drawn.reads(Need.RESPONSE) else "",
+            "text": judged.answer if drawn.reads(Need.RESPONSE) else None,
             "judge": judged.value if shows_judge else None,
             "run": judged.run,
             "contexts": judged.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),

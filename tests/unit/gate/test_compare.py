@@ -354,12 +354,3 @@ def test_each_case_stands_beside_the_same_one() -> None:
     assert (found.pair.other_ids, found.pair.other_response) == (1, 1)
     with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
         cases_beside(recall(case("edited", 1.0)), earlier)
-
-
-def test_beside_it_a_metric_whose_code_was_edited_decides_nothing() -> None:
-    earlier, now = (
-        run_of([case("q", score)], column("recall@5", digest=digest))
-        for score, digest in ((1.0, "d1"), (0.0, "d2"))
-    )
-    found = cases_beside(now, earlier)
-    assert (found.changed, found.cases["q"].scores) == ((), ())

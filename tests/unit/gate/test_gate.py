@@ -71,16 +71,6 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     assert verdict.outcome.exit_code == 1
 
 
-def test_two_metrics_are_corrected_together() -> None:
-    """Five losses on different cases: of 2^10 arrangements 63 have five losses in a metric."""
-    now = run({"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 5 + [0.0] * 5})
-    before = run({"m": [1] * 10, "n": [1] * 10})
-    both = config(m={"max_drop": 0.0}, n={"max_drop": 0.0})
-    drop = drop_of(now, before, both)
-    assert (drop.p_worse, drop.family) == (63 / 1024, 2)
-    assert gate(now, before, both).outcome is PASSED
-
-
 @pytest.mark.parametrize(
     ("now", "clusters", "tolerated", "ground", "message"),
     [
@@ -613,16 +603,6 @@ def test_a_baseline_that_is_not_found_and_a_metric_that_differs_leave_the_rest_j
     now = run({"m": [0] * 8, "n": [0] * 8}, column("m", version=2))
     both = gate(now, before, config(m={"max_drop": 0.1}, n={"max_drop": 0.1}))
     assert (both.outcome, check_of(both, "n").outcome) == (FAILED, FAILED)
-
-
-def test_cases_that_were_added_edited_or_dropped_are_named_and_the_others_compared() -> None:
-    before = run({"m": [1] * 12}, fingerprints={"dataset": "d0"})
-    edited = replace(before.cases[1], fingerprint="edited")
-    before = replace(before, cases=(edited, *before.cases[2:]))
-    verdict = gate(run({"m": [1] * 11}), before, config(m={"max_drop": 0.1}))
-    assert (verdict.outcome, check_of(verdict, "m").cases) == (PASSED, 9)
-    assert verdict.notes[0].startswith("Compared on the 9 cases that both runs have unchanged.")
-    assert all(part in verdict.notes[0] for part in ("1 edited (q2)", "1 new (q1)", "1 gone (q12)"))
 
 
 @pytest.mark.parametrize(

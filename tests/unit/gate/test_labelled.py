@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.core.gate_result import GateCheck, GateResult
+from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import Label, RunScores
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
@@ -103,7 +103,8 @@ def test_a_floor_is_held_against_what_people_say() -> None:
     limits = MetricGate(limits=FigureLimits(minimum=0.8))
     result = gate(now, None, GateConfig(metrics={"support": limits}))
     (check,) = [one for one in result.checks if one.kind == "floor"]
-    assert (check.outcome, check.observed) == ("failed", pytest.approx(0.5))
+    assert check.outcome is GateOutcome.FAILED
+    assert check.observed == pytest.approx(0.5)
     assert "By people, from 40 labelled cases; by the judge alone 0.900" in check.reason
     bare = replace(now, cases=tuple(replace(case, labels={}) for case in now.cases))
     result = gate(bare, None, GateConfig(metrics={"support": limits}))

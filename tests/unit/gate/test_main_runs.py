@@ -192,19 +192,6 @@ def test_a_run_without_a_common_case_and_another_judge_still_break_the_history()
     assert [one.reason for one in history_of(judged).breaks] == ["another judge"]
 
 
-def test_a_decline_shows_though_a_case_is_added_with_each_merge() -> None:
-    """The new questions are easy: the plain figures stay where they are."""
-    baseline = baseline_of([main_run([1.0] * 40)])
-    for day in range(2, 14):
-        size, lost = 40 + 4 * day, 2 * day
-        scores = [0.0] * lost + [1.0] * (size - lost)
-        now = main_run(scores, day=day, fingerprints={**SYSTEM, "dataset": f"d{day}"})
-        baseline = with_run(baseline, now).baseline
-    (metric,) = history_of(baseline).metrics
-    assert metric.way == "worse"
-    assert len(baseline.runs) == 13
-
-
 def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:
     """Baseline files of older releases date their runs to the second."""
     first, same_second = main_run([1, 0], commit="c"), main_run([1, 1], commit="c")

@@ -33,17 +33,6 @@ def noisy(rng: np.random.Generator, chance: np.ndarray, day: int, loss: float = 
     )
 
 
-def test_the_noise_is_that_of_one_run_against_the_mean_of_all() -> None:
-    rng = np.random.default_rng(1)
-    chance = np.full(CASES, 0.5)
-    (limit,) = fitted_limits([noisy(rng, chance, day) for day in range(1, 5)])
-    # Each score has variance 1/4; a difference to a mean of four, a quarter more.
-    assert limit.noise == pytest.approx((0.25 * 1.25 / CASES) ** 0.5, rel=0.1)
-    assert limit.noise <= limit.tolerance < limit.noise + 0.005
-    assert limit.tolerance / 0.005 == pytest.approx(round(limit.tolerance / 0.005))
-    assert (limit.cases, limit.clusters) == (CASES, CASES)
-
-
 @pytest.mark.nightly
 def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> None:
     rng = np.random.default_rng(2)

@@ -11,7 +11,12 @@ import pytest
 from ragbench import Case, Turn, evaluate, export_run, open_source, read_cases, write_cases
 from ragbench.errors import DataError
 
-ASKED = [
+
+def _parted(turn: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return turn["role"], {name: value for name, value in turn.items() if name != "role"}
+
+
+ASKED: list[dict[str, Any]] = [
     {"role": "user", "content": "When is the library open?"},
     {"role": "assistant", "content": "On weekdays."},
     {"role": "user", "content": [{"type": "text", "text": "And on Sunday?"}]},
@@ -19,10 +24,11 @@ ASKED = [
     {"role": "tool", "content": "Sunday 10-16"},
     {"role": "assistant", "content": "From 10 to 16."},
 ]
-RAGAS = [{"type": {"user": "human", "assistant": "ai"}.get(t["role"], "tool"), **t} for t in ASKED]
-for turn in RAGAS:
-    del turn["role"]
-DEEPEVAL = [{**turn, "retrieval_context": None} for turn in ASKED]
+KINDS = {"user": "human", "assistant": "ai"}
+RAGAS = [
+    {"type": KINDS.get(role, role), **rest} for turn in ASKED for role, rest in [_parted(turn)]
+]
+DEEPEVAL: list[dict[str, Any]] = [{**turn, "retrieval_context": None} for turn in ASKED]
 DEEPEVAL[5] |= {"retrieval_context": ["Sunday 10-16"]}
 SHARED = [
     {"from": "human", "value": "When is the library open?"},

@@ -212,35 +212,31 @@ def file(folder: Path, *rows: Any) -> Path:
     return lines(folder / "labels.jsonl", rows)
 
 
-def test_the_own_form(tmp_path: Path) -> None:
-    rows: list[Any] = [
-        {"claim": "a", "evidence": "x", "label": "supported"},
-        {"response": "b", "contexts": ["x", "y"], "label": False, "id": "i", "cluster": 7,
-         "question": "q"},
-        {"claim": "c", "evidence": ["x", " "], "label": 0.5},
-        {"claim": "d", "evidence": [], "label": 1},
-    ]  # fmt: skip
-    found = read_labels(file(tmp_path, *rows))
-    assert [claim.level for claim in found] == [2, 0, 1]  # without evidence: left out
-    assert [claim.id for claim in found] == ["1", "i", "3"]
-    assert (found[1].claim, found[1].evidence) == ("b", ("x", "y"))
-    assert (found[1].cluster, found[1].question) == ("7", "q")
-    assert found[2].evidence == ("x",)
+WICE = {"label": "partially_supported", "claim": "c", "evidence": ["One.", "Two."],
+        "supporting_sentences": [[0]], "meta": {"id": "dev1"}}  # fmt: skip
+EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
 
 
-def test_wice_is_one_passage(tmp_path: Path) -> None:
-    row = {"label": "partially_supported", "claim": "c", "evidence": ["One.", "Two."],
-           "supporting_sentences": [[0]], "meta": {"id": "dev1"}}  # fmt: skip
-    (found,) = read_labels(file(tmp_path, row))
-    assert (found.id, found.level, found.evidence) == ("dev1", 1, ("One.\nTwo.",))
-
-
-def test_expertqa_knows_not_applicable(tmp_path: Path) -> None:
-    row = {"question": "q", "claim": "c", "evidence": ["x"], "support": "Complete"}
-    rows = [row, row | {"support": "Incomplete"}, row | {"support": "N/A"}]
-    found = read_labels(file(tmp_path, *rows))
-    assert [claim.level for claim in found] == [2, 1]
-    assert {claim.cluster for claim in found} == {"q"}
+@pytest.mark.parametrize(
+    ("row", "found"),  # id, claim, evidence, level, cluster, question; None: left out
+    [
+        ({"claim": "a", "evidence": "x", "label": "supported"}, ("1", "a", ("x",), 2, None, "")),
+        ({"response": "b", "contexts": ["x", "y"], "label": False, "id": "i", "cluster": 7,
+          "question": "q"}, ("i", "b", ("x", "y"), 0, "7", "q")),
+        ({"claim": "c", "evidence": ["x", " "], "label": 0.5}, ("1", "c", ("x",), 1, None, "")),
+        ({"claim": "d", "evidence": [], "label": 1}, None),
+        (WICE, ("dev1", "c", ("One.\nTwo.",), 1, None, "")),
+        (EXPERTQA | {"support": "Complete"}, ("1", "c", ("x",), 2, "q", "q")),
+        (EXPERTQA | {"support": "Incomplete"}, ("1", "c", ("x",), 1, "q", "q")),
+        (EXPERTQA | {"support": "N/A"}, None),
+    ],
+)  # fmt: skip
+def test_a_label_of_our_own_of_wice_and_of_expertqa(tmp_path: Path, row: Row, found: Any) -> None:
+    last = {"claim": "last", "evidence": "x", "label": 1, "id": "last"}
+    *read, _ = read_labels(file(tmp_path, row, last))
+    assert [
+        (one.id, one.claim, one.evidence, one.level, one.cluster, one.question) for one in read
+    ] == ([] if found is None else [found])
 
 
 def test_mtrag_takes_the_median_of_three_people(tmp_path: Path) -> None:

@@ -319,21 +319,23 @@ def write(tmp_path: Path, *traces: Trace) -> tuple[list[list[str]], list[list[st
     return [line.split() for line in run], [line.split() for line in qrels]
 
 
-def test_the_lines_of_a_run_and_its_qrels(tmp_path: Path) -> None:
-    run, qrels = write(tmp_path, FULL)
-    assert run == [
-        ["full", "Q0", "ch-1", "1", "0.9", "ragbench"],
-        ["full", "Q0", "ch-9", "2", "0.25", "ragbench"],
-    ]
-    assert qrels == [["full", "0", "ch-1", "1"], ["full", "0", "ch-2", "1"]]
-
-
-@pytest.mark.parametrize("scores", [None, [0.5, 0.5, 0.1], [math.nan, 0.2, 0.1]])
-def test_scores_that_break_the_order_are_replaced(
-    tmp_path: Path, scores: list[float] | None
+@pytest.mark.parametrize(
+    ("ids", "scores", "rows"),
+    [
+        ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
+        ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
+        ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
+        ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
+    ],
+)
+def test_a_run_holds_each_id_once_with_scores_that_fall(
+    tmp_path: Path, ids: str, scores: list[float] | None, rows: list[str]
 ) -> None:
-    run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=["a", "b", "c"], scores=scores))
-    assert [line[2:5] for line in run] == [["a", "1", "3"], ["b", "2", "2"], ["c", "3", "1"]]
+    run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=[*ids], scores=scores))
+    assert [" ".join(line[2:5]) for line in run] == rows
+    run, qrels = write(tmp_path, FULL)
+    assert run[1] == ["full", "Q0", "ch-9", "2", "0.25", "ragbench"]
+    assert qrels == [["full", "0", "ch-1", "1"], ["full", "0", "ch-2", "1"]]
 
 
 @given(scores=st.lists(st.floats(width=32), max_size=8))
@@ -346,12 +348,6 @@ def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: l
     assert [line[2] for line in run] == names
     written = [float(line[4]) for line in run]
     assert all(high > low for high, low in pairwise(written))
-
-
-def test_an_id_retrieved_twice_is_written_once_at_its_best_rank(tmp_path: Path) -> None:
-    trace = trace_of(["x", "y", "x"], ids=["b", "a", "b"], scores=[3.0, 2.0, 1.0])
-    run, _ = write(tmp_path, trace)
-    assert [line[2:5] for line in run] == [["b", "1", "3.0"], ["a", "2", "2.0"]]
 
 
 def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_containers_encodings_and_packing_are_recognised(
         ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
         ("x.jsonl", '{"query": " "}\n{"query": null}', "",
          [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
-        ("x.jsonl", '{"query": "\\u0000"}\n{"query": "\\ud800"}\n{"n": NaN, "y": "\\udc00"}\n', "",
+        ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
          [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: not"]),
         ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
         ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",

@@ -48,7 +48,7 @@ def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry_points(group: str) -> list[type[Point]]:
         return [Point] if group == "ragbench.formats" else []
 
-    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     assert [case.query for case in read_cases("hello", format="shouting")] == ["HELLO"]
 
 

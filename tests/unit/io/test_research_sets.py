@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -121,25 +120,33 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
         list(read_cases(path))
 
 
-def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
+def test_mtrags_human_evaluation_holds_cases_and_the_answers_of_models(tmp_path: Path) -> None:
     task = {
         "task_id": "a<::>2", "task_type": "rag", "Answerability": ["PARTIAL"],
         "input": [*TURNS, {"speaker": "user", "text": "When?"}],
         "contexts": [{"document_id": "d1"}], "targets": [{"speaker": "agent", "text": "1843"}],
     }  # fmt: skip
     text = "Ada wrote it in 1843." * 5000
-    answer = {"task_id": "a<::>2", "model_id": "m", "model_response": "1842"}
+    answers = [
+        {"task_id": "a<::>2", "model_id": name, "model_response": f"{name} says"} for name in "ab"
+    ]
     whole = {
         "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
-        "documents": [{"document_id": "d1", "text": text}], "tasks": [task],
-        "evaluations": [answer],
+        "documents": [{"document_id": "d1", "text": text}], "tasks": [task], "evaluations": answers,
     }  # fmt: skip
-    with open_source(lines(tmp_path / "eval.json", [whole])) as source:
-        ((case,), info) = [entry.case for entry in source], source.info
-    assert (info.form, info.recorded) == ("mtrag", {})
+    path = lines(tmp_path / "eval.json", [whole])
+    with open_source(path) as source:
+        ((entry,), info) = [*source], source.info
+    assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})
+    assert "it holds 2 answers of a, b; --split MODEL" in " ".join(info.notes)
+    case = entry.case
     assert (case.query, case.reference, case.answerable) == ("When?", "1843", True)
-    assert case.reference_contexts == (text,)
-    assert case.history == HISTORY
+    assert (case.reference_contexts, case.history) == ((text,), HISTORY)
+    with open_source(path, split="b") as source:
+        answer: Any = next(iter(source)).recorded["generate"].value
+        assert answer.response == "b says"
+    with open_source(path, split="z") as source, pytest.raises(DataError, match="no model 'z'"):
+        list(source)
 
 
 RAGAS: dict[str, Any] = {
@@ -275,24 +282,3 @@ def test_text_files(tmp_path: Path) -> None:
 def test_a_folder_that_is_something_else(tmp_path: Path, format_name: str, expected: str) -> None:
     with pytest.raises(DataError, match=expected):
         list(read_cases(tmp_path, format=format_name))
-
-
-def test_the_answers_of_an_mtrag_file_are_those_of_the_model_that_is_named(tmp_path: Path) -> None:
-    task = {
-        "task_id": "c<::>1", "contexts": [], "targets": [{"speaker": "agent", "text": "Nine."}],
-        "input": [{"speaker": "user", "text": "When?"}],
-    }  # fmt: skip
-    answers = [
-        {"task_id": "c<::>1", "model_id": name, "model_response": f"{name} says"} for name in "ab"
-    ]
-    whole = {"models": [], "metrics": [], "documents": [], "tasks": [task], "evaluations": answers}
-    path = tmp_path / "human.json"
-    path.write_text(json.dumps(whole), encoding="utf-8")
-    with open_source(path) as source:
-        assert "it holds 2 answers of a, b; --split MODEL" in " ".join(source.info.notes)
-        assert not next(iter(source)).recorded
-    with open_source(path, split="b") as source:
-        answer: Any = next(iter(source)).recorded["generate"].value
-        assert answer.response == "b says"
-    with open_source(path, split="z") as source, pytest.raises(DataError, match="no model 'z'"):
-        list(source)

@@ -48,10 +48,7 @@ def test_a_dataset_has_nothing_recorded(tmp_path: Path) -> None:
     case = Case(id="1", query="Who?", reference="Ada", metadata={"n": 3})
     assert entry == Entry(case=case, recorded={})
     assert (info.form, info.looked, info.cases, info.recorded) == ("jsonl", 1, 1, {})
-    assert [*info.lines()] == [
-        f"read {path} as jsonl: id, query, reference",
-        "kept as metadata: n",
-    ]
+    assert [*info.lines()] == [f"read {path} as jsonl: id, query, reference", "kept as metadata: n"]
 
 
 def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Path) -> None:
@@ -295,7 +292,9 @@ def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: P
         with open_source(path) as source:
             info = source.info
             assert (info.looked, info.cases) == (LOOK, None)
-            assert [*info.lines()][1].startswith(f"the first {LOOK:,} cases; recorded: retrieve")
+            assert [*info.lines()][1].startswith(
+                f"the first {LOOK:,} cases (all are read); recorded: retr"
+            )
             tracemalloc.reset_peak()
             assert sum(len(entry.recorded) for entry in source) == 10_000
         peak = tracemalloc.get_traced_memory()[1]
@@ -317,6 +316,7 @@ def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: P
         ({"gold": [["Title", 1]]}, None),  # neither ids nor texts
         ({"negative_ids": ["d1"]}, None),
         ({"relevance_score": "0.5"}, None),
+        ({"answer_relevancy": "1"}, None),  # a metric of ragas
         ({"gold": ["d1"], "reference_context_ids": ["d1"]}, None),  # known already
         ({"color": "red"}, None),
     ],

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from ragbench import open_source
 from ragbench.core.trace import STAGES, Entry, Trace
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import DataError
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.export import Scores
 from ragbench.io.feedback import write_labels
 from ragbench.io.joined import open_retrievals
 from ragbench.io.only import Only
 from tests.unit.io.trace_forms import FORMS, Asked, Record
+from tests.unit.io.traces import lines
 
 ASKED = [
     Asked(
@@ -26,11 +27,6 @@ ASKED = [
     ),
     Asked(2, "Who runs it?", [("b", "Never."), ("d", "Ada runs it.")], [1], "Ada.", session="s-2"),
 ]
-
-
-def written(path: Path, records: list[Record]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 def entries_of(path: Path) -> list[Entry]:
@@ -60,22 +56,33 @@ def expected(asked: Asked) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_gives_the_same_cases(form: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "traces.jsonl", [r for one in ASKED for r in FORMS[form](one)])
+def test_each_form_gives_the_same_cases_and_retrievals(form: str, tmp_path: Path) -> None:
+    path = lines(tmp_path / "traces.jsonl", [r for one in ASKED for r in FORMS[form](one)])
     found = entries_of(path)
     assert [shown(entry) for entry in found] == [expected(one) for one in ASKED]
     assert [entry.case.id for entry in found] == ["t-1", "t-2"]
     seconds = {stage: one.seconds for stage, one in found[0].recorded.items()}
     assert seconds == {"retrieve": 1.0, "post_retrieve": 1.0, "generate": 1.0}
 
-
-@pytest.mark.parametrize("form", FORMS)
-def test_validate_reads_what_the_model_was_given(form: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "traces.jsonl", [r for one in ASKED for r in FORMS[form](one)])
-    with open_retrievals(path) as dump:
-        found = [(one.query, [chunk.id for chunk in one.chunks]) for one in dump]
+    with open_retrievals(path) as dump:  # what the model was given
+        given_to = [(one.query, [chunk.id for chunk in one.chunks]) for one in dump]
         assert dump.malformed == 0
-    assert found == [("When does it open?", ["c", "a"]), ("Who runs it?", ["d"])]
+    assert given_to == [("When does it open?", ["c", "a"]), ("Who runs it?", ["d"])]
+
+
+def test_the_traces_of_a_session_are_a_conversation(tmp_path: Path) -> None:
+    """By time, not by their order in the file."""
+    asked = [one._replace(session="s") for one in (*ASKED[::-1], ASKED[0]._replace(number=3))]
+    records = [r for one in asked for r in FORMS["otlp"](one)]
+    found = {one.id: one.case for one in entries_of(lines(tmp_path / "t.jsonl", records))}
+    assert {id: case.tags[-1] for id, case in found.items()} == {
+        f"t-{number}": f"turn-{number}" for number in (1, 2, 3)
+    }
+    first = [("user", ASKED[0].question), ("assistant", ASKED[0].answer)]
+    said = {id: [(t.role, t.text) for t in case.history] for id, case in found.items()}
+    assert said["t-1"] == []
+    assert said["t-2"] == first
+    assert said["t-3"] == [*first, ("user", ASKED[1].question), ("assistant", ASKED[1].answer)]
 
 
 FEEDBACK: dict[str, tuple[str, list[Record]]] = {
@@ -102,7 +109,7 @@ def test_feedback_is_kept_and_that_of_people_becomes_labels(form: str, tmp_path:
     rows = FORMS[form](ASKED[0])
     last = rows[-1]["info"] if form == "mlflow" else rows[-1]
     last[field] = given_by
-    entry, other = entries_of(written(tmp_path / "t.jsonl", [*rows, *FORMS[form](ASKED[1])]))
+    entry, other = entries_of(lines(tmp_path / "t.jsonl", [*rows, *FORMS[form](ASKED[1])]))
     assert [one["name"] for one in entry.case.metadata["feedback"]] == ["thumbs", "right"]
     assert "feedback" not in other.case.metadata
     done = write_labels(map(traced, (entry, other)), tmp_path / "labels.jsonl", scores=Scores())
@@ -138,7 +145,7 @@ def test_traces_are_taken_by_time_and_value(
 ) -> None:
     first, second = map(FORMS["sdk"], ASKED)
     first[-1]["attributes"]["metadata"] = '{"env": "prod", "build": {"number": 7}}'
-    path = written(tmp_path / "traces.jsonl", [*first, *second])
+    path = lines(tmp_path / "traces.jsonl", [*first, *second])
     with open_source(path, only=Only(**only)) as source:
         assert [entry.case.id for entry in source] == ids
         assert source.info.cases == len(ids)
@@ -156,7 +163,7 @@ DATED = [
 
 @pytest.mark.parametrize("opened", [open_source, open_dump])
 def test_other_sources_are_taken_by_the_same_rules(opened: Any, tmp_path: Path) -> None:
-    path = written(tmp_path / "dump.jsonl", DATED)
+    path = lines(tmp_path / "dump.jsonl", DATED)
 
     def queries(**only: Any) -> list[str]:
         with opened(path, only=Only(**only)) as source:
@@ -172,23 +179,15 @@ def test_other_sources_are_taken_by_the_same_rules(opened: Any, tmp_path: Path) 
         queries(since="2026-01-15")
 
 
-@pytest.mark.parametrize(
-    ("only", "message"),
-    [
-        ({"since": "gestern"}, "--since gestern: expected a date"),
-        ({"since": "2026-02-01", "until": "2026-01-01"}, "--since 2026-02-01 is after"),
-    ],
-)
-def test_times_that_cannot_be_are_refused(only: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Only(**only)
-
-
 def test_spans_of_a_trace_may_stand_anywhere(tmp_path: Path) -> None:
     first, second = (FORMS["sdk"](one) for one in ASKED)
     mixed = [row for pair in zip(first, second, strict=True) for row in pair]
-    found = entries_of(written(tmp_path / "traces.jsonl", mixed[::-1]))
+    found = entries_of(lines(tmp_path / "traces.jsonl", mixed[::-1]))
     assert sorted(map(repr, map(shown, found))) == sorted(repr(expected(one)) for one in ASKED)
+
+
+def as_cell(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def test_arrays_envelopes_gzip_csv_and_folders(tmp_path: Path) -> None:
@@ -205,23 +204,27 @@ def test_arrays_envelopes_gzip_csv_and_folders(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps(whole, indent=1), encoding="utf-8")
     with gzip.open(tmp_path / "spans.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in observations)
-    with (tmp_path / "spans.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, observations[0].keys())
-        writer.writeheader()
-        writer.writerows(observations)
+    tables = {f"{form}.csv": [r for one in ASKED for r in FORMS[form](one)] for form in FORMS}
+    for name, rows in tables.items():
+        names = dict.fromkeys(name for row in rows for name in row)
+        with (tmp_path / name).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            cells = [{n: as_cell(v) for n, v in row.items()} for row in rows]
+            writer.writerows(cells)
     folder = tmp_path / "folder"
     folder.mkdir()
     for number, one in enumerate(ASKED):
-        written(folder / f"{number}.jsonl", FORMS["sdk"](one))
-    for name in (*wholes, "spans.jsonl.gz", "spans.csv", "folder"):
+        lines(folder / f"{number}.jsonl", FORMS["sdk"](one))
+    for name in (*wholes, *tables, "spans.jsonl.gz", "folder"):
         assert [*map(shown, entries_of(tmp_path / name))] == [*map(expected, ASKED)], name
 
 
 def test_what_was_read_is_said(tmp_path: Path) -> None:
     health = {**FORMS["sdk"](ASKED[0])[-1], "parent_id": None}
     health["context"] = {"trace_id": "other", "span_id": "1"}
-    health["attributes"] = {"http.method": "GET"}
-    path = written(tmp_path / "traces.jsonl", [*FORMS["sdk"](ASKED[0]), health])
+    health |= {"attributes": {"http.method": "GET"}, "start_time": 1e300}  # beyond all years
+    path = lines(tmp_path / "traces.jsonl", [*FORMS["sdk"](ASKED[0]), health])
     with open_source(path) as source:
         notes = " ".join(source.info.notes)
         assert len([*source]) == 1
@@ -235,7 +238,7 @@ def test_a_text_that_a_limit_cut_is_told(tmp_path: Path) -> None:
     rows = FORMS["sdk"](long)
     for row in rows:
         row["attributes"] = {name: value[:128] for name, value in row["attributes"].items()}
-    with open_source(written(tmp_path / "traces.jsonl", rows)) as source:
+    with open_source(lines(tmp_path / "traces.jsonl", rows)) as source:
         assert any("cut at 128 characters" in note for note in source.info.notes)
 
 
@@ -249,7 +252,7 @@ def test_a_text_that_a_limit_cut_is_told(tmp_path: Path) -> None:
 )
 def test_spans_of_no_known_form_are_refused_by_name(record: Record, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"traces\.jsonl: it holds (spans|traces) .*OTLP JSON"):
-        open_source(written(tmp_path / "traces.jsonl", [record]))
+        open_source(lines(tmp_path / "traces.jsonl", [record]))
 
 
 def test_a_search_that_failed_is_no_empty_one(tmp_path: Path) -> None:
@@ -260,7 +263,7 @@ def test_a_search_that_failed_is_no_empty_one(tmp_path: Path) -> None:
         }
         row["attributes"].pop("output.value")
         row["status"] = {"status_code": "ERROR", "description": f"{row['name']} broke"}
-    (entry,) = entries_of(written(tmp_path / "traces.jsonl", rows))
+    (entry,) = entries_of(lines(tmp_path / "traces.jsonl", rows))
     messages = {stage: str(one.failure) for stage, one in entry.recorded.items()}
     assert "search broke" in messages["retrieve"]
     assert "chain broke" in messages["generate"]
@@ -287,7 +290,7 @@ def test_an_answer_is_never_a_context(
     leaked = f"ANSWER {answer}"
     asked = Asked(7, question, [(f"d{n}", text) for n, text in enumerate(documents)], [0], leaked)
     path = tmp_path_factory.mktemp("traces") / "traces.jsonl"
-    (entry,) = entries_of(written(path, FORMS[form](asked)))
+    (entry,) = entries_of(lines(path, FORMS[form](asked)))
     assert shown(entry) == expected(asked)
     for stage in ("retrieve", "post_retrieve"):
         assert not any("ANSWER" in text for text in given(entry, stage).contexts)

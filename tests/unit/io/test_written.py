@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench import (
@@ -34,7 +34,7 @@ from ragbench.io.export import export
 from ragbench.io.joined import open_retrievals
 from ragbench.io.json_text import json_bytes
 from ragbench.verbs.cases import select_cases, write_dataset
-from tests.unit.io.traces import ALL, SCORES, failed, lines, measured, skipped, trace_of
+from tests.unit.io.traces import ALL, BARE, SCORES, failed, lines, measured, skipped, trace_of
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")
@@ -66,7 +66,8 @@ evidence = st.builds(
     texts, st.none() | texts, st.just((None, None)) | places,
 )  # fmt: skip
 cases = st.builds(
-    Case, id=visible, query=visible, reference=st.none() | visible, metadata=metadata,
+    Case, id=visible.map("case {}".format), query=visible, reference=st.none() | visible,
+    metadata=metadata,
     alternative_references=tuples(texts), reference_contexts=st.none() | tuples(texts),
     reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
@@ -164,17 +165,6 @@ def read(path: Path, form: str) -> list[Entry]:
         return list(source)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "hf"])
-def test_an_export_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
-    if form in ("parquet", "hf"):
-        pytest.importorskip("pyarrow")
-    path = tmp_path / f"o.{form}"
-    export(form, (*ALL, UNASKED), path, scores=SCORES)
-    wanted = [*map(expected, ALL), Entry(case=UNASKED.case, recorded={})]
-    # As JSON: a table knows lists alone, and no tuples.
-    assert [*map(json_bytes, read(path, "export"))] == [*map(json_bytes, wanted)]
-
-
 def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     ids = ["a b", "50%25"]
     some = trace_of(["x", "y"], case="q 1", ids=ids, scores=[2.5, 1.5], grades={"a b": 2})
@@ -226,8 +216,9 @@ WRITTEN = ("cases", "jsonl", "csv", "parquet", "hf", "run", "run as cases", "dum
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(drawn=st.lists(traces(), min_size=1, max_size=3, unique_by=lambda trace: trace.case.id))
+@example(drawn=[])
 def test_whatever_is_written_comes_back_with_nothing_lost(
     tmp_path_factory: pytest.TempPathFactory, form: str, drawn: list[Trace]
 ) -> None:
@@ -235,7 +226,7 @@ def test_whatever_is_written_comes_back_with_nothing_lost(
     if form in ("parquet", "hf"):
         pytest.importorskip("pyarrow")
     folder = tmp_path_factory.mktemp("written")
-    wanted, at = [*map(expected, drawn)], folder / "o"
+    wanted, at = [*map(expected, (*drawn, *ALL))], folder / "o"
     if form == "dump":
         held = [(one.case, one.retrieval.value) for one in drawn if one.retrieval.value is not None]
         chunks = [(case, found.to_chunks()) for case, found in held]
@@ -248,12 +239,13 @@ def test_whatever_is_written_comes_back_with_nothing_lost(
                 ]
         return
     if form == "cases":
-        write_cases([one.case for one in drawn], at)
+        write_cases([one.case for one in wanted], at)
     elif form in ("jsonl", "csv", "parquet", "hf"):
-        export(form, drawn, at)
-    else:  # a reference that declines says of a case that it cannot be answered, where nothing does
-        clear = [replace(one.case, answerable=bool(one.case.answerable)) for one in wanted]
-        wanted = [replace(one, case=case) for one, case in zip(wanted, clear, strict=True)]
+        export(form, (*drawn, *ALL, UNASKED), at, scores=SCORES)
+        wanted.append(Entry(case=UNASKED.case, recorded={}))
+    else:  # where an empty answer counts as declined, and a case as answerable by its reference
+        clear = [(one, bool(one.case.answerable)) for one in wanted if one.case != BARE.case]
+        wanted = [replace(one, case=replace(one.case, answerable=can)) for one, can in clear]
         evaluate(wanted, None, out=at, metrics=[])
     if form == "run as cases":
         write_dataset(at, select_cases(report_of(at), limit=None)[1], folder / "new")

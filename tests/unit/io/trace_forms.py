@@ -22,45 +22,27 @@ Record = dict[str, Any]
 
 
 def _spans(asked: Asked) -> list[Record]:
-    """Name, parent, kind, and what goes in and comes out, in the order in which they end."""
+    """Ids, kind, second, and what goes in and comes out, in the order in which they end."""
     found = [
         {"page_content": text, "metadata": {"source": id, "id": id}} for id, text in asked.documents
     ]
-    kept = [found[at] for at in asked.kept]
-    search = {"kind": "RETRIEVER", "in": asked.question, "out": {"documents": found}}
-    rows: dict[str, Record] = {
-        "_search": {**search, "parent": "search"},
-        "search": {**search, "parent": "chain"},
-        "rerank": {
-            "kind": "RERANKER",
-            "parent": "chain",
-            "in": {"query": asked.question, "documents": found},
-            "out": {"documents": kept},
-        },
-        "model": {
-            "kind": "LLM",
-            "parent": "chain",
-            "in": {"messages": [{"role": "user", "content": f"{asked.question}\n{found}"}]},
-            "out": {"generations": [[{"text": asked.answer, "message": {}}]]},
-        },
-        "chain": {
-            "kind": "CHAIN",
-            "parent": None,
-            "in": {"question": asked.question},
-            "out": {"answer": asked.answer},
-        },
-    }
-    at = {name: 10 * asked.number + place for place, name in enumerate(("chain", "search"))}
-    for place, (name, row) in enumerate(rows.items()):
-        row |= {"name": name, "start": at.get(name, 10 * asked.number + place + 2)}
-        row["end"] = row["start"] + 1
-    return list(rows.values())
-
-
-def _ids(asked: Asked, row: Record) -> tuple[str, str, str | None]:
-    parent = row["parent"]
+    given = {"query": asked.question, "documents": found}
+    left = {"documents": [found[at] for at in asked.kept]}
+    prompt = {"messages": [{"role": "user", "content": f"{asked.question}\n{found}"}]}
+    said = {"generations": [[{"text": asked.answer, "message": {}}]]}
+    rows: list[tuple[str, str | None, str, int, Any, Any]] = [
+        ("_search", "search", "RETRIEVER", 2, asked.question, {"documents": found}),
+        ("search", "chain", "RETRIEVER", 1, asked.question, {"documents": found}),
+        ("rerank", "chain", "RERANKER", 4, given, left),
+        ("model", "chain", "LLM", 5, prompt, said),
+        ("chain", None, "CHAIN", 0, {"question": asked.question}, {"answer": asked.answer}),
+    ]
     one = f"{asked.number:x}"
-    return f"t-{one}", f"{row['name']}-{one}", parent and f"{parent}-{one}"
+    return [
+        {"trace": f"t-{one}", "id": f"{name}-{one}", "parent": parent and f"{parent}-{one}",
+         "name": name, "kind": kind, "at": 10 * asked.number + place, "in": put, "out": out}
+        for name, parent, kind, place, put, out in rows
+    ]  # fmt: skip
 
 
 def _nanoseconds(second: int) -> int:
@@ -71,6 +53,10 @@ def _iso(second: int) -> str:
     return f"2026-09-21T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
 
 
+def _times(row: Record) -> Record:
+    return {"start_time": _iso(row["at"]), "end_time": _iso(row["at"] + 1)}
+
+
 def _attributes(asked: Asked, row: Record) -> Record:
     """OpenInference's: documents as an attribute a field."""
     held = {
@@ -79,17 +65,16 @@ def _attributes(asked: Asked, row: Record) -> Record:
         "output.value": json.dumps(row["out"]),
         "session.id": asked.session,
     }
-    lists: dict[str, Any] = {}
-    given: Any = row["in"]
-    left: Any = row["out"]
-    if row["kind"] == "RETRIEVER":
-        lists = {"retrieval.documents": left["documents"]}
-    if row["kind"] == "RERANKER":
-        lists = {
-            "reranker.input_documents": given["documents"],
-            "reranker.output_documents": left["documents"],
-        }
-    for name, documents in lists.items():
+    lists = {
+        "RETRIEVER": {"retrieval.documents": row["out"]},
+        "RERANKER": {
+            "reranker.input_documents": row["in"],
+            "reranker.output_documents": row["out"],
+        },
+    }.get(row["kind"], {})
+    side: Any
+    for name, side in lists.items():
+        documents: list[Record] = side["documents"]
         for place, one in enumerate(documents):
             held[f"{name}.{place}.document.content"] = one["page_content"]
             held[f"{name}.{place}.document.metadata"] = json.dumps(one["metadata"])
@@ -100,28 +85,26 @@ def sdk(asked: Asked) -> list[Record]:
     return [
         {
             "name": row["name"],
-            "context": {"trace_id": trace, "span_id": id, "trace_state": "[]"},
+            "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
             "kind": "SpanKind.INTERNAL",
-            "parent_id": parent,
-            "start_time": _iso(row["start"]),
-            "end_time": _iso(row["end"]),
+            "parent_id": row["parent"],
+            **_times(row),
             "status": {"status_code": "OK"},
             "attributes": _attributes(asked, row),
         }
         for row in _spans(asked)
-        for trace, id, parent in [_ids(asked, row)]
     ]
 
 
 def otlp(asked: Asked) -> list[Record]:
     spans = [
         {
-            "traceId": trace,
-            "spanId": id,
-            "parentSpanId": parent or "",
+            "traceId": row["trace"],
+            "spanId": row["id"],
+            "parentSpanId": row["parent"] or "",
             "name": row["name"],
-            "startTimeUnixNano": str(_nanoseconds(row["start"])),
-            "endTimeUnixNano": str(_nanoseconds(row["end"])),
+            "startTimeUnixNano": str(_nanoseconds(row["at"])),
+            "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)),
             "attributes": [
                 {"key": key, "value": {"stringValue": value}}
                 for key, value in _attributes(asked, row).items()
@@ -129,7 +112,6 @@ def otlp(asked: Asked) -> list[Record]:
             "status": {"code": "STATUS_CODE_OK"},
         }
         for row in _spans(asked)
-        for trace, id, parent in [_ids(asked, row)]
     ]
     return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]}]
 
@@ -137,18 +119,17 @@ def otlp(asked: Asked) -> list[Record]:
 def phoenix(asked: Asked) -> list[Record]:
     rows: list[Record] = []
     for one in sdk(asked):
-        attributes = one.pop("attributes")
-        context = one.pop("context")
-        lists: dict[str, dict[int, Record]] = {}
-        flat = {}
+        attributes, context = one.pop("attributes"), one.pop("context")
+        flat: Record = {}
         for key, value in attributes.items():
             name, dot, rest = key.partition("documents.")
             if dot:
                 place, _, field = rest.partition(".")
-                lists.setdefault(f"{name}documents", {}).setdefault(int(place), {})[field] = value
+                listed = flat.setdefault(f"attributes.{name}documents", [])
+                listed += [{}] * (int(place) == len(listed))
+                listed[int(place)] = {**listed[int(place)], field: value}
             else:
                 flat[f"attributes.{key}"] = value
-        flat |= {f"attributes.{name}": [*held.values()] for name, held in lists.items()}
         ids = {f"context.{name}": context[name] for name in ("trace_id", "span_id")}
         kind = attributes["openinference.span.kind"]
         rows.append({**one, **ids, **flat, "span_kind": kind, "status_code": "OK"})
@@ -156,23 +137,20 @@ def phoenix(asked: Asked) -> list[Record]:
 
 
 def langfuse(asked: Asked) -> list[Record]:
-    kinds = {"LLM": "GENERATION"}
     return [
         {
-            "id": id,
-            "trace_id": trace,
-            "parent_observation_id": parent or "",
-            "type": kinds.get(row["kind"], row["kind"]),
+            "id": row["id"],
+            "trace_id": row["trace"],
+            "parent_observation_id": row["parent"] or "",
+            "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]),
             "name": row["name"],
-            "start_time": _iso(row["start"]),
-            "end_time": _iso(row["end"]),
+            **_times(row),
             "input": json.dumps(row["in"]),
             "output": json.dumps(row["out"]),
             "session_id": asked.session,
             "level": "DEFAULT",
         }
         for row in _spans(asked)
-        for trace, id, parent in [_ids(asked, row)]
     ]
 
 
@@ -188,21 +166,19 @@ def langfuse_api(asked: Asked) -> list[Record]:
 def langsmith(asked: Asked) -> list[Record]:
     return [
         {
-            "id": id,
-            "trace_id": trace,
-            "parent_run_id": parent,
+            "id": row["id"],
+            "trace_id": row["trace"],
+            "parent_run_id": row["parent"],
             "dotted_order": "",
             "run_type": row["kind"].lower(),
             "name": row["name"],
-            "start_time": _iso(row["start"]),
-            "end_time": _iso(row["end"]),
+            **_times(row),
             "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
             "outputs": row["out"],
             "extra": {"metadata": {"session_id": asked.session}},
             "status": "success",
         }
         for row in _spans(asked)
-        for trace, id, parent in [_ids(asked, row)]
     ]
 
 
@@ -214,27 +190,20 @@ def mlflow(asked: Asked) -> list[Record]:
 
     spans = [
         {
-            "trace_id": trace,
-            "span_id": id,
-            "parent_span_id": parent,
+            "trace_id": row["trace"],
+            "span_id": row["id"],
+            "parent_span_id": row["parent"],
             "name": row["name"],
-            "start_time_unix_nano": _nanoseconds(row["start"]),
-            "end_time_unix_nano": _nanoseconds(row["end"]),
+            "start_time_unix_nano": _nanoseconds(row["at"]),
+            "end_time_unix_nano": _nanoseconds(row["at"] + 1),
             "status": {"code": "STATUS_CODE_OK", "message": ""},
             "attributes": spelled(row),
         }
         for row in _spans(asked)
-        for trace, id, parent in [_ids(asked, row)]
     ]
     return [{"info": {"trace_id": "tr"}, "data": {"spans": spans}}]
 
 
 FORMS: dict[str, Callable[[Asked], list[Record]]] = {
-    "sdk": sdk,
-    "otlp": otlp,
-    "phoenix": phoenix,
-    "langfuse": langfuse,
-    "langfuse_api": langfuse_api,
-    "langsmith": langsmith,
-    "mlflow": mlflow,
+    form.__name__: form for form in (sdk, otlp, phoenix, langfuse, langfuse_api, langsmith, mlflow)
 }

@@ -153,4 +153,4 @@ def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     def entry_points(group: str) -> list[EntryPoint]:
         return [point] if group == point.group else []
 
-    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)

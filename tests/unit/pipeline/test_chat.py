@@ -62,19 +62,6 @@ def test_without_contexts_nothing_is_asked() -> None:
     assert (found.response, found.abstained, chat.asked) == ("我不知道。", True, [])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"candidates": 3}, "Set its temperature above 0"),
-        ({"candidates": 3, "chat": chat_of(settings("http://x/v1"))}, "temperature above 0"),
-    ],
-)
-def test_settings_out_of_range_are_refused(wrong: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"chat": Scripted(""), **wrong}
-    with pytest.raises(ConfigError, match=message):
-        ChatGenerator(**given)
-
-
 @pytest.mark.extra("llm")
 def test_candidates_vote() -> None:
     """Five answers, three of them the same up to case and full stop: confidence 3/5."""

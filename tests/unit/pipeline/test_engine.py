@@ -9,15 +9,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from ragbench import Chunk, Document, index, open_engine
-from ragbench.core.filter_form import parse_filters
+from ragbench import Chunk
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline import sparse_index
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
-from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
+from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName
 from ragbench.stores.registry import open_database
 from tests.unit.pipeline.builders import Forgetful, chunk, database
 
@@ -87,21 +86,6 @@ def test_sparse_scores_are_shares_of_the_query_and_rank_like_bm25() -> None:
     assert all(0 < (each.score or 0) < 1 for each in found)
 
 
-def test_function_words_alone_are_no_match() -> None:
-    assert engine().search("kb", "zzxqy is the", strategy="sparse") == []
-    alone = engine().search("kb", "is the", strategy="sparse")
-    assert set(ids(alone)) == {"rent", "fee", "dog"}, "a query of nothing else is taken as it is"
-
-
-def test_a_filter_that_nothing_passes_says_why() -> None:
-    with database(CHUNKS).open("kb") as store:
-        assert filter_problem(store, parse_filters({"year": 2023})) is None
-        why = "its fields are there, its values are not"
-        assert str(filter_problem(store, parse_filters({"year": 1999}))).endswith(why)
-        with pytest.raises(ConfigError, match=r"Did you mean 'year'\? There are: kind, year"):
-            filter_problem(store, parse_filters({"yaer": 2023}))
-
-
 def test_a_hybrid_search_keeps_what_each_leg_says() -> None:
     opened = engine()
     dense = opened.search("kb", "rent due", strategy="dense")
@@ -161,16 +145,6 @@ def test_an_index_that_cannot_be_kept_is_used_all_the_same(tmp_path: Path) -> No
     with database(CHUNKS).open("kb") as store:
         index = kept_index(tmp_path / "file" / "in", lambda: SparseIndex.build(store))
     assert index.search("dogs", k=1)[0][0] == "dog"
-
-
-def test_what_was_indexed_without_an_embedder_is_searched_by_words_alone(tmp_path: Path) -> None:
-    documents = [Document(id=each.id, text=each.text) for each in CHUNKS]
-    index(documents, f"memory:{tmp_path}", "kb", embedder="none")
-    with open_engine(f"memory:{tmp_path}") as opened:
-        assert opened.search("kb", "Is rent due?", strategy="sparse")[0].id == "rent"
-        for strategy in ("dense", "hybrid"):
-            with pytest.raises(ConfigError, match="indexed with no embedder: search it by words"):
-                opened.search("kb", "Is rent due?", strategy=strategy)
 
 
 def test_what_a_large_index_takes_is_said_once_before_it_is_built(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragbench import Chunk, Document, index, open_engine
+from ragbench import Chunk, Document, index
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.documents import ChunkSize, make_chunker
@@ -176,16 +176,3 @@ def test_problems_of_a_corpus_are_reported_before_anything_is_written(tmp_path: 
     with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
         index(path, f"memory:{tmp_path}/store", "kb", embedder="hashing:32", chunker="whole")
     assert not (tmp_path / "store").exists()
-
-
-def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
-    store = f"memory:{tmp_path / 'store'}"
-    first = index(documents(3), store, "kb", embedder="hashing:32", chunker="whole")
-    assert (first.chunks, first.written, first.store) == (3, 3, store)
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text('{"id": "d0", "text": "Document 0 is about topic0."}\n', "utf-8")
-    shown: list[int] = []
-    again = index(corpus, store, "kb", embedder="hashing:32", chunker="whole", counted=shown.append)
-    assert (again.chunks, again.written, again.removed, shown) == (1, 0, 2, [1])
-    with open_engine(store) as engine:
-        assert [chunk.id for chunk in engine.search("kb", "topic0")] == ["d0"]

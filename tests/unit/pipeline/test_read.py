@@ -316,7 +316,7 @@ def test_a_retrieval_of_another_package_says_what_it_goes_with(
         known = EntryPoint("elsewhere", f"{__name__}:Elsewhere", group)
         return [known] if group == "ragbench.retrievals" else []
 
-    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     file = f"retrieval: elsewhere\n{text}"
     if wanted:
         assert [wanted in message for _, message in problems(file)] == [True]

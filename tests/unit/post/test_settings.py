@@ -127,7 +127,7 @@ def test_a_model_that_a_file_names_and_that_is_none_is_reported(
     with pytest.raises(DataError) as caught:
         load_post_retrieval(saved(tmp_path, text))
     assert [problem.message for problem in caught.value.problems] == [
-        "'my_model.py:number' is not a ChatModel: it lacks what one has",
+        "'my_model.py:number' is not a ChatModel: a method or attribute is missing",
         "'my_model.py:shelf' raised RuntimeError: closed",
     ]
 

@@ -42,13 +42,15 @@ def test_the_json_shown_is_what_the_client_reads(
     document: Callable[[str], Any], server: Any, answer: Any
 ) -> None:
     shown = [json.loads(block) for block in document("http.md").blocks("json")]
-    retrieve_request, retrieved, generate_request, generated, failed = shown
-    server.then(answer(retrieved), answer(generated), answer(failed))
+    retrieve_request, retrieved, generate_request, generated, in_conversation, failed = shown
+    server.then(answer(retrieved), answer(generated), answer(retrieved), answer(failed))
     rag: Any = http_rag(server.url)
     (found,) = rag.batch_retrieve_with_metadata(["Do bees fly?"])
     (reported,) = rag.batch_generate_with_metadata(["Do bees fly?"], [["Bees fly."]])
     assert server.requests[0].body == retrieve_request
     assert server.requests[1].body == generate_request
+    rag.batch_retrieve_with_metadata(["And on Sunday?"], history=in_conversation["history"])
+    assert server.requests[2].body == in_conversation
     assert found.to_dict() == retrieved["results"][0]
     assert reported.to_dict() == generated["results"][0]
     with pytest.raises(PartialBatchError, match="ValueError: too long"):

@@ -7,7 +7,7 @@ from typing import Any
 def test_every_block_runs(document: Callable[[str], Any]) -> None:
     page = document("migration.md")
     blocks = page.blocks()
-    assert len(blocks) == 13
+    assert len(blocks) == 15
     for block in blocks:
         assert "  # -> " in block
         page.run(block)

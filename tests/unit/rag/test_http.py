@@ -20,6 +20,7 @@ from ragbench.ledger.watch import Watch
 from ragbench.rag.http import RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
+from ragbench.stages.rag import retrieve_stage
 
 pytestmark = pytest.mark.extra("http")
 
@@ -239,6 +240,26 @@ def test_no_secret_reaches_a_message_or_an_identity(server: Any, answer: Any, ma
 )
 def test_the_last_segment_says_what_a_server_does(path: str, families: set[str]) -> None:
     assert as_rag(f"http://127.0.0.1:1{path}").families == families
+
+
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [("/retrieve", {"contexts": ["a"]}), ("/answer", {"contexts": ["a"], "response": "b"})],
+)
+def test_what_was_said_before_is_sent_where_anything_was(
+    server: Any, answer: Any, path: str, item: Any
+) -> None:
+    server.then(answer({"results": [item] * 2}), answer({"results": [item]}))
+    stage = retrieve_stage(as_rag(f"{server.url}{path}"), b"", None)
+    said = [{"role": "user", "content": "p"}]
+    assert stage.call is not None
+    stage.call([("q", said), ("r", [])])
+    stage.call([("q", [])])
+    bodies = [request.body for request in server.requests]
+    assert bodies == [
+        {"queries": ["q", "r"], "top_k": None, "history": [said, []]},
+        {"queries": ["q"], "top_k": None},
+    ]
 
 
 def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:

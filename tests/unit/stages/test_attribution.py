@@ -81,6 +81,9 @@ def judged(present: bool) -> Outcome[Verdict]:
 UNANSWERABLE = Case(id="n", query="Who?", answerable=False)
 SPANS = replace(CASE, reference_context_ids=None)
 REFERENCE = replace(SPANS, evidence=())
+TWO = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
+NEEDED = replace(TWO, metadata={"needs": "all"})
+THANKS = replace(CASE, reference_context_ids=(), evidence=())
 ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
 NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
 
@@ -113,6 +116,12 @@ def declined(found: Trace) -> Trace:
         (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
         (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
          Basis.IDS),
+        # all gold contexts are needed; nothing has to be retrieved
+        (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
+        (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
         (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
@@ -294,6 +303,6 @@ def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
     assert (first.share, first.known, first.untold, first.by_words) == (0.5, 100, 1, 0)
     assert (second.share, second.known, second.untold, second.by_words) == (0.5, 100, 100, 100)
     # 1.984 * .05025 of the cases alone; where all is 0.5, the same by p (1 - p), and 4 points more.
-    assert (first.low, first.high) == (pytest.approx(0.400, abs=1e-3), pytest.approx(0.6, abs=1e-3))
+    assert [first.low, first.high] == pytest.approx([0.400, 0.6], abs=1e-3)
     assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
     assert RightTally().share() is None

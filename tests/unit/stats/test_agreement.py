@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.agreement import Estimated, agreement, rank_correlation
+from ragbench.stats.agreement import Estimated, agreement, krippendorff_alpha, rank_correlation
 
 
 def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
@@ -133,3 +133,19 @@ def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
         low, value, high = ends(one)
         assert low < value < high
     assert ends(found.quadratic)[2] < ends(found.kappa)[0]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "alpha"),
+    [
+        # One of three pairs differs: 1 - 2 / (18 / 5), of the 9 pairs of unlike values.
+        ([[1, 1], [0, 1], [0, 0]], 1 - 2 / 3.6),
+        ([[1, 1, 1], [0, 0], [0.5]], 1.0),  # what one person rated says nothing
+        ([[0, 1], [1, 0]], 1 - 4 / (8 / 3)),  # worse than chance
+        ([[1, 1], [1, 1]], None),
+        ([[1], [0]], None),
+    ],
+)
+def test_alpha_by_hand(ratings: list[list[float]], alpha: float | None) -> None:
+    found = krippendorff_alpha(ratings)
+    assert found == (None if alpha is None else pytest.approx(alpha))

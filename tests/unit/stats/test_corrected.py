@@ -70,12 +70,14 @@ def test_the_same_answers_are_no_difference_without_a_label() -> None:
     assert half is not None and whole is not None
     assert half.mean == pytest.approx(whole.mean / 2)
     assert half.standard_error < whole.standard_error
-    # No label saw a difference: as if one of them had.
+    # No label saw a difference, or one that the judge did not see: 0.025^(1/20) = 1 - 0.1684.
     none = corrected_difference([0.0] * 40, [0.0] * 20 + [None] * 20)
     assert none is not None and none.mean == 0.0
-    assert none.standard_error == pytest.approx(1 / 20)
-    assert none.high == pytest.approx(2.1009 / 20, abs=1e-4)
-    assert none.p_above(0.2) > 0.99 > 0.5 > none.p_above(-0.2)
+    assert none.high == pytest.approx(0.1684, abs=1e-4)
+    # One of twenty did: as if one more had.
+    one = corrected_difference([0.0] * 40, [0.5, *[0.0] * 19] + [None] * 20)
+    assert one is not None and one.standard_error == pytest.approx(1 / 20)
+    assert none.p_above(0.2) > 0.98 > 0.5 > none.p_above(-0.2)
 
 
 def test_bad_input_is_refused() -> None:

@@ -47,7 +47,7 @@ def test_a_collection_of_one_s_own_is_searched(
     assert main(shlex.split(asked)[1:]) == 0
     shown = capsys.readouterr()
     assert "Rent is due" in shown.out.splitlines()[1]
-    assert "(guessed: text; correct it with --map text=FIELD)" in shown.err
+    assert "(guessed: text; correct it with --field text=FIELD)" in shown.err
     assert main(shlex.split(dumped)[1:]) == 0
     assert main(shlex.split(judged)[1:]) == 0
     assert "The key is at the gate." in capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_a_collection_of_one_s_own_is_searched(
 
 
 def test_every_name_of_a_mapping_is_in_the_table() -> None:
-    table = PAGE.partition("| `--map` |")[2].partition("\n\n")[0]
+    table = PAGE.partition("| `--field` |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)` \|", table, re.M)
     assert named == [field.name for field in fields(FieldMapping)]
 

@@ -62,6 +62,14 @@ DECLINED = [
     "Я не знаю.",
     "К сожалению, в тексте нет информации о гарантии.",
     "لا أعرف",
+    "It's not specified in the text, so I can't say.",
+    "Das geht aus den Unterlagen nicht hervor.",
+    "Esa información no aparece en los documentos.",
+    "Questa informazione non è presente nei documenti.",
+    "Essa informação não consta nos documentos.",
+    "Daar heb ik geen informatie over.",
+    "Это не указано в тексте.",
+    "Dokument nie zawiera tej informacji.",
 ]
 ANSWERED = [
     "Paris",
@@ -91,6 +99,9 @@ ANSWERED = [
     "No, la garantía no se extiende.",
     "Нет, отпуск не переносится.",
     "いいえ、休暇は繰り越せません。",
+    "Nie, urlopu nie można przenieść.",
+    "Non è presente alcun costo.",
+    "No answer can be given before 3 May.",
 ]
 IN_PART = [
     "I don't know the exact figure, but the limit is about 300 seconds.",

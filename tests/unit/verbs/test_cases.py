@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragbench import Case, RetrievalResult, evaluate, open_source, report_of
 from ragbench.core.trace import Entry
@@ -14,7 +15,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.entries import EntrySource, SourceInfo
 from ragbench.io.recorded import recorded_outcome
 from ragbench.verbs.cases import select_cases, write_dataset
-from tests.unit.io.test_written import cases, unique
+from tests.unit.io.test_written import cases
 
 
 def answered(given_cases: list[Case]) -> EntrySource:
@@ -26,7 +27,7 @@ def answered(given_cases: list[Case]) -> EntrySource:
 
 
 @settings(max_examples=2, deadline=None)
-@given(unique(cases))
+@given(st.lists(cases, min_size=1, max_size=4, unique_by=lambda case: case.id))
 def test_nothing_is_lost_from_a_run_to_a_dataset(
     tmp_path_factory: pytest.TempPathFactory, given_cases: list[Case]
 ) -> None:

@@ -83,3 +83,15 @@ def test_nothing_is_asked_where_nothing_is_open() -> None:
         raise AssertionError("asked")
 
     assert settle(verdict, now, before, config, never, most=10) == verdict
+
+
+@pytest.mark.parametrize(("now", "code"), [(0.1, 1), (0.6, 0)])
+def test_a_total_loss_on_few_documents_is_settled_too(now: float, code: int) -> None:
+    """One of four had been right, and none is now: chance may explain it, and does not pass."""
+    before, after = run({"m": [1.0, 0.0, 0.0, 0.0]}), run({"m": [0.0] * 4})
+    limits = MetricGate(limits=FigureLimits(max_drop=0.2))
+    config = GateConfig(metrics={"m": limits}, alpha=0.025)
+    verdict = gate(after, before, config)
+    assert verdict.outcome.exit_code == 3
+    found = settle(verdict, after, before, config, asked(0.6, now), most=4_000)
+    assert found.outcome.exit_code == code

@@ -101,3 +101,10 @@ def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report,
     assert "<h3>In the baseline</h3>" not in without_texts
     assert "You get 30 days. 1 → skipped" in without_texts
     assert not re.search("baseline|class=claims", block())
+
+
+def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRow]) -> None:
+    report, row = shown
+    block = CaseBlocks(report.metrics).block(replace(row, query="A" * 1_000_000))
+    assert max(map(len, re.findall("A+", block))) == 2000
+    assert "998,000 more letters" in block

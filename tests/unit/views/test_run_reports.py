@@ -258,8 +258,8 @@ SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, 
         (
             SHARE,
             {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "Right: 60% (50% to 70%) of 8 cases, estimated: words judged 6 answers; of 50% it "
-            "cannot be told one by one. 2 are lost, most as “shown, declined”: 2 (20%).",
+            "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
+            "2 are lost, most as “shown, declined”: 2 (20%).",
         ),
         (
             replace(SHARE, by_words=0, untold=0),

@@ -175,7 +175,7 @@ Something.
 """
 
 
-def test_a_trec_run_is_joined_with_corpus_and_topics(tmp_path: Path) -> None:
+def test_a_trec_run_and_beir_results_are_joined_with_corpus_and_topics(tmp_path: Path) -> None:
     path, topics = tmp_path / "bm25.run", tmp_path / "topics.txt"
     path.write_text(RUN, encoding="utf-8")
     topics.write_text(TOPICS, encoding="utf-8")
@@ -187,15 +187,11 @@ def test_a_trec_run_is_joined_with_corpus_and_topics(tmp_path: Path) -> None:
         check(found[0])
         assert [chunk.score for chunk in found[0].chunks] == [2.5, 1.5]
         assert found[1].chunks[0].text == ""
-
-
-def test_beir_results_are_joined_with_the_folder(tmp_path: Path) -> None:
-    results = {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"leave": 1}}
-    path = written(tmp_path / "results.json", results)
-    form, (retrieval,), problems = read(path, corpus=corpus(tmp_path / "beir"))
-    assert form == "beir"
+    path = written(tmp_path / "results.json", {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"a": 1}})
+    form, (retrieval,), problems = read(path, corpus=folder)
     check(retrieval)
-    assert problems == [f"{path}: field 'query': no query has the id 'q3'"]
+    expected = ("beir", [f"{path}: field 'query': no query has the id 'q3'"])
+    assert (form, problems) == expected
 
 
 def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) -> None:
@@ -257,11 +253,13 @@ def test_a_text_under_any_name_is_found_and_can_be_corrected(tmp_path: Path) -> 
 
 def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", [{"query": QUERY, "sizes": [1, 2]}])
-    with pytest.raises(DataError, match=r"the record is an object with query, sizes.*--map chunks"):
+    with pytest.raises(
+        DataError, match=r"the record is an object with query, sizes.*--field chunks"
+    ):
         read(path)
     bad = [{"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]}]
     path = lines(tmp_path / "e.jsonl", bad)
-    with pytest.raises(DataError, match=r"a chunk is an object with id, n, payload.*--map text"):
+    with pytest.raises(DataError, match=r"a chunk is an object with id, n, payload.*--field text"):
         read(path)
     with pytest.raises(ConfigError, match=r"no such field\. Did you mean 'text'"):
         read(path, overrides={"txt": "n"})
@@ -271,7 +269,7 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     path = lines(tmp_path / "f.jsonl", [record])
     with pytest.raises(DataError) as caught:
         read(path)
-    assert "--map chunks=stuff.items --map text=inner.said" in str(caught.value)
+    assert "--field chunks=stuff.items --field text=inner.said" in str(caught.value)
     _, (retrieval,), _ = read(path, overrides={"chunks": "stuff.items", "text": "inner.said"})
     assert retrieval.chunks[0].text == LEAVE
 

@@ -52,7 +52,10 @@ def test_a_rerankers_order_counts_where_the_documents_stand_beside_it(tmp_path: 
 def test_no_hint_names_the_question_or_the_answer(tmp_path: Path, record: object) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match="Say where they are: --map chunks=FIELD"), open_dump(path):
+    with (
+        pytest.raises(DataError, match="Say where they are: --field chunks=FIELD"),
+        open_dump(path),
+    ):
         pass
     shown = r"no field for the query[^\n]*\n  \w+\[1\]: object"
     with pytest.raises(DataError, match=shown), open_source(path) as source:
