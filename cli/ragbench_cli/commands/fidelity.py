@@ -23,13 +23,13 @@ class Asked:
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""
     real: Annotated[str, option("FILE", panel=CASES)]
-    """Dataset of real questions with their gold; 20 are needed, 30 or more tell more. See
+    """Dataset of real questions with their gold: at least 20, better 30 or more. See
     docs/real_questions.md."""
     corpus: Annotated[Path, option("PATH", panel=CASES)]
     """File or folder with the documents that both are about."""
     embedder: str | None = None
-    """What makes the vectors of the dense and hybrid retrievers; by default english or
-    multilingual, by the language of the documents. none leaves them out."""
+    """Embedder of the dense and hybrid retrievers; by default english or multilingual, by the
+    language of the documents. none leaves them out."""
     seed: int = 0
     """Seed of the draws and of the intervals."""
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
