@@ -25,7 +25,7 @@ from ragbench.io.read import read_cases, read_documents
 from ragbench.stats.rankings import Scored, kendall_tau, tau_interval
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
-from ragbench.verbs.fidelity import Fidelity, fidelity, sides_of
+from ragbench.verbs.fidelity import Fidelity, fidelity, rank
 
 Maker = Callable[[Document, str, random.Random, Counter[str]], str]
 
@@ -155,14 +155,14 @@ def main() -> None:
     real, documents = [*read_cases(asked.cases)], [*read_documents(asked.corpus)]
     for at, (name, maker) in enumerate(MAKERS.items()):
         made = made_by(maker, documents, asked.questions, asked.seed)
+        ranked = rank(made, real, documents)
         if asked.coverage:
-            sides = sides_of(made, real, documents, notes=[])
-            first, second = (side.scored for side in sides)
+            first, second = ranked.real.scored, ranked.made.scored
             if not at:
                 coverage("real half", *halves(first))
             coverage(name, first, second)
             continue
-        found = fidelity(made, real, documents, seed=asked.seed)
+        found = fidelity(ranked, asked.seed)
         if not at:
             draws = ", ".join(f"{one.questions}: {one.tau:.2f}" for one in found.draws)
             print(f"{found.real.questions} real questions; tau of so many of them: {draws}")

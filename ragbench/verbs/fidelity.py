@@ -18,12 +18,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.rank import reciprocal_rank
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.counterfactual import VectorIndex
-from ragbench.pipeline.documents import (
-    ChunkSize,
-    document_chunks,
-    make_chunker,
-    whole_documents,
-)
+from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated
@@ -154,16 +149,22 @@ class Fidelity:
     notes: tuple[str, ...] = ()
 
 
-def fidelity(
+class Ranked(NamedTuple):
+    """Both sets with the scores of each retriever."""
+
+    real: _Side
+    made: _Side
+    notes: tuple[str, ...]
+
+
+def rank(
     made: Sequence[Case],
     real: Sequence[Case],
     documents: Sequence[Document],
-    *,
     embedder: str | None = None,
-    seed: int = 0,
     advance: Callable[[str], None] = lambda _: None,
-) -> Fidelity:
-    """Ranks the built-in retrievers by both sets of questions, and compares the orders.
+) -> Ranked:
+    """Asks the built-in retrievers both sets of questions.
 
     Args:
         embedder: makes the vectors; None takes ``english`` or ``multilingual`` by the language of
@@ -172,40 +173,23 @@ def fidelity(
     Raises:
         DataError: too few questions whose gold is in the corpus.
     """
-    notes: list[str] = []
-    sides = sides_of(made, real, documents, embedder=embedder, notes=notes, advance=advance)
-    ways = [str(side.seen.matching) for side in sides]
-    if ways[0] != ways[1]:
-        notes.append(
-            f"Real gold is compared by {ways[0]}, made-up gold by {ways[1]}: the inflation holds "
-            "that difference, too."
-        )
-    return _compared(*sides, seed, notes)
-
-
-def sides_of(
-    made: Sequence[Case],
-    real: Sequence[Case],
-    documents: Sequence[Document],
-    *,
-    embedder: str | None = None,
-    notes: list[str],
-    advance: Callable[[str], None] = lambda _: None,
-) -> tuple[_Side, _Side]:
-    """Both sets with what each retriever scores on them, the real one first."""
     if not documents:
         raise DataError([Problem(message="the corpus holds no documents")])
     # What stands in the metadata may name other documents than the gold does.
     plain = [replace(one, metadata={}) for one in documents]
+    notes: list[str] = []
     found: dict[str, list[list[Chunk]]] = {}
     for name, search in _searches(plain, embedder, notes):
         advance(name)
         found[name] = search([case.query for case in (*real, *made)], K)
-    texts = {one.id: one.text for one in documents}
-    parts = [{name: each[at] for name, each in found.items()} for at in
-             (slice(None, len(real)), slice(len(real), None))]  # fmt: skip
-    first = _Side.of("real", real, parts[0], texts, _FEWEST_REAL)
-    return first, _Side.of("made-up", made, parts[1], texts, _FEWEST_MADE)
+    texts, split = {one.id: one.text for one in documents}, len(real)
+    first = {name: each[:split] for name, each in found.items()}
+    second = {name: each[split:] for name, each in found.items()}
+    return Ranked(
+        _Side.of("real", real, first, texts, _FEWEST_REAL),
+        _Side.of("made-up", made, second, texts, _FEWEST_MADE),
+        tuple(notes),
+    )
 
 
 def _searches(
@@ -269,9 +253,8 @@ class _Side(NamedTuple):
         texts: Mapping[str, str],
         fewest: int,
     ) -> _Side:
-        verdict, scores = scores_of(
-            cases, found, k=K, measure=reciprocal_rank, corpus=lambda: texts
-        )
+        mrr = reciprocal_rank
+        verdict, scores = scores_of(cases, found, k=K, measure=mrr, corpus=lambda: texts)
         rows = zip(cases, zip(*scores.values(), strict=True), strict=True)
         by_text = verdict.matching is Matching.TEXT
         kept = [
@@ -282,9 +265,9 @@ class _Side(NamedTuple):
         clusters = [case.cluster for case, _ in kept]
         groups = len(set(cluster_codes(clusters)))
         if len(kept) < fewest or groups < _FEWEST_CLUSTERS:
-            raise DataError(
-                [Problem(message=_too_few(what, cases, len(kept), groups, fewest, texts))]
-            )
+            some = f"{len(kept):,} of {len(cases):,} {what} questions"
+            need = f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
+            raise _too_few(f"{some} in {groups:,} clusters", need, cases, texts)
         words = [frozenset(tokenise(case.query)) for case, _ in kept]
         table = [row for _, row in kept]
         seen = Questions(
@@ -316,27 +299,22 @@ def _copied(
     return math.fsum(shares) / len(shares) if shares else None
 
 
-def _too_few(
-    what: str, cases: Sequence[Case], kept: int, groups: int, fewest: int, texts: Mapping[str, str]
-) -> str:
-    gold = next((id for case in cases for id in _gold_ids(case)), None)
-    named = "" if gold is None else f" (the first names '{shortened_line(gold)}')"
-    return (
-        f"only {kept:,} of {len(cases):,} {what} questions{named} have gold that is in the corpus, "
-        f"where the first is '{shortened_line(next(iter(texts)))}', in {groups:,} clusters: "
-        f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
-    )
+def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
+    gold = next((id for case in cases for id in _gold_ids(case)), "no id")
+    first, there = shortened_line(gold), shortened_line(next(iter(texts)))
+    message = f"only {some} have gold that is in the corpus: {need} (gold {first}, corpus {there})"
+    return DataError([Problem(message=message)])
 
 
-def _compared(real: _Side, made: _Side, seed: int, notes: Sequence[str]) -> Fidelity:
+def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
+    """Compares the two orders of the retrievers."""
     import numpy as np
 
+    real, made, notes = ranked
     names, by_real, by_made = real.names, real.scored.means, made.scored.means
     best, chosen = int(by_real.round(9).argmax()), best_of(by_made)[0]
-    first, second = (
-        real.scored.resampled(2 * seed, _DRAWS),
-        made.scored.resampled(2 * seed + 1, _DRAWS),
-    )
+    sets = enumerate((real.scored, made.scored), 2 * seed)
+    first, second = (each.resampled(at, _DRAWS) for at, each in sets)
     gaps = second.mean(axis=1) - first.mean(axis=1)
     low, high = (float(np.quantile(gaps, share)) for share in (0.025, 0.975))
     lost = [row[best] - float(chosen @ row) for row in real.table]
@@ -362,7 +340,7 @@ def _compared(real: _Side, made: _Side, seed: int, notes: Sequence[str]) -> Fide
         draws=draws,
         equals=equals,
         worth=_worth(tau, draws[-1].tau, equals),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

@@ -93,9 +93,9 @@ def test_questions_that_tell_nothing_are_said_to_tell_nothing(
 @pytest.mark.parametrize(
     ("made", "real", "message"),
     [
-        ({}, 12, "only 12 of 12 real questions"),
-        ({"ids": ["x1"]}, 30, "only 0 of 30 made-up questions (the first names 'x1')"),
-        ({"cluster": "one"}, 30, "in 1 clusters: 10 questions in 10 clusters are needed"),
+        ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
+        ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
+        ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
     ],
 )
 def test_what_cannot_be_compared_is_one_error(

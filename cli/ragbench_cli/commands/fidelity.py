@@ -52,18 +52,17 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench fidelity testset.csv --real real.jsonl --corpus corpus.jsonl --json
     """
     from ragbench.io.read import read_cases, read_documents
-    from ragbench.verbs.fidelity import Worth, fidelity
+    from ragbench.verbs.fidelity import Worth, fidelity, rank
 
     made, real = list(read_cases(asked.made)), list(read_cases(asked.real))
+    documents = list(read_documents(asked.corpus))
+
+    def advance(name: str) -> None:
+        if not asked.quiet:
+            console.say(f"searching: {name}")
+
     with console.users_code():
-        found = fidelity(
-            made,
-            real,
-            list(read_documents(asked.corpus)),
-            embedder=asked.embedder,
-            seed=asked.seed,
-            advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
-        )
+        found = fidelity(rank(made, real, documents, asked.embedder, advance), asked.seed)
     if json:
         console.print_json({**asdict(found), "verdict": _verdict(found)})
     else:
