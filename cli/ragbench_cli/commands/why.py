@@ -122,7 +122,7 @@ def _cases(asked: Asked) -> list[Case]:
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if asked.question is not None:
         if not asked.gold or asked.case is not None:
-            raise ConfigError("say with --gold ID which chunk or document it should find")
+            raise ConfigError("name with --gold ID the chunk or document that it should find")
         return [Case(id="question", query=asked.question, reference_context_ids=(*asked.gold,))]
     if asked.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")

@@ -89,7 +89,7 @@ def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None)
         ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
         ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing, or not a text"),
         ([{"question": Q, "value": 1}], "field 'answer' is missing"),
-        ([{"question": Q, "answer": A, "note": "x"}], "no field says what the label is"),
+        ([{"question": Q, "answer": A, "note": "x"}], "no field holds the label"),
         ([{"data": {}, "annotations": ["x"]}], "l.jsonl:1: is not as its tool exports it"),
         ([{"fields": {}, "responses": {"a": 1}}], "is not as its tool exports it"),
         ([[1]], "l.jsonl:1"),
