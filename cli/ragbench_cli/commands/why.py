@@ -51,9 +51,9 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
     and after each operator; and the changes that bring it into the context, the cheapest first. For
-    a run: every change with what it gains in recall and an interval, and the best of them together.
-    What needs another index (chunk size, a static embedder, BM25) is estimated on the store's own
-    texts. Nothing is written to the store.
+    a run: every change with its gain in recall and an interval, and the best of them together.
+    Changes that need another index (chunk size, a static embedder, BM25) are estimated on the
+    store's own texts. Nothing is written to the store.
 
     \b
     Examples:
