@@ -289,7 +289,7 @@ def python_page() -> Iterator[str]:
         yield ""
         yield f"## {title}"
         yield ""
-        yield "| name | what it is for |"
+        yield "| name | use |"
         yield "|---|---|"
         for name in ragbench.__all__:
             thing = getattr(ragbench, name)
