@@ -127,7 +127,7 @@ def test_a_mapping_says_what_is_where(place: Place, name: str) -> None:
     assert not {"body", "key", "doc", "head"} & set(chunk.metadata)
     picked = FieldMapping(text=f"{at}body", metadata=f"{at}b,{at}rare")
     with place.open(name, picked) as collection:
-        absent = f"(--map metadata={at}rare: no row that was looked at has such a field)"
+        absent = f"(--field metadata={at}rare: no row that was looked at has such a field)"
         assert collection.guesses()[0] == absent
         assert collection.search(QUERIES[:1], k=3)[0][0].metadata == {"b": "x"}
 
@@ -306,10 +306,10 @@ def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"text": "bdoy"}, "--map text=bdoy: no row .* has such a field.*There are:"),
-        ({"id": "{at}nope"}, "--map id=.*nope: no row"),
+        ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
+        ({"id": "{at}nope"}, "--field id=.*nope: no row"),
         ({"vector": "nope"}, "has no vector 'nope'; it"),
-        ({}, "is known to hold the text: name it with --map text=FIELD. There are: "),
+        ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
     ],
 )
 def test_what_does_not_fit_is_one_error(
@@ -367,7 +367,7 @@ def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
             open_database(place.address)
         return
     database = open_database(place.address)
-    message = "name its fields with --map text=FIELD and its embedder with --embedder"
+    message = "name its fields with --field text=FIELD and its embedder with --embedder"
     with pytest.raises(ForeignCollectionError, match=message):
         database.open(name)
     assert name not in database.collections()

