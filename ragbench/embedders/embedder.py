@@ -41,7 +41,7 @@ class Embedder(Protocol):
     def hybrid_weight(self) -> float:
         """How much its ranking counts in a hybrid search, where that of BM25 counts 1.
 
-        Measured, where the embedder is known (docs/retrieval.md); 1 where nothing is known.
+        Measured for the embedders that are known (docs/measured/retrieval.md); else 1.
         """
         ...
 

@@ -63,7 +63,7 @@ class SliceGate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricGate:
-    """What is demanded of one metric."""
+    """The demands on one metric."""
 
     limits: FigureLimits = FigureLimits()
     slices: tuple[SliceGate, ...] = ()

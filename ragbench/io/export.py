@@ -211,7 +211,7 @@ def _said(record: Case | Evidence | Turn, names: Iterable[str]) -> dict[str, Any
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> int:
-    """Writes one case a line. The file appears whole, or what was there before stays.
+    """Writes one case per line. The file appears complete, or the earlier one stays.
 
     Args:
         cases: the cases; consumed one at a time.

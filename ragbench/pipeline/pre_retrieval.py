@@ -52,7 +52,7 @@ class SearchQuery(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transformed:
-    """What a transform made of a query."""
+    """The result of a transform of a query."""
 
     queries: tuple[SearchQuery, ...]
     """What is searched for in its place; the query itself is among them or is not."""

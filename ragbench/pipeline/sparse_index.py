@@ -118,8 +118,7 @@ class SparseIndex:
                 "minutes and gigabytes of memory. Where that is too much, index the corpus into "
                 "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is "
                 "built. Or let another store rank by its own formula, so with other scores and "
-                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/stores.md, "
-                "'Sparse and hybrid')"
+                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/collections.md)"
             )
         metadata: list[Any] = []
         tokens: list[list[str]] = []

@@ -68,7 +68,7 @@ RERANKERS = Registry(kind="rerankers")
 def build_reranker(
     given: object, *, chat: ChatModel | None = None, folder: Path = Path()
 ) -> Reranker:
-    """Builds a reranker from what a configuration file says.
+    """Builds a reranker from the settings of a configuration file.
 
     Args:
         given: a name, or a mapping with ``name`` and the reranker's settings, which are the fields

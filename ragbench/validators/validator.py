@@ -101,7 +101,7 @@ VALIDATORS = Registry(kind="validators")
 
 
 def build_validator(given: object, *, chat: ChatModel | None = None) -> Validator:
-    """Builds a validator from what a configuration file or a command says.
+    """Builds a validator from the settings of a configuration file or a command.
 
     Args:
         given: a name, or a mapping with ``name`` and the validator's settings, which are the fields

@@ -90,7 +90,7 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalSettings:
-    """How a RAG is evaluated, beyond what nearly every call of `evaluate` says."""
+    """How a RAG is evaluated, beyond the usual arguments of `evaluate`."""
 
     name: str | None = None
     """The dataset's name in reports; by default that of the file or folder, else ``"dataset"``."""

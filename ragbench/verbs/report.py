@@ -41,7 +41,7 @@ def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCas
 
 
 def report_of(path: str | Path) -> Report:
-    """The report of a stored run, as it stands in its journal.
+    """The report of a stored run, from its journal.
 
     A run that was interrupted, and one that was asked repeatedly, is counted from its cases.
 

@@ -1,4 +1,4 @@
-"""docs/compare.md, validate.md, validators.md: what they show is what happens."""
+"""docs/compare.md, validate.md, logs.md, validators.md: what they show is what happens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ragbench.io.dumps.forms import form_names
 from tests.cli.runs import Ragbench, fenced, lines, printed_by
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
+READ = (ROOT / "docs" / "logs.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8") + READ
 COMPARE = (ROOT / "docs" / "compare.md").read_text("utf-8")
 VALIDATORS = (ROOT / "docs" / "validators.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", VALIDATORS, re.M | re.S)
-READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
 FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
 PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
 TEXT = "There are 27 days of paid leave a year."
@@ -28,7 +28,7 @@ TEXT = "There are 27 days of paid leave a year."
 
 @pytest.fixture
 def files(workplace: Path) -> None:
-    dump, log, label = fenced(PAGE, "json")
+    dump, label, log = fenced(PAGE, "json")
     record = json.loads(log)
     rows = f"query_id,query,id,content,distance\nq1,{record['query']},leave,{TEXT},0.1\n"
     text = "The mill at Tarn was built in 1910. Three families lived there."

@@ -104,7 +104,7 @@ def test_a_run_gives_ranked_changes_that_add_up(indexed: Ragbench) -> None:
     ("arguments", "message"),
     [
         ([], "give a question with --gold ID, or --run RUN"),
-        (["rent"], "say with --gold ID which chunk or document it should find"),
+        (["rent"], "name with --gold ID the chunk or document that it should find"),
         (["rent", "--run", "cases.jsonl"], "give a question with --gold ID, or --run RUN"),
         (["--run", "cases.jsonl", "--gold", "x"], "the cases of --run have their own"),
         (["--run", "cases.jsonl", "--case", "no"], "has no case 'no'. There are: rent"),

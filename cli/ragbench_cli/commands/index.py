@@ -58,7 +58,7 @@ class Asked:
     encoding: EncodingOption = None
     on: OnEngine
     list_: Annotated[bool, option("--list", envvar="RAGBENCH_INDEX_LIST_")] = False
-    """Say which collections the store has; index nothing."""
+    """List the collections of the store; index nothing."""
     check: bool = False
     """Measure how much of an exact search the store's index finds; index nothing."""
     drop: str | None = None

@@ -35,7 +35,7 @@ class Asked:
     PANEL: ClassVar = MEASURED
 
     labels: Annotated[Path, argument("LABELS")]
-    """File with claims, their evidence and human labels. See docs/judging.md."""
+    """File with claims, their evidence and human labels. See docs/judge_card.md."""
     metric: Annotated[str, option("-m")] = "support"
     """How claims are judged: support, or another metric that asks a model about an answer and its
     contexts, such as ragas:faithfulness."""

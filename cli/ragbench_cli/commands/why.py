@@ -49,9 +49,9 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
     and after each operator; and the changes that bring it into the context, the cheapest first. For
-    a run: every change with what it gains in recall and an interval, and the best of them together.
-    What needs another index (chunk size, a static embedder, BM25) is estimated on the store's own
-    texts. Nothing is written to the store.
+    a run: every change with its gain in recall and an interval, and the best of them together.
+    Changes that need another index (chunk size, a static embedder, BM25) are estimated on the
+    store's own texts. Nothing is written to the store.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def _cases(asked: Asked) -> list[Case]:
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if asked.question is not None:
         if not asked.gold or asked.case is not None:
-            raise ConfigError("say with --gold ID which chunk or document it should find")
+            raise ConfigError("name with --gold ID the chunk or document that it should find")
         return [Case(id="question", query=asked.question, reference_context_ids=(*asked.gold,))]
     if asked.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")

@@ -79,7 +79,7 @@ def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None)
     ([{"question": Q, "value": 1}], "field 'answer' is missing"),
     ([{"data": {}, "annotations": ["x"]}], "l.jsonl:1: is not as its tool exports it"),
     ([{"fields": {}, "responses": {"a": 1}}], "is not as its tool exports it"),
-    ([{"question": Q, "answer": A, "note": "x"}], "no field says what the label is"),
+    ([{"question": Q, "answer": A, "note": "x"}], "no field holds the label"),
     ([[1]], "l.jsonl:1"),
     ([], "empty"),
 ])  # fmt: skip

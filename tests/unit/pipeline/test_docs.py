@@ -33,7 +33,7 @@ from tests.llm_server import FaultServer
 ROOT = Path(__file__).parents[3]
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    for name in ("pipeline", "post_retrieval", "rerankers", "retrieval")
+    for name in ("pipeline", "post_retrieval", "rerankers", "retrieval", "embedders")
 }
 PIPELINE = PAGES["pipeline"]
 BLOCK = re.compile(
@@ -152,7 +152,8 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
             command += ["--embedder", "hashing", "--quiet"]
         return command
 
-    ran("retrieval", count=6, more=more)
+    ran("retrieval", count=5, more=more)
+    ran("embedders", count=1, more=more)
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     shown = json.loads("".join(blocks("retrieval", "json")))
     assert [row["query"] for row in rows] == ["What does the gate decide?", "open runs"]
@@ -163,7 +164,7 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_tables_name_every_chunker_embedder_and_setting() -> None:
-    page = PAGES["retrieval"]
+    page = PAGES["retrieval"] + PAGES["embedders"]
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = {name.partition(":")[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
     assert set(CHUNKERS.builtin) | set(EMBEDDERS.builtin) <= named

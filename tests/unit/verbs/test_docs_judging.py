@@ -44,7 +44,7 @@ def test_the_program_runs(
 
 
 def test_the_labels_are_read(tmp_path: Path) -> None:
-    (lines,) = fenced(GUIDE, "json")
+    (lines,) = fenced((DOCS / "judge_card.md").read_text("utf-8"), "json")
     (tmp_path / "labels.jsonl").write_text(lines, "utf-8")
     assert [claim.level for claim in read_labels(tmp_path / "labels.jsonl")] == [2, 0]
 
