@@ -163,13 +163,14 @@ PLAIN = """
 0 baseline show baseline.json
 0 baseline add {a,c} --out main.json
 0 history main.json {,--json}
+0 label b --against a -m token_f1 -n 4 --page label.html -o said.jsonl
 0 report b --against a --html against.html
 0 eval RAG --out l -m token_f1 --rag-repeats 2
 0 cache {stats,prune --unused-days 1}
 0 init {project,EVIL/x}
 0 index documents.jsonl --store memory:store
 0 search LEAVE --store memory:store {--strategy sparse,--json}
-2 tune memory:store --questions cases.jsonl
+2 tune-search memory:store --questions cases.jsonl
 0 why memory:store LEAVE --gold EVIL
 0 show metrics
 2 show EVIL
