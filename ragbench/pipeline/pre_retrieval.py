@@ -187,15 +187,7 @@ def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
         return PreRetrieved(queries=())  # a RAG of a user's may have a key of this name, too
 
 
-QUERY_TRANSFORMS = Registry(
-    kind="query_transforms",
-    builtin={
-        "normalise": "ragbench.pipeline.pre_retrieval:Normalise",
-        "rewrite": "ragbench.pipeline.pre_retrieval:Rewrite",
-        "multi_query": "ragbench.pipeline.pre_retrieval:MultiQuery",
-        "hyde": "ragbench.pipeline.pre_retrieval:HyDE",
-    },
-)
+QUERY_TRANSFORMS = Registry(kind="query_transforms")
 
 
 LONGEST = 4000

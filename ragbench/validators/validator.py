@@ -96,15 +96,7 @@ class CascadeValidator:
         )
 
 
-VALIDATORS = Registry(
-    kind="validators",
-    builtin={
-        "cascade": "ragbench.validators.validator:CascadeValidator",
-        "lexical": "ragbench.validators.lexical:LexicalValidator",
-        "llm": "ragbench.validators.llm:LlmValidator",
-        "local": "ragbench.validators.local:LocalValidator",
-    },
-)
+VALIDATORS = Registry(kind="validators")
 """Other packages add theirs through the entry-point group ``ragbench.validators``."""
 
 

@@ -361,11 +361,7 @@ def _told_before(
 
 
 def _score_stage(
-    asked: Evaluation,
-    journal: Journal,
-    known: KnownManifest,
-    gold: GoldSpace,
-    earlier: str | None,
+    asked: Evaluation, journal: Journal, known: KnownManifest, gold: GoldSpace, earlier: str | None
 ) -> ScoreStage:
     """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
     judge = asked.judge

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -20,7 +20,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.metrics.gold_space import GoldSpace, MatchingTally
+from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
@@ -184,7 +184,7 @@ def tune(
     legs = legs_of(collection, asked, depth, advance)
     tried = {one: combined(one, legs, depth) for one in settings_of(legs, collection.present)}
     rankings = {setting: found.rankings for setting, found in tried.items()}
-    scores = _scores(asked, rankings, k=k, measure=formula, matching=matching)
+    _, scores = scores_of(asked, rankings, k=k, measure=formula, matching=matching)
     kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
     if len(kept) < _FEWEST:
         message = (
@@ -319,14 +319,23 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
     return LegRankings(rankings, [*map(sum, zip(dense.seconds, sparse.seconds, strict=True))])
 
 
-def _scores(
+SettingT = TypeVar("SettingT", bound=Hashable)
+
+
+def scores_of(
     cases: Sequence[Case],
-    rankings: Mapping[SearchSetting, Sequence[Sequence[Chunk]]],
+    rankings: Mapping[SettingT, Sequence[Sequence[Chunk]]],
     *,
     k: int,
     measure: Callable[..., float | Skip],
-    matching: Matching,
-) -> dict[SearchSetting, list[float | None]]:
+    matching: Matching = Matching.AUTO,
+    corpus: Callable[[], Iterable[str]] | None = None,
+) -> tuple[MatchingVerdict, dict[SettingT, list[float | None]]]:
+    """How chunks are compared with the gold, and what each setting gives for each case.
+
+    Args:
+        corpus: ids of all documents, where they are known.
+    """
     nothing: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing is generated")
 
     def found(case: Case, chunks: Sequence[Chunk]) -> Trace:
@@ -335,6 +344,7 @@ def _scores(
         return Trace(case=case, retrieval=retrieval, generation=nothing)
 
     traces = {setting: [*map(found, cases, ranked)] for setting, ranked in rankings.items()}
+    verdict = MatchingVerdict(matching)
     if matching is Matching.AUTO:
         # Once for all settings: they are compared with each other.
         gold = GoldSpace()
@@ -343,14 +353,14 @@ def _scores(
         tally = MatchingTally(gold)
         for trace in chain.from_iterable(traces.values()):
             tally.add(trace)
-        matching = tally.verdict().matching
+        verdict = tally.verdict(corpus)
 
     def score(trace: Trace) -> float | None:
         result = trace.retrieval.value
-        matched = Skip("nothing") if result is None else match(trace.case, result, matching)
+        matched = Skip("nothing") if result is None else match(trace.case, result, verdict.matching)
         if isinstance(matched, Skip):
             return None
         value = measure(ranking_of(matched), k=k)
         return None if isinstance(value, Skip) else value
 
-    return {setting: [*map(score, each)] for setting, each in traces.items()}
+    return verdict, {setting: [*map(score, each)] for setting, each in traces.items()}

@@ -13,7 +13,7 @@ import pytest
 from ragbench import open_dump
 from ragbench.core.validation import WarningKind
 from ragbench.io.dumps.forms import form_names
-from tests.cli.runs import Ragbench, fenced, printed_by
+from tests.cli.runs import Ragbench, fenced, lines, printed_by
 
 ROOT = Path(__file__).parents[2]
 READ = (ROOT / "docs" / "logs.md").read_text("utf-8")
@@ -30,22 +30,20 @@ TEXT = "There are 27 days of paid leave a year."
 def files(workplace: Path) -> None:
     dump, label, log = fenced(PAGE, "json")
     record = json.loads(log)
-    Path("dump.jsonl").write_text(dump, encoding="utf-8")
-    Path("log.jsonl").write_text(log, encoding="utf-8")
-    Path("response.json").write_text(json.dumps(record["response"]), encoding="utf-8")
     rows = f"query_id,query,id,content,distance\nq1,{record['query']},leave,{TEXT},0.1\n"
-    Path("rows.csv").write_text(rows, encoding="utf-8")
-    Path("bm25.run").write_text("q1 Q0 leave 1 12.3 bm25\n", encoding="utf-8")
-    Path("beir").mkdir()
-    corpus = json.dumps({"_id": "leave", "title": "", "text": TEXT})
-    Path("beir/corpus.jsonl").write_text(f"{corpus}\n", encoding="utf-8")
     text = "The mill at Tarn was built in 1910. Three families lived there."
     mill = {"query": "When was the mill built?", "reference": "1910", "reference_contexts": [text]}
-    Path("my-cases.jsonl").write_text(json.dumps(mill), encoding="utf-8")
-    Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
-    other = {**json.loads(label), "answer_present": False}  # the validator is too sure
-    lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]
-    Path("labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    known = json.loads(label)  # in half of the labels the validator is too sure
+    Path("beir").mkdir()
+    lines("beir/corpus.jsonl", [{"_id": "leave", "title": "", "text": TEXT}])
+    lines("my-cases.jsonl", [mill])
+    lines("labels.jsonl", [{**known, "answer_present": False}, known] * 12)
+    for name, content in {
+        "dump.jsonl": dump, "log.jsonl": log, "response.json": json.dumps(record["response"]),
+        "rows.csv": rows, "bm25.run": "q1 Q0 leave 1 12.3 bm25\n",
+        "topics.txt": f"q1\t{record['query']}\n",
+    }.items():  # fmt: skip
+        Path(name).write_text(content, encoding="utf-8")
 
 
 @pytest.mark.usefixtures("files")

@@ -18,6 +18,7 @@ from ragbench_cli.options import (
     JsonOption,
     OnEngine,
     argument,
+    completed,
     option,
     takes_records,
 )
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from ragbench.stores.database import Database
 
 
-def _chunkers(typed: str) -> list[str]:
-    from ragbench.pipeline.documents import CHUNKERS
-
-    return [name for name in sorted(CHUNKERS.targets()) if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     store: StoreOption
@@ -44,7 +39,7 @@ class Asked:
     """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and
     others."""
     stored: StoredIn
-    chunker: Annotated[str, option(complete=_chunkers)] = "auto"
+    chunker: Annotated[str, option(complete=completed("chunkers"))] = "auto"
     """How documents are split: auto (Markdown by structure, the rest by tokens), tokens, sentences,
     markdown or whole."""
     chunk_size: Annotated[int, option("TOKENS")] = 256

@@ -217,11 +217,7 @@ class FeedbackReranker(Checked):
         return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        best: list[int],
-        shares: NDArray[np.float64],
+        self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: NDArray[np.float64]
     ) -> NDArray[np.float64] | None:
         import numpy as np
 

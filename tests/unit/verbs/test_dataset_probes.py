@@ -63,23 +63,17 @@ def test_a_case_that_stands_there_twice_counts_twice() -> None:
     assert doubts(*together) == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "broken", "meant"),
-    [
-        ("the caf\u00c3\u00a9", "caf\u00c3\u00a9", "'café'"),
-        ("it\u00e2\u20ac\u2122s", "it\u00e2\u20ac\u2122s", "'it\u2019s'"),
-        ("AT&amp;T", "&amp;", "'&'"),
-        ("it&#39;s", "&#39;", "'''"),
-        ("5&nbsp;km", "&nbsp;", "a space"),
-    ],
-)
-@pytest.mark.parametrize("place", ["query", "reference", "reference_contexts"])
-def test_letters_that_were_broken_on_the_way(
-    place: str, text: str, broken: str, meant: str
-) -> None:
-    value = (text,) if place == "reference_contexts" else text
-    found = doubts(Case(**{"id": "a", "query": "?", place: value}))  # type: ignore[arg-type]
-    assert f"'{broken}' where {meant} is meant" in found["data letters"]
+@pytest.mark.parametrize(("text", "broken", "meant"), [
+    ("the caf\u00c3\u00a9", "caf\u00c3\u00a9", "'café'"),
+    ("it\u00e2\u20ac\u2122s", "it\u00e2\u20ac\u2122s", "'it\u2019s'"),
+    ("AT&amp;T", "&amp;", "'&'"),
+    ("it&#39;s", "&#39;", "'''"),
+    ("5&nbsp;km", "&nbsp;", "a space"),
+])  # fmt: skip
+def test_letters_that_were_broken_on_the_way(text: str, broken: str, meant: str) -> None:
+    for place in ({"query": text}, {"reference": text}, {"reference_contexts": (text,)}):
+        found = doubts(case("a", **place))
+        assert f"'{broken}' where {meant} is meant" in found["data letters"]
 
 
 @pytest.mark.parametrize("reference", ["TODO", "tbd.", "What is a", "?"])

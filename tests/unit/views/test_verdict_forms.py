@@ -194,11 +194,12 @@ def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     assert "#### Cases that lost" not in page  # they stand there once
     assert "| retrieved, then dropped | 3 | 100% | 0 | text 3 |" in lines
     assert any(line.startswith("| right | not retrieved | 7 | run | text0,") for line in lines)
-    assert "7 newly failing, 0 newly fixed; 7 with other retrieved ids; 7 with another " in page
+    assert "7 lost, 0 won of 7; 7 with other retrieved ids; 7 with another " in page
     shown = lines.index("- text0")
-    assert lines[shown + 1 : shown + 6] == [
+    assert lines[shown + 1 : shown + 7] == [
         "  - text",
         r"  - fails: recall@5 1.000 -\> 0.000",
+        r"  - cause: right -\> not retrieved",
         "  - ids: lost text (1); gained b (1)",
         '  - baseline: "text"',
         '  - run: "other text"',

@@ -1,0 +1,129 @@
+"""``ragbench fidelity``: made-up questions beside real ones, from the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.stats.rankings import Scored, best_of, kendall_tau, tau_interval
+from tests.cli.runs import Ragbench, lines
+
+THINGS = "amber basalt copper diamond emerald flint garnet hematite iron jade".split()  # noqa: SIM905
+PLACES = ("harbour", "museum", "station")
+FILLER = "The keeper notes the weather, the visitors and the hour in a book by the door. " * 12
+NEAR = "Of the {} in the {} the register says little, whatever anybody asks about it."
+COPIED = "{} is kept at the {} since the year of the flood"
+REAL = "Where does the {1} keep its {0} today?"
+NAMES = [(THINGS[row % 10], PLACES[row // 10]) for row in range(30)]
+
+
+def questions(form: str, ids: list[str] | None = None, cluster: str | None = None) -> list[Any]:
+    return [
+        {
+            "query": form.format(*names),
+            "reference_context_ids": ids or [f"d{row}"],
+            "cluster": cluster,
+        }
+        for row, names in enumerate(NAMES)
+    ]
+
+
+def asked(made: list[Any], real: list[Any] | None = None) -> tuple[str, ...]:
+    """Thirty long documents whose answer is a short sentence, thirty short ones beside them."""
+    long = [
+        {"id": f"d{row}", "title": names[1], "text": f"{FILLER}{COPIED.format(*names)}. {FILLER}"}
+        for row, names in enumerate(NAMES)
+    ]
+    near = [{"id": f"n{row}", "text": NEAR.format(*names)} for row, names in enumerate(NAMES)]
+    return (
+        lines("made.jsonl", made),
+        "--real", lines("real.jsonl", questions(REAL) if real is None else real),
+        "--corpus", lines("corpus.jsonl", [*long, *near]), "--embedder", "none", "-q",
+    )  # fmt: skip
+
+
+def test_copied_sentences_are_easier_and_said_to_be_copied(ragbench: Ragbench) -> None:
+    done = ragbench("fidelity", *asked(questions(COPIED)), "--json")
+    found = json.loads(done.out)
+    mrr = {one["name"]: (one["real"], one["made"]) for one in found["retrievers"]}
+    assert len(mrr) == 12
+    # The short neighbour stands above the long document for whoever holds its length against it,
+    # but not where the question repeats the sentence.
+    expected = {"bm25 b=0": (0.5, 1.0), "bm25": (0.25, 1.0), "bm25 b=1": (0.0, 0.5)}
+    assert {name: mrr[name] for name in expected} == expected
+    assert found["made"]["copied"] == 1.0 > found["real"]["copied"]
+    inflation = found["inflation"]
+    assert inflation["value"] == pytest.approx(found["made"]["mrr"] - found["real"]["mrr"])
+    assert 0 < inflation["low"] < inflation["high"]
+    assert found["best"] == "bm25 b=0"
+    chosen = [mrr[name] for name in found["chosen"]]
+    assert {made for _, made in chosen} == {1.0}
+    assert found["cost"]["mean"] == pytest.approx(0.5 - sum(one for one, _ in chosen) / len(chosen))
+    assert found["tau"]["low"] <= found["tau"]["value"] <= found["tau"]["high"]
+    assert [one["questions"] for one in found["draws"]] == [5, 10, 15]
+    assert 0 < found["draws"][-1]["tau"] <= 1
+    assert (done.code, found["worth"], found["draws"][1]["better"]) == (1, "do not use", 1.0)
+    assert found["verdict"].startswith("Ten real questions rank retrievers better than these 30")
+    assert ragbench("fidelity", *asked(questions(COPIED)), "--json").out == done.out
+
+
+def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
+    found = json.loads(ragbench("fidelity", *asked(questions(REAL)), "--json").ok().out)
+    assert (found["worth"], found["tau"]["value"]) == ("as good as real ones", 1.0)
+    assert (found["shared"], found["cost"]["mean"], found["inflation"]["value"]) == (30, 0.0, 0.0)
+    shown = ragbench("fidelity", *asked(questions(REAL))).ok().out
+    assert "15 real questions, half of yours, rank no better than these 30." in shown
+    assert len(shown.splitlines()) <= 40
+
+
+def test_questions_that_tell_nothing_are_said_to_tell_nothing(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = ragbench("fidelity", *asked(questions("zzz", ids=["d29"])))
+    assert (again.code, "29 made-up, 0 real" in again.out) == (3, True)
+    assert "Cannot tell: one of the sets finds every retriever equally good." in again.out
+    monkeypatch.setattr("ragbench.verbs.fidelity._UNTOLD", 1.1)
+    done = ragbench("fidelity", *asked(questions(COPIED)))
+    assert (done.code, "halves of the 30 real questions do not agree" in done.out) == (3, True)
+
+
+@pytest.mark.parametrize(("made", "real", "message"), [
+    ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
+    ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
+    ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_one_error(
+    ragbench: Ragbench, made: dict[str, Any], real: int, message: str
+) -> None:
+    done = ragbench("fidelity", *asked(questions(COPIED, **made), questions(REAL)[:real]))
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("Error") == 1
+
+
+@pytest.mark.parametrize(("first", "second", "tau"), [
+    ((3, 2, 1), (30, 20, 10), 1.0),
+    ((3, 2, 1), (1, 2, 3), -1.0),
+    ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
+    ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
+    ((1, 1, 1), (3, 2, 1), None),
+])  # fmt: skip
+def test_tau(first: tuple[float, ...], second: tuple[float, ...], tau: float | None) -> None:
+    found = float(kendall_tau(np.array(first, float), np.array(second, float))[0])
+    assert found == pytest.approx(tau) if tau is not None else np.isnan(found)
+
+
+def test_draws_keep_clusters_together_and_intervals_hold_their_value() -> None:
+    table = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    scored = Scored.of(table, ["a", "a", None, None])
+    assert scored.means.tolist() == [0.5, 0.25]
+    parts = [(part.tolist(), rest.tolist()) for part, rest in scored.parts(1, 50, 0)]
+    assert {tuple(part) for part, _ in parts} == {(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)}
+    assert ([1.0, 0.0], [0.0, 0.5]) in parts
+    assert np.isfinite([*scored.parts(4, 50, 0)]).all()  # something is always left to compare with
+    found = tau_interval(0.5, np.linspace(0.0, 0.4, 401))
+    assert (found.low, found.high) == pytest.approx((0.002, 0.998))
+    assert best_of(np.array([1.0, 3.0, 3.0])).tolist() == [[0.0, 0.5, 0.5]]
