@@ -3,10 +3,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
-from ragbench import report_of
+from ragbench import Case, RetrievalResult, evaluate, report_of
 from ragbench.core.attribution import Cause
 from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell
@@ -80,7 +81,7 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(
     parser = _Elements()
     parser.feed(block)
     assert {tag for tag, _ in parser.found} <= OWN
-    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-m"}
+    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-l", "data-m"}
     assert {name for _, attributes in parser.found for name in attributes} <= allowed
     assert "newly failing" in block
     assert "<div class=claims>" in block
@@ -108,3 +109,19 @@ def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRo
     block = CaseBlocks(report.metrics).block(replace(row, query="A" * 1_000_000))
     assert max(map(len, re.findall("A+", block))) == 2000
     assert "998,000 more letters" in block
+
+
+def test_a_chunk_links_to_its_source_on_the_web_and_nowhere_else(tmp_path: Path) -> None:
+    given = ("https://docs.example/a?b=1&c", "javascript:alert(1)", 'http://x/" onclick="x', 7)
+
+    def rag(query: str) -> RetrievalResult:
+        found = [{"url": each} for each in given]
+        return RetrievalResult([*map(str, given)], context_metadata=found)
+
+    case = Case(id="a", query="Which?", reference="that", tags=("t",))
+    report = evaluate([case], rag, out=tmp_path / "run", metrics=["recall@5"])
+    (row,) = report.find(["a"])
+    assert row.story is not None
+    assert [chunk.address for chunk in row.story.chunks] == [given[0], None, None, None]
+    block = CaseBlocks(report.metrics).block(row)
+    assert re.findall('href="(?!#)([^"]*)"', block) == ["https://docs.example/a?b=1&amp;c"]
