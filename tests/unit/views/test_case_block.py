@@ -14,7 +14,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
 from ragbench.views.html.case import CaseBlocks
-from tests.pages import PAYLOADS
+from tests.pages import PAYLOADS, Hostile
 from tests.unit.views.stored import hostile_report
 
 
@@ -114,12 +114,13 @@ def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRo
 def test_a_chunk_links_to_its_source_on_the_web_and_nowhere_else(tmp_path: Path) -> None:
     given = ("https://docs.example/a?b=1&c", "javascript:alert(1)", 'http://x/" onclick="x', 7)
 
-    def rag(query: str) -> RetrievalResult:
-        found = [{"url": each} for each in given]
-        return RetrievalResult([*map(str, given)], context_metadata=found)
+    class Linked(Hostile):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+            found = [{"url": each} for each in given]
+            return RetrievalResult([*map(str, given)], context_metadata=found)
 
     case = Case(id="a", query="Which?", reference="that", tags=("t",))
-    report = evaluate([case], rag, out=tmp_path / "run", metrics=["recall@5"])
+    report = evaluate([case], Linked(), out=tmp_path / "run", metrics=["recall@5"])
     (row,) = report.find(["a"])
     assert row.story is not None
     assert [chunk.address for chunk in row.story.chunks] == [given[0], None, None, None]
