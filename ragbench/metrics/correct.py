@@ -234,8 +234,16 @@ class AnswerBeside(NamedTuple):
         """
         if self.is_long or self.said.tokens == self.right.tokens:
             return None
-        for check, what in _CHECKS:
-            if check(self):
+        checks = (
+            (self._other_side, "yes for no, or no for yes"),
+            (self._other_amount, "another amount"),
+            (self._other_date, "another date"),
+            (self._other_person, "another person of that family name"),
+            (self._is_denied, "the answer is denied"),
+            (self._opposite, "the opposite"),
+        )
+        for check, what in checks:
+            if check():
                 return what
         return None
 
@@ -349,14 +357,6 @@ class AnswerBeside(NamedTuple):
         return False
 
 
-_CHECKS: tuple[tuple[Callable[[AnswerBeside], bool], str], ...] = (
-    (AnswerBeside._other_side, "yes for no, or no for yes"),
-    (AnswerBeside._other_amount, "another amount"),
-    (AnswerBeside._other_date, "another date"),
-    (AnswerBeside._other_person, "another person of that family name"),
-    (AnswerBeside._is_denied, "the answer is denied"),
-    (AnswerBeside._opposite, "the opposite"),
-)
 _CAPITAL = re.compile(r"[A-Z][\w'’-]*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
