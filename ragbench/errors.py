@@ -134,8 +134,6 @@ _PACKAGES = {
 
 
 class MissingExtraError(InputError):
-    """An optional package is needed and not installed."""
-
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
         self.extra = extra
@@ -180,8 +178,6 @@ class StageTimeoutError(RagbenchError):
 
 
 class LLMError(RagbenchError):
-    """A language model gave no usable answer."""
-
     def __init__(
         self,
         message: str,

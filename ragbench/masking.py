@@ -166,7 +166,6 @@ _NOTHING = re.compile(
 
 
 def _found(text: str) -> Iterator[tuple[int, int]]:
-    """Where a text holds what looks like a credential."""
     for shape in _SHAPES:
         for match in shape.finditer(text):
             yield match.span(match.lastindex or 0)

@@ -261,7 +261,6 @@ def _drawn(section: Section) -> Table:
 
 
 def _idle(ablation: Ablation) -> Iterator[str]:
-    """Why variants left what the first one left."""
     for variant in ablation.variants[1:]:
         if not variant.acted:
             text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
@@ -269,13 +268,11 @@ def _idle(ablation: Ablation) -> Iterator[str]:
 
 
 def _notes(variant: VariantReport) -> Iterable[str]:
-    """The notes of its operators, each once."""
     operators = () if variant.operators is None else variant.operators.operators
     return dict.fromkeys(note for one in operators for note, _ in one.notes[:_REMARKS])
 
 
 def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[str]:
-    """What each variant's operators lost and noted."""
     for variant in variants:
         found = variant.operators
         if found is not None and variant.acted != 0:

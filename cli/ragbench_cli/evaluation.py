@@ -247,7 +247,6 @@ def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoic
 
 
 def _check_out(source: SourceInfo, folder: Path) -> None:
-    """Refuses to write a run over the one that is read."""
     for info in (source, source.answers):
         read = Path(info.path) if info is not None and info.form == "run" else None
         if read is not None and folder.exists() and read.exists() and folder.samefile(read):
@@ -255,7 +254,6 @@ def _check_out(source: SourceInfo, folder: Path) -> None:
 
 
 def _say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None:
-    """How it is read, and what is asked of whom."""
     for line in source.lines():
         console.say(line)
     recorded, looked = source.recorded, source.looked

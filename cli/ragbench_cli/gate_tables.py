@@ -105,7 +105,6 @@ def _is_shown(check: GateCheck) -> bool:
 
 
 def _behind(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
-    """What changed in the system, and the cases that lost most."""
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
         yield from paragraph(title, change_lines(verdict.system, most=_FEW))

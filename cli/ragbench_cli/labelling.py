@@ -44,7 +44,6 @@ class Session:
         return len(self._open) - len(self._given)
 
     def book(self) -> LabelBook:
-        """What the file holds."""
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
         return LabelBook(read_people(self.path))

@@ -229,7 +229,6 @@ def with_canaries(
     seed: int,
     stopped: Callable[[], bool],
 ) -> Report:
-    """Puts canaries to a run's judge; see `ragbench.stages.canaries`."""
     from ragbench.stages.canaries import judge_canaries, plant
     from ragbench.verbs.report import open_traces, report_of
 

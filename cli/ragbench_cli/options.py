@@ -111,8 +111,6 @@ _PLACES = "places"
 
 
 class _Field(NamedTuple):
-    """A field of a record: an option, or another record."""
-
     name: str
     option: str
     """The name of its parameter, and so of its environment variable: that of its flag."""
@@ -224,7 +222,6 @@ def document(command: Any) -> None:
 
 @cache
 def _documents(module: str) -> dict[tuple[str, str], str]:
-    """The text below each field of a module's records."""
     import ast
 
     tree = ast.parse(inspect.getsource(sys.modules[module]))

@@ -57,7 +57,6 @@ class GateChecks:
 
 
 def _judged(verdict: GateResult) -> Iterator[tuple[str, GateOutcome, str]]:
-    """The name of each test, its outcome and the reason."""
     for refusal in verdict.refusals:
         reason = f"{refusal.reason}. To go on, {refusal.remedy}"
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, reason
@@ -82,16 +81,12 @@ class _CheckFailedError(Exception):
 
 
 class _Gate(pytest.Collector):
-    """What the tests hang on."""
-
     def collect(self) -> list[pytest.Item | pytest.Collector]:
         """Nothing: the tests are made with the verdict."""
         return []
 
 
 class _CheckItem(pytest.Item):
-    """One check."""
-
     outcome: GateOutcome
     reason: str
 

@@ -39,7 +39,6 @@ class Replaying:
 
 
 def replayed(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
-    """Asks, and prints what cures."""
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.manifest import read_manifest
     from ragbench.llm.budget import Budget
@@ -87,7 +86,6 @@ def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, dict[str,
 
 
 def _documents(beside: DocumentsBeside) -> Iterable[Document]:
-    """Those beside the dataset, where there are any."""
     from ragbench.errors import ConfigError, DataError
 
     try:
@@ -97,7 +95,6 @@ def _documents(beside: DocumentsBeside) -> Iterable[Document]:
 
 
 def _price(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
-    """What asking takes, before it is done."""
     from ragbench.safe_text import counted
 
     text = f"asking {name} {counted(plan.questions, 'time')} for {counted(len(plan.cases), 'case')}"

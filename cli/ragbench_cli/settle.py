@@ -88,7 +88,6 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
 
 
 def _how_to_ask(path: Path, ask: str | None) -> How:
-    """The options of ``ragbench eval``, and the cases of a run."""
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.journal import Journal
     from ragbench.ledger.manifest import read_manifest

@@ -59,8 +59,6 @@ class SearchChoice:
 
 
 class _Opened(NamedTuple):
-    """An open collection."""
-
     strategy: Callable[[StrategyName], Strategy]
     name: StrategyName
     """Of the strategy that the options ask for."""
@@ -209,7 +207,6 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
 
 
 def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filter | None) -> None:
-    """Says what is wrong with a filter that nothing passes."""
     from ragbench.pipeline.strategies import filter_problem
 
     problem = filter_problem(store, filters)

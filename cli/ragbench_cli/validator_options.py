@@ -134,8 +134,6 @@ def _formats(typed: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
-    """How a dump is read."""
-
     PANEL: ClassVar = CASES
 
     format: Annotated[str | None, option("FORM", complete=_formats)] = None

@@ -12,8 +12,6 @@ from ragbench.core.metric import Metric
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseLoss:
-    """A case that got worse."""
-
     case: str
     """Its id."""
     before: float

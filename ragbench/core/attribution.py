@@ -93,8 +93,6 @@ class Basis(StrEnum):
 
 
 class Answer(StrEnum):
-    """What generation came to."""
-
     RIGHT = "right"
     WRONG = "wrong"
     DECLINED = "declined"
@@ -162,8 +160,6 @@ class RightShare:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CauseCount:
-    """How many cases have a cause."""
-
     cause: Cause
     cases: int
     estimated: int = 0

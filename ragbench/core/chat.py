@@ -10,8 +10,6 @@ from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Tokens of a call, or of several."""
-
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Hidden reasoning included."""
@@ -76,9 +74,7 @@ class ChatModel(Protocol):
     """A language model. Stages that need one are given it; they never build one."""
 
     @property
-    def name(self) -> str:
-        """How reports and errors call it."""
-        ...
+    def name(self) -> str: ...
 
     def complete(self, messages: Sequence[Message]) -> str: ...
 

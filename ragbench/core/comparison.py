@@ -79,8 +79,6 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricComparison:
-    """One metric over all runs."""
-
     name: str
     group: str
     direction: Direction

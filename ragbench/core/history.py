@@ -81,8 +81,6 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricHistory:
-    """One metric over the runs."""
-
     metric: str
     direction: Direction
     scale: float | None

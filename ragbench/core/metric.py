@@ -171,7 +171,6 @@ class Metric:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a model takes part in computing it."""
         return self.definition.cost is not Cost.FREE
 
     @property

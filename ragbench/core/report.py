@@ -196,15 +196,11 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary(Counted):
-    """One metric over a whole run."""
-
     metric: Metric
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseRow:
-    """One case of a run."""
-
     id: str
     query: str
     reference: str | None
@@ -260,8 +256,6 @@ class IndexedCase(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageCount:
-    """How a stage ended, over all cases."""
-
     stage: str
     measured: int
     abstained: int
@@ -274,8 +268,6 @@ class StageCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureGroup:
-    """Failures of one kind."""
-
     stage: str
     type: str
     message: str

@@ -93,8 +93,6 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
-    """One case of a run."""
-
     id: str
     fingerprint: str
     """Changes with anything that is known of the case but its id and labels: question, reference,

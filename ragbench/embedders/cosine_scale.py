@@ -41,8 +41,6 @@ _FLAT = 1e-6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CosineScale:
-    """The scale of one embedder's cosines."""
-
     background: float = 0.0
     """The cosine that scores 0: 98 of 100 pairs of unrelated texts stay below it."""
     unrelated: float = 0.0

@@ -33,9 +33,7 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        ...
+    def dimension(self) -> int: ...
 
     @property
     def hybrid_weight(self) -> float:
@@ -45,9 +43,7 @@ class Embedder(Protocol):
         """
         ...
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of questions."""
-        ...
+    def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of what is searched; see `embed_queries`."""
@@ -87,7 +83,6 @@ class ModelEmbedder:
         return unit_rows(self._rows(texts, kind))
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
-        """The vectors of some texts, of any length."""
         raise NotImplementedError
 
     def close(self) -> None: ...

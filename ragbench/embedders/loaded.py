@@ -202,8 +202,6 @@ def _offers(thing: object) -> bool:
 
 @dataclass(frozen=True)
 class _Adapted(ModelEmbedder):
-    """An embedding object of another framework."""
-
     asks_endpoint: ClassVar[bool] = True
     """Most wait for a service: workers would only share out its rate limit."""
 

@@ -54,8 +54,6 @@ def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) ->
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What later runs are compared with."""
-
     dataset: str
     rag: str
     matching: str

@@ -109,7 +109,6 @@ def same_columns(run: RunScores, earlier: RunScores) -> list[MetricColumn]:
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
-    """The metrics of these names, each once."""
     found = named_columns(columns, names, "the runs do not all measure", "All of them measure")
     return tuple(dict.fromkeys(found))
 

@@ -93,7 +93,6 @@ def demands_of(
 
 
 def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
-    """Whether this run, or the baseline, measured it on any case."""
     earlier = None if baseline is None else baseline.column(column.name)
     return column.score is not None or (earlier is not None and earlier.score is not None)
 

@@ -170,7 +170,6 @@ def drop_checks(
 
 
 def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float) -> list[GateCheck]:
-    """Judges several questions as one family."""
     if not questions:
         return []
     # By name: the signs that are drawn depend on the order.

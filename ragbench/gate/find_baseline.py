@@ -40,7 +40,6 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
 
 
 def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
-    """Other runs, with the time at which their manifest was written."""
     seen = {home.resolve()}
     for folder in folders:
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -125,7 +125,6 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
 
 
 def _sample(column: MetricColumn, run: RunScores, others: RunScores) -> PairedSample:
-    """One run against the mean of the others."""
     higher = column.direction is Direction.HIGHER
     return paired(column, run, others, run.clusters(), higher_is_better=higher)
 

@@ -84,7 +84,6 @@ def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool
 
 
 def _read(key: Key, column: MetricColumn) -> Key:
-    """What a metric reads of what was judged."""
     question, answer, contexts = key
     return (
         question,

@@ -78,8 +78,6 @@ class _Figures(msgspec.Struct):
 
 
 class _Row(NamedTuple):
-    """A case and its cells, by the metrics of the manifest."""
-
     number: int
     id: str
     digest: bytes

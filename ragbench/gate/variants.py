@@ -108,7 +108,6 @@ def _compared(
 def _losses(
     sample: PairedSample, effect: VariantEffect, before: Values, after: Values
 ) -> tuple[CaseLoss, ...]:
-    """The cases that got worse, the largest loss first."""
     sign = -1 if effect.metric.definition.direction is Direction.LOWER else 1
     found = [
         (sign * difference, case)

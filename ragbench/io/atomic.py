@@ -130,7 +130,6 @@ def _beside(path: Path, *, make_folders: bool) -> Path:
 
 @contextmanager
 def _saying(path: Path, *, only_full: bool = False) -> Generator[None]:
-    """Turns an operating system's error into one that names the output."""
     try:
         yield
     except OSError as error:

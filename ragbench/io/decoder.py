@@ -107,7 +107,6 @@ class RowDecoder(ABC, Generic[RecordT]):
         return found if len(self.problems) == known else None
 
     def _is_said(self, target: str, source: str, value: object, cells: bool) -> bool:
-        """Whether a value says anything of its field."""
         if type(value) is not str:
             return value is not None and (type(value) is not float or not isnan(value))
         if not value or value.isspace():

@@ -79,7 +79,6 @@ def _answers(whole: Values, source: Source, problems: Problems) -> dict[object, 
 
 
 def _queries(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
-    """Retrieval tasks, with the judgements beside them."""
     qrels = None if source.path is None else source.path.parent / QRELS_FOLDER / "dev.tsv"
     queries = map(_query, rows)
     if qrels is None or not qrels.is_file():

@@ -46,8 +46,6 @@ Key = tuple[str, str, str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HumanLabel:
-    """What one person said of one answer."""
-
     question: str
     answer: str
     contexts: tuple[str, ...] | None
@@ -299,7 +297,6 @@ class LabelBook:
         return found
 
     def by_metric(self) -> dict[str, int]:
-        """How many labels each metric has."""
         counts: dict[str, int] = {}
         for label in self.labels:
             counts[label.metric] = counts.get(label.metric, 0) + (label.value is not None)

@@ -227,7 +227,6 @@ class Source:
             self.close()
 
     def close(self) -> None:
-        """Standard input stays open."""
         if self._stream is not None and (self.path is not None or self.address is not None):
             self._stream.close()
         self._stream = None

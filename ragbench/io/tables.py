@@ -244,7 +244,6 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
 
 
 def _cell_text(cell: object) -> str:
-    """A cell as the text that a CSV file would hold."""
     if cell is None:
         return ""
     if isinstance(cell, bool):

@@ -351,7 +351,6 @@ class _Tree:
         self.by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
-        """What a span stands in, the nearest first."""
         seen = {span.id}
         parent = self.by_id.get(span.parent or "")
         while parent is not None and parent.id not in seen:

@@ -76,7 +76,6 @@ def before(turns: Sequence[Turn], question: int) -> list[Turn]:
 
 
 def conversation_of(value: object) -> bool:
-    """Whether a value is a list of turns."""
     items = as_list(value)
     return bool(items) and all(
         is_object(item) and any(name in item for name in ROLE) for item in items

@@ -129,7 +129,6 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
 
 
 def _written(value: object) -> str:
-    """A text; a number as it is written."""
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return json.dumps(value)
     return as_text(value)
@@ -382,7 +381,6 @@ def _said(content: object) -> str:
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
-    """Contexts as texts, those of objects too."""
     held = (
         next((one[name] for name in ("text", *_TEXT, "context", "page_content") if name in one), "")
         if is_object(one)

@@ -37,8 +37,6 @@ _TABLES = ("cells", "matched", "causes", "judgements")
 
 
 class CaseCells(NamedTuple):
-    """The cells of a case."""
-
     question: bytes
     """Digest of all that metrics depend on which read no answer."""
     answer: bytes

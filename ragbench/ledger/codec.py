@@ -208,8 +208,6 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How the values of a stage are stored."""
-
     encode: Callable[[Any], bytes]
     """A value without its context texts."""
     decode: Callable[[list[str], bytes], Any]
@@ -239,8 +237,6 @@ CODECS = {
 
 
 class Encoded(NamedTuple):
-    """An outcome as it is stored."""
-
     texts: list[str]
     digests: list[bytes]
     """Of the texts."""

@@ -43,8 +43,6 @@ _NOT_DATA = frozenset(
 
 
 class Content(NamedTuple):
-    """What a file or folder holds."""
-
     digest: str
     """Equal where the content is equal; `ABSENT` where there is nothing."""
     size: int = 0

@@ -66,7 +66,6 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether a run has been begun here."""
         return self.journal.is_file()
 
     @contextmanager
@@ -108,7 +107,6 @@ class RunFolder:
             self._unlink(_NEW_JOURNAL_FILES)
 
     def discard(self) -> None:
-        """Removes the folder with everything in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:

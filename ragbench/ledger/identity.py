@@ -70,8 +70,6 @@ def described(value: object, *, contents: bool = True) -> Any:
 
 
 class _At(NamedTuple):
-    """Where a value lies."""
-
     depth: int = _DEEPEST
     """Levels that are still followed."""
     within: tuple[int, ...] = ()

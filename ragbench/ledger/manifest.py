@@ -26,8 +26,6 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetInfo:
-    """Which cases were run."""
-
     name: str
     source: str
     """The dataset as the user named it."""
@@ -44,8 +42,6 @@ class DatasetInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RagInfo:
-    """Which system was asked."""
-
     name: str
     description: Mapping[str, Any]
     """What distinguishes it: class, source, arguments, configuration."""

@@ -180,7 +180,6 @@ class Project:
         return Origin(stage, parts, reach)
 
     def _seen(self, known: Mapping[tuple[PartKind, str], OriginPart]) -> Iterator[OriginPart]:
-        """What came to light while it was loaded and asked."""
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")

@@ -39,8 +39,6 @@ RECEIPTS = "receipts.jsonl"
 
 @dataclass(kw_only=True, slots=True)
 class ReceiptLine:
-    """What one purpose took from one model."""
-
     purpose: str
     """What the calls were for, such as a metric's name."""
     model: str

@@ -274,8 +274,6 @@ key IN (
 
 
 class _Kept(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A reply as it is kept."""
-
     text: str
     finish_reason: str
     model: str

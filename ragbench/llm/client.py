@@ -464,7 +464,6 @@ class EmbeddingClient(Caller):
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
-    """The vectors of an answer, in the order of the texts."""
     try:
         entries = sorted(body["data"], key=lambda entry: int(entry.get("index", 0)))
         vectors = [tuple(float(value) for value in entry["embedding"]) for entry in entries]

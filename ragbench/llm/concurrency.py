@@ -24,7 +24,6 @@ class Clock:
     """The running event loop's time."""
 
     def now(self) -> float:
-        """Seconds since some moment; never goes back."""
         return asyncio.get_running_loop().time()
 
     stopped: Callable[[], bool] = staticmethod(lambda: False)
@@ -126,7 +125,6 @@ class Concurrency:
 
     @property
     def limit(self) -> int:
-        """How many calls may be in flight now."""
         return int(self._limit)
 
     @property

@@ -337,8 +337,6 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 
 class Provider(NamedTuple):
-    """An endpoint that many use."""
-
     name: str
     """The first part of a model's name, such as ``anthropic`` in ``anthropic/claude-sonnet-5``."""
     base_url: str

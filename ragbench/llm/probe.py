@@ -131,7 +131,6 @@ async def probe(
 
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
-    """What became of the parameters of the first question."""
     dialect = client.dialect
     found = [
         Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})

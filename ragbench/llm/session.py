@@ -41,7 +41,6 @@ class ModelClients:
 
     @property
     def chats(self) -> tuple[LLMClient, ...]:
-        """All judges."""
         return () if self.chat is None else (self.chat, *self.panel)
 
     def stop_when(self, stopped: Callable[[], bool]) -> None:

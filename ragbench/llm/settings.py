@@ -61,8 +61,6 @@ class LLMSettings:
 
 
 class _Kind(NamedTuple):
-    """What a value must be, for msgspec and for a reader."""
-
     type: Any
     words: str
 
@@ -79,8 +77,6 @@ _STRUCTURED = _Kind(StructuredOutput, f"one of {', '.join(StructuredOutput)}")
 
 
 class _Row(NamedTuple):
-    """A setting."""
-
     kind: _Kind
     own: bool = False
     """Whether a judge of a panel does not take it over from the first, where it is at another
@@ -146,8 +142,6 @@ _PANEL = "panel"
 
 
 class _Found:
-    """Values by name, looked up in the order of precedence."""
-
     def __init__(
         self,
         options: Mapping[str, object],

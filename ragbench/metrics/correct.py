@@ -76,7 +76,6 @@ _LONG = 12
 
 @cache
 def _model() -> Mapping[str, Mapping[str, float]]:
-    """The weights by the names of the features."""
     return dict(table("ragbench.metrics", "correct")["weights"])
 
 

@@ -187,7 +187,6 @@ class MatchingTally:
     def _check(
         self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
     ) -> None:
-        """Holds ids against texts."""
         by_text = match(case, result, Matching.TEXT)
         self.cases_by_text += isinstance(by_text, Matched) and bool(by_text.matches)
         self.cases_by_id += bool(own or document)
@@ -200,7 +199,6 @@ class MatchingTally:
             self.agreeing += any(chunk in text or holds(chunk, text) for text in gold)
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
-        """How the run's chunks are compared."""
         gold = self.gold
         if not gold.ids:
             found = _by_text("the dataset names no ids of what is relevant")

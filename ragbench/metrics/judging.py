@@ -37,9 +37,7 @@ class JudgeScorer(Protocol):
         """
         ...
 
-    def prepare(self, metric: Metric) -> str:
-        """Makes a metric ready, before anything is asked."""
-        ...
+    def prepare(self, metric: Metric) -> str: ...
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
@@ -79,8 +77,6 @@ INJECTION = (
 
 
 class JudgePlan:
-    """Judges cases by a list of metrics."""
-
     def __init__(
         self, metrics: Sequence[Metric], *, repeats: int = 1, panel: Sequence[Endpoint] = ()
     ) -> None:
@@ -113,7 +109,6 @@ class JudgePlan:
 
     @property
     def needs_chat(self) -> bool:
-        """Whether a language model is asked."""
         return any(Need.LLM in metric.definition.needs for metric in self.metrics)
 
     @property

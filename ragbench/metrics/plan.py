@@ -71,8 +71,6 @@ class Plan:
 
 
 class _Column:
-    """One metric, ready to be computed."""
-
     def __init__(self, metric: Metric) -> None:
         self.definition = metric.definition
         formula = metric.definition.formula

@@ -44,7 +44,6 @@ class _Embeddings:
     """``BaseRagasEmbedding``. Inside of a loop RAGAS' own blocking call would start another one."""
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
-        """A vector that was asked for before."""
         return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:

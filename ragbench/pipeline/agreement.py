@@ -45,7 +45,6 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
 def weight_of(
     chunks: Sequence[Chunk], rows: Sequence[NDArray[np.float32]], embedder: Embedder
 ) -> float | None:
-    """The same of chunks and their vectors."""
     import numpy as np
 
     most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)

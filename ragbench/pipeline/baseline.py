@@ -111,8 +111,6 @@ class Bm25Retrieval(Checked, RetrievalStage):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _OpenBm25:
-    """The index; see `ragbench.pipeline.stages.Retriever`."""
-
     index: Bm25Index
     corpus: str
     takes_batches: bool = True

@@ -196,8 +196,6 @@ class SentenceChunker(SizedChunker):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WholeChunker:
-    """Cuts nothing."""
-
     @property
     def identity(self) -> Mapping[str, object]:
         return {"chunker": "whole"}

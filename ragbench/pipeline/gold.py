@@ -132,8 +132,6 @@ class Searched(Protocol):
 
 @dataclass(slots=True)
 class _Sought:
-    """A case whose gold is looked for."""
-
     queries: PreRetrieved
     golds: Sequence[Gold]
     fates: dict[int, SearchedGold] = field(default_factory=dict[int, SearchedGold])

@@ -45,8 +45,6 @@ _SAMPLED = 200
 
 
 class IndexProgress(Protocol):
-    """Called as an indexing proceeds."""
-
     def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
         """So many more documents and chunks are through, of which so many were there before."""
         ...
@@ -85,8 +83,6 @@ def are_english(texts: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexResult:
-    """What an indexing did."""
-
     collection: str
     documents: int
     """How many were read."""

@@ -56,8 +56,6 @@ def own_rag(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Own:
-    """A stage of a user's."""
-
     stage: ClassVar[str]
     rag: RAGInterface[Any]
     spec: str
@@ -85,7 +83,6 @@ class OwnRetrieval(_Own, RetrievalStage):
     word_weights: WordWeights | None = None
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
-        """Itself: a user's retrieval brings its own index."""
         return self
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
@@ -100,7 +97,6 @@ class OwnRetrieval(_Own, RetrievalStage):
         return None
 
     def close(self) -> None:
-        """Calls the user's ``close`` where there is one."""
         close: Any = getattr(self.rag, "close", None)
         if callable(close):
             close()
@@ -113,7 +109,6 @@ class OwnGenerator(_Own):
     stage: ClassVar[str] = "generate"
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        """See `ragbench.pipeline.stages.Generator.generate`."""
         where = f"{type(self.rag).__name__}.generate_with_metadata"
         return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
 
@@ -144,8 +139,6 @@ def own_orchestration(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenPipeline:
-    """A pipeline that can be asked."""
-
     rag: RAGInterface[Any]
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
@@ -202,7 +195,6 @@ class Pipeline:
 
     @property
     def corpus(self) -> Path | None:
-        """The corpus that the file names."""
         named = self.indexing.settings.corpus
         return None if named is None else Path(named)
 

@@ -69,9 +69,7 @@ class QueryTransform(Protocol):
         """How results and reports call it, such as ``"multi_query"``."""
         ...
 
-    def transform(self, query: SearchQuery) -> Transformed:
-        """Makes one or more queries of a query."""
-        ...
+    def transform(self, query: SearchQuery) -> Transformed: ...
 
 
 PRE_RETRIEVAL_VERSION = 1

@@ -84,8 +84,6 @@ class Chosen:
 
 @dataclass(kw_only=True, slots=True)
 class PipelineFile(SettingsFile):
-    """The file of a pipeline."""
-
     def chosen(
         self, place: Place, registry: Registry, what: str, default: str | None = None
     ) -> Chosen | None:

@@ -277,7 +277,6 @@ def _with_default(database: Database, documents: Documents, indexing: Indexing) 
 def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
-    """The collection's name; its chunks are those of the corpus."""
     collection = _collection(indexing)
     if _fills(documents, indexing):
         read, chunker = documents.read(), indexing.chunker or make_chunker()
@@ -297,8 +296,6 @@ def _indexed(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreRetriever:
-    """See `ragbench.pipeline.stages.Retriever`."""
-
     store: OwnCollection | ForeignCollection
     method: StrategyName
     strategy: Strategy

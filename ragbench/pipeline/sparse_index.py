@@ -218,8 +218,6 @@ _ROUNDED = 1e-6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Asked:
-    """A question in numbers."""
-
     shares: WordVector
     """The words that chunks have: how often each stands in the question, divided by what all of
     the question's words are worth."""

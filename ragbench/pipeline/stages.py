@@ -85,9 +85,7 @@ class Retriever(Protocol):
         """The vector of a query where results carry those of their chunks; else None."""
         ...
 
-    def close(self) -> None:
-        """Lets go of what it opened."""
-        ...
+    def close(self) -> None: ...
 
 
 class RetrievalStage:
@@ -116,8 +114,6 @@ class RetrievalStage:
 
 
 class Generator(Protocol):
-    """Stage 5: an answer from contexts."""
-
     @property
     def identity(self) -> Mapping[str, object]:
         """All that its answers depend on besides query and contexts, as JSON."""
@@ -136,7 +132,6 @@ class LateSearch:
     retriever: Retriever | None = field(default=None, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """See `ragbench.post.operator.ChunkSearch.search`."""
         if self.retriever is None:
             raise ConfigError("the pipeline is not open: nothing can be searched")
         return self.retriever.search([SearchQuery(text=query)], top_k)[0]
@@ -248,8 +243,6 @@ class Searching:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stages:
-    """The stages of a pipeline, open."""
-
     searching: Searching
     """Stages 1 to 3: from a question to its chunks."""
     generator: Generator
@@ -293,7 +286,6 @@ class PipelineRAG(RAGInterface):
         return self.stages.post_retrieval
 
     def without_post_retrieval(self) -> PipelineRAG:
-        """The same open stages without the fourth."""
         return pipeline_rag(replace(self.stages, post_retrieval=None))
 
     def stage_identity(self, stage: str) -> object:
@@ -361,12 +353,9 @@ class PipelineRAG(RAGInterface):
 
 
 class BatchRetrieval(PipelineRAG):
-    """Several questions are searched for at once."""
-
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        """See `RAGInterface.batch_retrieve_with_metadata`."""
         return settled(self._retrieved(queries, top_k), "PipelineRAG.batch_retrieve_with_metadata")
 
 

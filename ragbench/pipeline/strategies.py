@@ -34,8 +34,6 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
-    """Defaults of `ragbench.pipeline.search_engine.RetrievalEngine`."""
-
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None
@@ -104,8 +102,6 @@ class Search:
 
 
 class Strategy(Protocol):
-    """Ranks the chunks of one collection."""
-
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """For each query its chunks with their scores, best first.
 

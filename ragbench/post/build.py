@@ -156,7 +156,6 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 
 
 def _name(action: object, settings: dict[str, Any]) -> str:
-    """The operator's name; takes its type out of the settings."""
     types: dict[str, list[str]] = {}
     for one in OPERATORS.targets():
         first, dot, kind = one.partition(".")
@@ -243,7 +242,6 @@ class Variant:
 
 
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
-    """Reads a stage from a YAML file."""
     reading = SettingsFile(file=read_yaml(path))
     if "action" in reading.mapping(()):
         reading.wrong((), f"{_DASH}, below the key 'operators'")
@@ -303,7 +301,6 @@ def _stage(
 
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
-    """The operators of a list, but for those that are wrong."""
     given = reading.at(place)
     if isinstance(given, Mapping) and "action" in given:
         reading.wrong(place, f"{_DASH}: '- {{action: {given['action']}, ...}}'")
@@ -316,7 +313,6 @@ def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tup
 
 
 def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources | None) -> Resources:
-    """The resources that the file names, over those that were given."""
     folder = Path(reading.file.path).resolve().parent
     found = {
         key: reading.built((key,), top[key], partial(_loaded, top[key], kinds, folder))

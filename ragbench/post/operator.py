@@ -83,8 +83,6 @@ class OperatorInput:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperatorOutput:
-    """What an operator leaves behind it."""
-
     chunks: tuple[RankedChunk, ...]
     """The chunks in their new order; their ranks are set anew."""
     history_text: str | None = None
@@ -100,9 +98,7 @@ class Operator(Protocol):
     """One step between retrieval and generation: a frozen dataclass whose fields are settings."""
 
     @property
-    def name(self) -> str:
-        """Its action and its variant, such as ``"filter.top_k"``."""
-        ...
+    def name(self) -> str: ...
 
     def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
         """Does the step.
@@ -135,9 +131,7 @@ def refuse(*problems: str | None) -> None:
 class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
-    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """Finds chunks for a query."""
-        ...
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]: ...
 
 
 @runtime_checkable

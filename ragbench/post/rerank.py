@@ -39,13 +39,9 @@ class Reranker(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """How reports and errors call it."""
-        ...
+    def name(self) -> str: ...
 
-    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """Scores chunks for one query."""
-        ...
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]: ...
 
 
 IReranker = Reranker

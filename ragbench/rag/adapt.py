@@ -132,7 +132,6 @@ def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
 
 
 def _slot(obj: object, family: str) -> Parts:
-    """The parts of what was given as ``retrieve=`` or ``generate=``."""
     given: object = obj
     if inspect.isclass(obj) or isinstance(obj, str):
         given = as_rag(cast("object", obj))

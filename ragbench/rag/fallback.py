@@ -21,7 +21,6 @@ from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes,
 
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
-    """Checks or wraps what a retrieval method returned."""
     if not isinstance(value, RetrievalResult):
         if not isinstance(value, (list, tuple)):
             raise _refusal(value, "a RetrievalResult or a list of strings", where)
@@ -54,7 +53,6 @@ def to_contexts(value: object, where: str) -> list[str]:
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
-    """Checks or wraps what a generation method returned."""
     if isinstance(value, GenerationResult):
         result = cast("GenerationResult[Any]", value)
         if result.multi_responses is not None:
@@ -66,7 +64,6 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
 
 
 def to_response(value: object, where: str) -> str:
-    """The answer in what a generation method returned."""
     return value if isinstance(value, str) else to_generation_result(value, where).response
 
 

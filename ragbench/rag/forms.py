@@ -242,7 +242,6 @@ def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
-    """Whether so many arguments can be given by position."""
     kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
     positional = sum(kind in _POSITIONAL for kind in kinds)
     return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count

@@ -156,7 +156,6 @@ def _is_score(value: object) -> bool:
 
 
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """What stands under the first of some names that is there."""
     return next((value[name] for name in names if value.get(name) is not None), None)
 
 

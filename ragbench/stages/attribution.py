@@ -92,7 +92,6 @@ def _held(matched: Compared) -> list[frozenset[int]]:
 
 
 def _answering(result: RetrievalResult[Any] | None, answers: Sequence[str]) -> list[frozenset[int]]:
-    """The chunks that hold one of the normalised reference answers."""
     return [
         frozenset((0,)) if any(holds_answer(text, answer) for answer in answers) else _NOTHING
         for text in map(normalised, () if result is None else result.contexts)
@@ -329,7 +328,6 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
 def _dropped_by(
     trace: Trace, retrieved: Sequence[frozenset[int]], biography: Biography | None
 ) -> tuple[str, int | None]:
-    """The operator that lost the gold, and its best rank before."""
     before = trace.retrieval.value
     if before is None or biography is None:
         return POST_RETRIEVE, None
@@ -360,8 +358,6 @@ def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
 
 
 class _Counts:
-    """The cases of one cause."""
-
     def __init__(self) -> None:
         self.cases = self.estimated = self.by_words = 0
         self.stages = Counter[str]()
@@ -369,8 +365,6 @@ class _Counts:
 
 
 class CauseTally:
-    """Counts causes as the cases come."""
-
     def __init__(self) -> None:
         self.right = RightTally()
         self._found: dict[Cause, _Counts] = {}

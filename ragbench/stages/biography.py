@@ -59,7 +59,6 @@ def _ranks(order: Sequence[str]) -> dict[str, int]:
 def _held(
     gold: Gold, before: RetrievalResult[Any], after: RetrievalResult[Any], steps: Sequence[Step]
 ) -> list[_Held]:
-    """What each chunk holds, as retrieved, then after each operator."""
     known: _Held = {}
     for chunk in before.to_chunks():
         known.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
@@ -173,8 +172,6 @@ _COUNTED = tuple(each.name for each in fields(OperatorEffect) if each.type == "i
 
 @dataclass(slots=True)
 class _Effect:
-    """One operator, so far."""
-
     operator: str
     counts: Counter[str] = field(default_factory=Counter[str])
     notes: Counter[str] = field(default_factory=Counter[str])

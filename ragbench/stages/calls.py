@@ -170,7 +170,6 @@ def _work(
     finished: _Finished[ItemT, ValueT],
     manner: Manner,
 ) -> None:
-    """What each thread does: takes batches until there are none."""
     try:
         while not manner.stopped():
             for done in attempt(call, waiting.get_nowait(), manner):

@@ -50,8 +50,6 @@ class CanaryKind(StrEnum):
 
 
 class Canary(NamedTuple):
-    """A claim of known truth."""
-
     id: str
     kind: CanaryKind
     question: str
@@ -70,8 +68,6 @@ class Canary(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A case that canaries can be made of."""
-
     id: str
     question: str
     contexts: tuple[str, ...]

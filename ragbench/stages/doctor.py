@@ -87,7 +87,6 @@ class DoctorTally:
             self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
 
     def _place(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts the rank of the first chunk that holds the answer."""
         holding = {one.chunk_id for one in verdict.evidence} or set(verdict.relevant_chunk_ids[:1])
         found = enumerate(dump.chunks, start=1)
         rank, chunk = next(((at, one) for at, one in found if one.id in holding), (0, None))

@@ -42,8 +42,6 @@ _QUESTION = "what is it that the text says about this, and where does it say so"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assumption:
-    """How much a model says."""
-
     statements: int
     """A sentence."""
     words: int
@@ -93,7 +91,6 @@ def assumed_answer(
 
 
 def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
-    """Those of the input, or else its sentences."""
     listed = given.get("statements")
     if isinstance(listed, list):
         return [str(text) for text in cast("list[Any]", listed)]

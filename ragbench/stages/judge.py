@@ -45,7 +45,6 @@ class Judging:
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
-        """Who judges by a plan; see `ragbench.stages.judge_identity`."""
         both = (self.chat, self.embeddings)
         return judge_info(plan, *(None if one is None else one.endpoint for one in both))
 

@@ -34,8 +34,6 @@ _LEVELS = 12
 
 @dataclass(slots=True)
 class _Account:
-    """The judging of one metric."""
-
     counts: Counter[str] = field(default_factory=Counter[str])
     """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
     is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""

@@ -121,7 +121,6 @@ RetrieveInput = str | tuple[str, list[dict[str, str]]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
-    """The stage that calls ``batch_retrieve_with_metadata``."""
     name = RETRIEVAL.rich_batch.name
     extra: tuple[int, ...] = ()
     options: dict[str, int] = {}
@@ -163,7 +162,6 @@ def _in_conversation(case: Case) -> Given[RetrieveInput]:
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    """The stage that calls ``batch_generate_with_metadata``."""
     told = with_history(rag, GENERATION.rich_batch.name) if rag.histories else None
     return CallStage(
         name="generate",
@@ -237,7 +235,6 @@ def _checked(
 
 
 def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | StageOutcome:
-    """The query and the texts that generation is given for it."""
     query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
     said = row.case.messages if rag.histories and row.case.history else []
     contexts: Sequence[str]
@@ -304,8 +301,6 @@ LocateInput = tuple[Case, RetrievalResult[Any]]
 
 
 class Locator(Protocol):
-    """What the stage asks; see `ragbench.pipeline.gold.GoldLocator`."""
-
     def located(self, inputs: Sequence[LocateInput], top_k: int | None = None) -> list[GoldSearch]:
         """What became of the gold of each case."""
         ...

@@ -221,7 +221,6 @@ class RunTally:
         )
 
     def latencies(self) -> tuple[Latency, ...]:
-        """Wall times per stage."""
         return tuple(
             Latency(
                 stage=stage,

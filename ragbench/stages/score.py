@@ -31,8 +31,6 @@ _GENERATED = frozenset(
 
 
 class ScoredMetric(NamedTuple):
-    """A metric of a run."""
-
     metric: Metric
     reads_answer: bool
     """Whether its cells depend on what was generated."""
@@ -133,8 +131,6 @@ class CellTable:
 
 @dataclass(kw_only=True, slots=True)
 class ScoreStage:
-    """Computes the metrics that nobody judges."""
-
     table: CellTable
     decided: Callable[[Matching], None]
     """Called, before anything is scored, with how retrieved chunks will be compared with relevant
@@ -244,8 +240,6 @@ _SHARE = 64
 
 
 class ScoreInput(NamedTuple):
-    """A case to be scored."""
-
     metrics: tuple[str, ...]
     """The names of those that it lacks."""
     matching: Matching

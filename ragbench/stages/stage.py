@@ -96,8 +96,6 @@ class StageOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class RunCase:
-    """A case on its way through the stages."""
-
     number: int
     """The case's number in the journal."""
     case: Case
@@ -177,8 +175,6 @@ class GivingUp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """What every stage of a run works with."""
-
     journal: Journal
     calls: CallSettings
     retry_failed: bool
@@ -222,12 +218,8 @@ class Running:
 
 
 class Stage(Protocol):
-    """A step of a run."""
-
     @property
-    def name(self) -> str:
-        """Under which its outcomes are stored and reported."""
-        ...
+    def name(self) -> str: ...
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Settles each row's turn at this stage."""

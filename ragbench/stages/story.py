@@ -187,7 +187,6 @@ def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) 
 
 
 def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[tuple[int, int]]]:
-    """Where judges quoted from, by the position of the shown context."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     steps = (step for cell in judgements for judgement in cell for step in judgement.steps)
     for quote in (quote for step in steps for quote in step.quotes):

@@ -118,7 +118,6 @@ NOT_RECORDED = "not recorded"
 def call_stages(
     system: EvaluatedSystem, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> list[Stage]:
-    """The stages up to generation, in order."""
     top_k, rag = system.settings["top_k"], cast("RAG", system.rag)
     makers: dict[str, Callable[[bytes], Stage]] = {
         "retrieve": lambda key: retrieve_stage(rag, key, top_k),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimated:
-    """A figure with its interval."""
-
     value: float | None
     """None when it is not defined: both raters know one level only."""
     low: float | None = None

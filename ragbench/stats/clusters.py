@@ -104,7 +104,6 @@ class ClusterTotals:
 
     @property
     def clusters(self) -> int:
-        """Number of clusters: the number of independent observations."""
         return len(self.sizes)
 
     @property

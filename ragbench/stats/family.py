@@ -48,8 +48,6 @@ class SignFlipTest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FamilyTest:
-    """Outcome of a joint test."""
-
     tests: tuple[SignFlipTest, ...]
     p_values: tuple[float, ...]
     """Corrected for the family; none is smaller than that of the test alone."""
@@ -221,7 +219,6 @@ def _totals(sample: PairedSample, null_mean: float) -> _Totals:
 
 
 def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
-    """The sum, the size and the first case of each cluster."""
     count = len(sample.differences)
     if sample.stands_alone:
         return sample.differences, (1,) * count, range(count)

@@ -138,8 +138,6 @@ _UNREACHABLE = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
-    """The vectors that are searched."""
-
     vector: str
     """Their name; empty where the engine has but one and no name for it."""
     dimension: int | None
@@ -151,8 +149,6 @@ class Space:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """What is searched by words."""
-
     field: str
     """A column, a sparse vector, or the output of a function."""
     how: str
@@ -184,9 +180,7 @@ class Reader(Engine, Protocol):
     """A collection that another program fills."""
 
     @property
-    def space(self) -> Space:
-        """What is searched by vectors."""
-        ...
+    def space(self) -> Space: ...
 
     @property
     def words(self) -> Words | None:
@@ -221,9 +215,7 @@ class Writer(Engine, Protocol):
         """Adds or replaces chunks; each id is there once."""
         ...
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Removes those that are there."""
-        ...
+    def remove(self, ids: Sequence[str]) -> None: ...
 
     def kept(self, ids: Sequence[str]) -> Sequence[Any]:
         """What is kept of those that are there, in any order, as `read` takes it."""
@@ -238,9 +230,7 @@ class Writer(Engine, Protocol):
         """The vectors of those that are there."""
         ...
 
-    def digests(self) -> dict[str, str]:
-        """All ids with their digests."""
-        ...
+    def digests(self) -> dict[str, str]: ...
 
 
 class WordWriter(Writer, Protocol):

@@ -40,8 +40,6 @@ def open_chroma(address: str) -> ChromaDatabase:
 
 
 class ChromaDatabase(ReadableDatabase[Any]):
-    """Collections of one client."""
-
     def load(self) -> tuple[type[Exception], ...]:
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)

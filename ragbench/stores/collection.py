@@ -67,7 +67,6 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """Query vectors as the engine takes them, and the places of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
-        """A folded filter in the engine's terms."""
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
@@ -78,7 +77,6 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
 
     def count(self) -> int:
-        """How many chunks there are now."""
         with self.working() as engine:
             return engine.count()
 
@@ -231,7 +229,6 @@ class OwnCollection(OpenCollection[Writer]):
         return [*self.get(sorted(self.digests())[:limit]).values()]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of these ids, at unit length."""
         wanted = check_ids(ids)
         if not wanted:
             return {}

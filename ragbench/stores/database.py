@@ -63,7 +63,6 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
         cast("Any", connection).close()
 
     def listed(self, connection: ConnectionT) -> list[str]:
-        """The collections that there are, whoever made them."""
         return []
 
     def read(self, connection: ConnectionT, name: str, mapping: FieldMapping) -> Reader | None:
@@ -71,7 +70,6 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
         return None
 
     def is_own(self, connection: ConnectionT, name: str) -> bool:
-        """Whether ragbench itself has filled a collection."""
         return False
 
     def close(self) -> None:

@@ -32,8 +32,6 @@ _TIMEOUT = 60
 
 
 class ElasticDatabase(ReadableDatabase[Any]):
-    """A server. The connection is its client."""
-
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)

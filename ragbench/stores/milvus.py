@@ -65,8 +65,6 @@ def open_milvus(address: str) -> MilvusDatabase:
 
 
 class MilvusDatabase(ReadableDatabase[Any]):
-    """Collections of one client."""
-
     def load(self) -> tuple[type[Exception], ...]:
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)

@@ -150,7 +150,6 @@ class PgvectorDatabase(WritableDatabase[Any]):
             )
 
     def _prepare(self, connection: Any) -> None:
-        """What all collections need."""
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:

@@ -32,8 +32,6 @@ VECTORS = ["vector", "halfvec"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlColumn:
-    """A column of a table."""
-
     name: str
     kind: str
     """Its type's name, such as ``jsonb``."""

@@ -129,8 +129,6 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
 
 
 class QdrantEmbedded(OwnPoints):
-    """One shard."""
-
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard

@@ -70,8 +70,6 @@ _UNQUOTED = re.compile(r'["%\\]')
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredChunk:
-    """A chunk, ready for a store."""
-
     id: str
     chunk: Chunk
     """As it was given; what a store keeps of it is its own copy."""
@@ -164,7 +162,6 @@ def _short(text: str) -> str:
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
-    """The fields of a chunk; see the module."""
     chunk = stored.chunk
     dates: dict[str, int] = {}
     lists: list[str] = []

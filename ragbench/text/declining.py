@@ -68,8 +68,6 @@ def _kind(part: str) -> str | None:
 
 
 class _Rules(NamedTuple):
-    """What is said of a sentence that may decline."""
-
     opening: re.Pattern[str]
     """What may come before it."""
     declines: re.Pattern[str]

@@ -19,8 +19,6 @@ from ragbench.plugins import require
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts the tokens of a text."""
-
     @property
     def name(self) -> str:
         """How reports call it; equal names give equal counts."""

@@ -280,7 +280,6 @@ def _learn(
 
 
 def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[_Scored]:
-    """The rows on a scale, called from a floor on."""
     scaled = [(scale.apply(row.probability), row.positive) for row in rows]
     return [_Scored(one, one >= floor, positive) for one, positive in scaled]
 
@@ -421,7 +420,6 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 
 def _notes(after: Quality, precision: float, error: float | None) -> Iterator[str]:
-    """What the labels cannot show."""
     low, absent = after.precision_interval[0], after.count - after.positive
     if error is None and low < precision:
         yield (

@@ -108,8 +108,6 @@ UNSCALED = PlattScale()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """What `ragbench.validators.calibrate` learns from labels, for one validator."""
-
     validator: str
     scale: PlattScale
     """For probabilities: a chunk's, and so the answer's."""
@@ -269,8 +267,6 @@ class CalibratedValidator(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedValidator(CalibratedValidator):
-    """A validator with weights that come with ragbench."""
-
     features: ClassVar[tuple[str, ...]]
     absence: Absence = "document-absent"
     """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision

@@ -65,8 +65,6 @@ _Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Said(Struct):
-    """A passage that the model calls relevant."""
-
     number: int
     confidence: _Confidence
     quotes: list[str]

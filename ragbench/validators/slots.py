@@ -113,7 +113,6 @@ def _is_year(number: str) -> bool:
 
 
 def _beside(text: str, span: tuple[int, int]) -> set[tuple[str, str]]:
-    """The word before and the word behind, each with its side."""
     before = re.search(r"([^\W\d_]+)\W{1,2}$", text[max(0, span[0] - 30) : span[0]])
     behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text[span[1] : span[1] + 30])
     sides = {("before", _stem(before[1]))} if before else set[tuple[str, str]]()

@@ -26,9 +26,7 @@ class Validator(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """How reports and errors call it."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def identity(self) -> str:

@@ -233,8 +233,6 @@ def _best(findings: Sequence[Finding]) -> float:
 
 
 class _Part(NamedTuple):
-    """One of the questions in a query."""
-
     text: str
     findings: Sequence[Finding]
 

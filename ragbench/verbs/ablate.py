@@ -157,7 +157,6 @@ class _Replay:
         confidence: float,
         price: Price | None,
     ) -> Ablation:
-        """What the variants came to."""
         measured = [
             Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
             for one in self.trials

@@ -443,7 +443,6 @@ def _staffed(
     rag: RAG | None,
     watch: Watch,
 ) -> AbstractContextManager[list[Stage]]:
-    """The same stages, with workers behind those that may have some."""
     from ragbench.stages.on_workers import check_buildable, staffed
 
     if workers.make_rag is not None and rag is not None:
@@ -523,7 +522,6 @@ _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 
 
 def dataset_name(source: str) -> str:
-    """The name that a dataset gets in reports."""
     if source == "-":
         return "stdin"
     if source.startswith("hf:"):

@@ -234,8 +234,6 @@ def _fused(
 
 
 class _Side(NamedTuple):
-    """A set of questions with their scores."""
-
     seen: Questions
     names: Sequence[str]
     words: Sequence[frozenset[str]]
@@ -307,7 +305,6 @@ def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, st
 
 
 def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
-    """Compares the two orders of the retrievers."""
     import numpy as np
 
     real, made, notes = ranked

@@ -191,8 +191,6 @@ def _in_proportion(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Side:
-    """A run whose answers are shown."""
-
     folder: Path
     scores: RunScores
     names: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -78,8 +78,6 @@ def report_of(path: str | Path) -> Report:
 
 
 class RunCases:
-    """The cases of a stored run."""
-
     def __init__(self, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]) -> None:
         self.path, self.manifest, self.metrics = path, manifest, metrics
         there = (path / CORPUS_GOLD).is_file()
@@ -117,7 +115,6 @@ class RunCases:
             )
 
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
-        """What became of a case."""
         return attribute(
             case.trace,
             matches=case.matches or matches_of(case.trace, matching),
@@ -297,7 +294,6 @@ class ReportBuilder:
 
 
 def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
-    """What the repeats of a run hold."""
     later: list[RepeatCells] = []
     seconds: dict[str, list[float]] = {}
     for folder in folders:

@@ -86,8 +86,6 @@ _OWN_EF = 40.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TunedSetting:
-    """What one setting gives over all questions."""
-
     name: str
     retrieval: Mapping[str, object]
     """As it stands in a pipeline's file."""

@@ -209,7 +209,6 @@ def validate_dump(
 
 
 def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
-    """What makes the validator, here and on workers."""
     if isinstance(given, Validator):
         if not alone:
             raise ConfigError(

@@ -55,8 +55,6 @@ class Together:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
-    """Where one way has the gold."""
-
     way: str
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""
@@ -206,7 +204,6 @@ def _gain(
 
 
 def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
-    """Each change with how it is made, the cheapest first."""
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
             how = _searched(command, setting)
@@ -339,7 +336,6 @@ def _joined(here: Way, now: Way, way: Way) -> Way:
 
 
 def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
-    """Where each way has the gold of the one question."""
     plain = replace(now, k=bench.depth, operators=())
     effort, legs = now.setting.effort, bench.legs("")
     exact = Effort(exact=True)

@@ -15,7 +15,6 @@ from ragbench.views.report import values_of
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
-    """The whole ablation as plain values."""
     metrics = [metric.name for metric in ablation.metrics]
     found = {
         "schema_version": 1,

@@ -36,7 +36,6 @@ def kinds_text(pair: RunPair) -> str:
 
 
 def counts_text(pair: RunPair) -> str:
-    """How many cases differ."""
     parts = [kinds_text(pair)]
     if pair.other_ids is not None:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")

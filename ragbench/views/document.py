@@ -202,7 +202,6 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
 
 
 def cause_text(case: CaseDifference) -> str:
-    """What became of a case, before and now."""
     before, now = case.cause_before, case.cause_after
     known = [one.label for one in (before, now) if one is not None]
     return " -> ".join(dict.fromkeys(known)) or "unknown"
@@ -259,8 +258,6 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
 
 
 class Ends(Protocol):
-    """An interval."""
-
     @property
     def low(self) -> float | None: ...
 

@@ -304,7 +304,6 @@ def check_cells(check: GateCheck) -> tuple[str, ...]:
 
 
 def limit_text(check: GateCheck) -> str:
-    """The limit of the figure, in words."""
     number = number_text(check.limit, check.unit)
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"

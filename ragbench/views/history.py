@@ -133,7 +133,6 @@ def limits_yaml(
 
 
 def limit_line(limit: FittedLimit) -> str:
-    """What the cases can show of a metric."""
     cases = f"{limit.cases:,} cases"
     if limit.clusters < limit.cases:
         cases += f" in {limit.clusters:,} clusters"

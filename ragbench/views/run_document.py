@@ -264,7 +264,6 @@ _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 
 
 def measured_metrics(report: Report) -> list[Summary]:
-    """The metrics that have a figure."""
     return [one for one in report.summaries if one.measured]
 
 
@@ -311,8 +310,6 @@ _STAGES = 3
 
 
 class Fall(NamedTuple):
-    """One step of the waterfall."""
-
     cause: Cause
     cases: int
     left: int
@@ -412,7 +409,6 @@ _OPERATOR_COUNTS = (
 
 
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
-    """A row an operator, under `OPERATOR_COLUMNS`."""
     for one in table.operators:
         counts = (getattr(one, name) for name in _OPERATOR_COUNTS)
         shown = (f"{count:,}" if count else "-" for count in counts)

@@ -67,8 +67,6 @@ def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
 
 @dataclass(eq=False, slots=True)
 class Batch(Generic[ItemT, ValueT]):
-    """Items that a pool was given."""
-
     items: Sequence[ItemT]
     found: Sequence[ValueT] | None = None
     error: BaseException | None = None

@@ -94,7 +94,6 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
 
 
 def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
-    """What these cases can show; nothing with one run."""
     from ragbench.errors import ConfigError
     from ragbench.gate.history import fitted_limits
 

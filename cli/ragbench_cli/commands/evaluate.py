@@ -71,7 +71,6 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
 
 
 def _check(asked: EvalOptions) -> None:
-    """Refuses what cannot be, before anything is read."""
     from ragbench.errors import ConfigError
 
     system, asking, measuring = asked.system, asked.asking, asked.measuring
@@ -112,7 +111,6 @@ def _check(asked: EvalOptions) -> None:
 
 
 def _say_next(done: Evaluated, invocation: Invocation) -> None:
-    """The one command that says most now."""
     report, place = done.report, shlex.quote(str(done.folder))
     again = partial(invocation.with_options, without=("--fresh",))
     if _without_value(report):

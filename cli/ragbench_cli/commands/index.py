@@ -214,7 +214,6 @@ def _look(asked: Asked, *, json: bool) -> None:
 
 
 def _list(database: Database, *, json: bool) -> None:
-    """The collections of a store, a line each."""
     from ragbench.stores.base import IndexIdentity
 
     for name in database.collections():

@@ -218,7 +218,6 @@ def _converse(ask: Ask) -> None:
 
 
 def _legs(chunk: Chunk) -> str:
-    """Where a hybrid search's rankings have the chunk."""
     from ragbench.pipeline.strategies import LEGS
 
     legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})

@@ -276,7 +276,6 @@ def _operator_names(typed: str) -> list[str]:
 
 
 def _post_retrieval() -> dict[str, Registry]:
-    """The operators, and the rerankers as types of ``rerank``, by name."""
     from ragbench.post.build import OPERATORS, RERANKERS
 
     found = {name: OPERATORS for name in OPERATORS.targets()}
@@ -365,7 +364,6 @@ def _explained(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
-    """The type, the default and the meaning of a setting."""
     kind = _kind(setting)
     if needed:
         kind = f"{kind} (required)"
@@ -375,7 +373,6 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """The type of a JSON schema in words."""
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
     if "anyOf" in schema:

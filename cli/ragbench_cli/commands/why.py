@@ -103,7 +103,6 @@ def _command(store: str, where: CollectionChoice) -> str:
 
 
 def _cases(asked: Asked) -> list[Case]:
-    """What is asked, with what should be found."""
     from ragbench.core.case import Case
     from ragbench.errors import ConfigError
     from ragbench.io.read import read_cases

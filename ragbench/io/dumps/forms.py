@@ -163,14 +163,12 @@ def _qdrant_points(value: object) -> object:
 
 
 def _weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """GraphQL: a list per class."""
     found = getter("data.Get")(value)
     lists = [held for held in found.values() if is_list(held)] if is_object(found) else []
     return [list(chain.from_iterable(lists))] if lists else None
 
 
 def _openai_response(value: object) -> object:
-    """What the file searches of a response found."""
     output = value.get("output") if is_object(value) else None
     calls = [one.get("results") for one in as_list(output) if is_object(one)]
     return [*chain.from_iterable(filter(is_list, calls))] or None

@@ -38,8 +38,6 @@ def standard(scores: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FusionReranker(Checked):
-    """What rerankers that combine others have in common."""
-
     rerankers: Sequence[Reranker]
     """Whose scores or orders are fused; at least one."""
     weights: Sequence[Weight] | None = None
@@ -185,8 +183,6 @@ class TimeWeightedReranker(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Factor(Checked):
-    """One part of the mean."""
-
     field: str = "score"
     """``"score"``: the given score. ``"recency"``: exp(-rate * age in hours), in (0, 1]. Anything
     else: a number in the chunk's metadata (true counts as 1, false as 0)."""

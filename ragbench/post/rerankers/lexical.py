@@ -234,7 +234,6 @@ class FeedbackReranker(Checked):
     def _widened(
         self, query: Query, words: CandidateWords, best: list[int], shares: NDArray[np.float64]
     ) -> dict[str, float]:
-        """The widened query: words with weights that sum to 1."""
         import numpy as np
 
         asked = Counter(tokenise(query.text))

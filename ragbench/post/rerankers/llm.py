@@ -151,7 +151,6 @@ class LlmPointwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers in [0, 1]."""
         texts, notes = shown_texts(chunks, self.max_characters)
         grades = (self._grade(query, text) / self.highest for text in texts)
         return NotedScores(tuple(grades), notes)

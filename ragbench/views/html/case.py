@@ -87,7 +87,6 @@ class CaseBlocks:
 
 
 def _before(before: CaseBefore, row: CaseRow) -> dict[str, Any]:
-    """What ``case.html.jinja`` shows of the same case in the baseline."""
     cause, now = before.cause, row.attribution
     other, _ = compared_texts(before.response, row.response)
     has_moved = cause is not None and now is not None and cause is not now.cause
