@@ -184,7 +184,7 @@ that it covers.
 
 The k of rank metrics counts documents where documents are relevant, each once, at its best chunk,
 as in trec_eval; where chunks or passages are, it counts chunks. See
-[matching](run_folder.md#how-chunks-are-matched-with-the-gold).
+[matching](run_folder.md#how-chunks-are-matched).
 """
 
 
@@ -289,7 +289,7 @@ def python_page() -> Iterator[str]:
         yield ""
         yield f"## {title}"
         yield ""
-        yield "| name | what it is for |"
+        yield "| name | use |"
         yield "|---|---|"
         for name in ragbench.__all__:
             thing = getattr(ragbench, name)

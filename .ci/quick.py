@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -127,6 +128,12 @@ def imports() -> dict[str, set[str]]:
     found[f"{COMMANDS}.main"] |= {name for name in found if name.startswith(f"{COMMANDS}.commands")}
     for name in _tests():
         found[name] |= {f"{package}.conftest" for package in _packages(name)} & {*found}
+    parts = ROOT / "ragbench" / "parts.toml"
+    kinds = tomllib.loads(parts.read_text("utf-8")) if parts.is_file() else {}
+    for name, text in sources().items():  # EXPORTS = Registry(kind="exports")
+        for kind in re.findall(r'Registry\(kind="(\w+)"', text):
+            targets = kinds.get(kind, {}).values()
+            found[name] |= {target.partition(":")[0] for target in targets} & {*found}
     for table in (ROOT / "ragbench").rglob("*.toml"):
         package = ".".join(table.parent.relative_to(ROOT).parts)
         rows = re.findall(
@@ -163,9 +170,10 @@ def _packages(name: str) -> list[str]:
 @cache
 def face() -> dict[str, str]:
     """Where what `ragbench` exports is defined."""
+    stub = (ROOT / "ragbench" / "__init__.pyi").read_text("utf-8")
     return {
         f"{FACE}.{name}": module
-        for module, names in IMPORT.findall(sources()[FACE])
+        for module, names in IMPORT.findall(stub)
         for name in re.findall(r"\w+", names)
     }
 

@@ -15,18 +15,22 @@ import importlib.util
 import inspect
 import os
 import sys
+import tomllib
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from pkgutil import get_data
 from types import ModuleType
 from typing import Any
 
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.masking import mask_text
+from ragbench.safe_text import did_you_mean
 
 
 def require(module: str, *, extra: str) -> ModuleType:
@@ -94,14 +98,24 @@ def load_attribute(target: str) -> Any:
     return value
 
 
+@cache
+def _parts() -> dict[str, dict[str, str]]:
+    return tomllib.loads((get_data("ragbench", "parts.toml") or b"").decode())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Registry:
     """Implementations of one kind of thing, by name."""
 
     kind: str
     """What is registered, in the plural and as entry-point groups spell it: ``"formats"``."""
-    builtin: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Name to ``"module:attribute"`` of what ragbench brings itself."""
+    own: Mapping[str, str] | None = None
+    """In place of what ``parts.toml`` has of the kind."""
+
+    @property
+    def builtin(self) -> Mapping[str, str]:
+        """Name to ``"module:attribute"`` of what ragbench brings itself."""
+        return _parts().get(self.kind, {}) if self.own is None else self.own
 
     def targets(self) -> dict[str, str]:
         """All names with their targets, built in ones first; a built in name wins."""
@@ -118,14 +132,11 @@ class Registry:
         if target is None:
             targets = self.targets()
             if name not in targets:
-                raise ConfigError(self._unknown(name, sorted(targets)))
+                known = sorted(targets)
+                hint = f"{did_you_mean(name, known)} Known: {', '.join(known)}"
+                raise ConfigError(f"unknown name '{name}' among {self.kind}.{hint}")
             target = targets[name]
         return load_attribute(target)
-
-    def _unknown(self, name: str, known: list[str]) -> str:
-        close = get_close_matches(name, known, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        return f"unknown name '{name}' among {self.kind}.{hint} Known: {', '.join(known)}"
 
 
 _FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/..."
@@ -216,8 +227,8 @@ def _import_failed(name: str, error: BaseException) -> ConfigError:
 def _similar_module(name: str, root: Path) -> str:
     here = [path.stem for path in root.glob("*.py")]
     here += [path.parent.name for path in root.glob("*/__init__.py")]
-    close = get_close_matches(name, sorted(here), n=1)
-    return f". Did you mean '{close[0]}'?" if close else ""
+    hint = did_you_mean(name, sorted(here))
+    return f".{hint}" if hint else ""
 
 
 def _attribute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from ragbench.masking import hidden
 
@@ -115,6 +116,12 @@ def shortened_line(text: str) -> str:
 def listed(names: Sequence[str]) -> str:
     rest = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return ", ".join(map(shortened_line, names[:_MOST])) + rest
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Behind a message's full stop: the known name that is nearest, if any is near."""
+    close = get_close_matches(given, list(known), n=1)
+    return f" Did you mean '{shortened_line(close[0])}'?" if close else ""
 
 
 def counted(number: int, thing: str) -> str:

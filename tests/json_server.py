@@ -37,7 +37,8 @@ def serving_json(
             for name, value in {**known, **(headers or {})}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
         do_GET = do_POST = do_HEAD = respond
 

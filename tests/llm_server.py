@@ -243,16 +243,14 @@ class FaultServer(Served):
     def _body(self, fault: str | None, payload: Payload) -> Payload:
         if "input" in payload:
             return self._embedded(payload["input"])
-        message: dict[str, Any] = {"role": "assistant", "content": self._said(fault, payload)}
+        said = {"bad_json": 'Sure: {"value": ', "wrong_schema": '{"something": "else"}'}
+        text = said[fault] if fault in said else self.say(payload)
+        message: Payload = {"role": "assistant", "content": text}
         if fault == "refusal":
-            message = {"role": "assistant", "content": None, "refusal": "I will not."}
+            message |= {"content": None, "refusal": "I will not."}
         reason = "length" if fault == "truncated" else "stop"
-        body: dict[str, Any] = {
-            "id": "x",
-            "object": "chat.completion",
-            "model": payload["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        }
+        choices = [{"index": 0, "message": message, "finish_reason": reason}]
+        body: Payload = {"id": "x", "model": payload["model"], "choices": choices}
         if self.usage:
             prompt = sum(len(shown["content"]) // 4 + 4 for shown in payload["messages"])
             answer = len(message["content"] or "") // 4 + 1
@@ -270,13 +268,6 @@ class FaultServer(Served):
         if self.usage:
             shown["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
         return shown
-
-    def _said(self, fault: str | None, payload: Payload) -> str:
-        if fault == "bad_json":
-            return 'Sure: {"value": '
-        if fault == "wrong_schema":
-            return '{"something": "else"}'
-        return self.say(payload)
 
 
 def _error(message: str) -> str:

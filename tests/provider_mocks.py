@@ -195,8 +195,7 @@ def google_quota(quota: str, delay: str) -> Told:
         {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]},
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
     ]
-    text = "You exceeded your current quota, please check your plan and billing details."
-    return google(429, "RESOURCE_EXHAUSTED", text, details=details)
+    return google(429, "RESOURCE_EXHAUSTED", QUOTA, details=details)
 
 
 GEMINI_TAKES = {
@@ -214,28 +213,16 @@ def unknown_to_gemini(payload: Payload) -> Told | None:
 
 def refused_by_o3(payload: Payload) -> Told | None:
     if "max_tokens" in payload:
-        text = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead."
-        )
+        text = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
         return Told(400, error(text, param="max_tokens", code="unsupported_parameter"))
     if payload.get("temperature", 1) == 1:
         return None
-    text = (
-        f"Unsupported value: 'temperature' does not support {payload['temperature']} with this "
-        "model. Only the default (1) value is supported."
-    )
+    text = "Unsupported value: 'temperature'. Only the default (1) value is supported."
     return Told(400, error(text, param="temperature", code="unsupported_value"))
 
 
-def refused_by_anthropic(payload: Payload) -> Told | None:
-    told = Told(400, error("`temperature` is deprecated for this model."))
-    return told if payload.get("temperature", 1) != 1 else None
-
-
-def refused_by_azure(payload: Payload) -> Told | None:
-    told = Told(404, error("The API deployment does not exist", code="DeploymentNotFound"))
-    return told if payload["model"] != "my-deployment" else None
+def where(is_wrong: Callable[[Payload], bool], told: Told) -> Callable[[Payload], Told | None]:
+    return lambda payload: told if is_wrong(payload) else None
 
 
 def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | None]:
@@ -261,70 +248,49 @@ def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | 
     return refused
 
 
-def too_large_for_groq(payload: Payload) -> Told | None:
+def too_large(status: int, limit: int, text: str) -> Callable[[Payload], Told | None]:
     """A request that asks for more than a minute has is refused for good."""
-    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
-    text = (
-        "Request too large for model `m` in organization `o` service tier `on_demand` on tokens "
-        f"per minute (TPM): Limit 6000, Requested {requested}, please reduce your message size and "
-        "try again."
-    )
-    return Told(413, error(text, code="rate_limit_exceeded")) if requested > 6_000 else None
+
+    def refused(payload: Payload) -> Told | None:
+        requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
+        told = Told(status, error(text.format(limit, requested), code="rate_limit_exceeded"))
+        return told if requested > limit else None
+
+    return refused
 
 
-def too_large_for_openai(payload: Payload) -> Told | None:
-    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
-    text = (
-        "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 5000, "
-        f"Requested {requested}. The input or output tokens must be reduced in order to run "
-        "successfully."
-    )
-    return Told(429, error(text, code="rate_limit_exceeded")) if requested > 5_000 else None
-
-
-def json_failed_at_groq(payload: Payload) -> Told | None:
-    """https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection."""
-    if "response_format" not in payload or len(payload["messages"]) > 1:
-        return None
-    return Told(400, error(
-        "Failed to generate JSON. Please adjust your prompt. See 'failed_generation'.",
-        code="json_validate_failed", failed_generation='{"good": true, "reason": ',
-    ))  # fmt: skip
+too_large_for_groq = too_large(413, 6_000, (
+    "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per "
+    "minute (TPM): Limit {}, Requested {}, please reduce your message size and try again."
+))  # fmt: skip
+too_large_for_openai = too_large(429, 5_000, (
+    "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit {}, "
+    "Requested {}. The input or output tokens must be reduced in order to run successfully."
+))  # fmt: skip
 
 
 # https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
 OPENAI: dict[str, Any] = {
-    "no_money": Told(
-        429,
-        error(
-            "You exceeded your current quota, please check your plan and billing details.",
-            code="insufficient_quota",
-        ),
-    ),
-    "rate_limited": Told(
-        429,
-        error(
-            "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): "
-            "Limit 200000, Used 199000, Requested 1500. Please try again in 1.2s. Visit "
-            "https://platform.openai.com/account/rate-limits to learn more.",
-            code="rate_limit_exceeded",
-        ),
-    ),
-}
+    "no_money": Told(429, error(QUOTA, code="insufficient_quota")),
+    "rate_limited": Told(429, error(
+        "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): Limit "
+        "200000, Used 199000, Requested 1500. Please try again in 1.2s.", code="rate_limit_exceeded"
+    )),
+}  # fmt: skip
 # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 AZURE: dict[str, Any] = OPENAI | {
     "model": "my-deployment",
-    "refuses": refused_by_azure,
-    "rate_limited": Told(
-        429,
-        error(
-            "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
-            "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 "
-            "seconds.",
-            code="429",
-        ),
+    "refuses": where(
+        lambda payload: payload["model"] != "my-deployment",
+        Told(404, error("The API deployment does not exist", code="DeploymentNotFound")),
     ),
-}
+    "rate_limited": Told(429, error(
+        "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
+        "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 seconds.",
+        code="429",
+    )),
+}  # fmt: skip
 LOCAL: dict[str, Any] = {"sent": {}}
 """On one's own machine: no key, no money."""
 
@@ -344,7 +310,11 @@ _ROWS = (
     # https://docs.claude.com/en/api/openai-sdk: response_format, seed, reasoning_effort are
     # "Ignored"; newer models refuse sampling parameters
     Provider(
-        name="anthropic", model="claude-opus-4-8", refuses=refused_by_anthropic, honours=in_prompt,
+        name="anthropic", model="claude-opus-4-8", honours=in_prompt,
+        refuses=where(
+            lambda payload: payload.get("temperature", 1) != 1,
+            Told(400, error("`temperature` is deprecated for this model.")),
+        ),
         no_money=Told(400, error(
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
             "Billing to upgrade or purchase credits."
@@ -386,9 +356,7 @@ _ROWS = (
         name="groq", prefix="/openai/v1", no_schema=Told(
             400, error("This model does not support response format `json_schema`.", param="x")
         ),
-        rate_limited=Told(
-            429, error("Requested 900. Please try again in 2m6.5s.", type="tokens")
-        ),
+        rate_limited=Told(429, error("Requested 900. Please try again in 2m6.5s.", type="tokens")),
     ),
     # The proxy of LiteLLM: what a call cost stands in a header (docs.litellm.ai/docs/proxy)
     Provider(name="litellm", headers={"x-litellm-response-cost": "0.00042"}),
@@ -400,15 +368,12 @@ _ROWS = (
     # https://docs.ollama.com/api/openai-compatibility; a prompt longer than num_ctx is cut to half
     # of it without a word (ollama/ollama issues 3839, 17427)
     Provider(
-        name="ollama", model="qwen3", context=4_096, keeps=lambda context: context // 2 + 2,
-        **LOCAL,
+        name="ollama", model="qwen3", context=4_096, keeps=lambda num: num // 2 + 2, **LOCAL
     ),
     # https://github.com/ggml-org/llama.cpp/tree/master/tools/server; what is too long is refused
     # since September 2025 (pull request 15780); before that the middle of the prompt was dropped
     Provider(name="llama.cpp", context=4_096, **LOCAL),
-    Provider(
-        name="llama.cpp, context shift", context=4_096, keeps=lambda context: context, **LOCAL
-    ),
+    Provider(name="llama.cpp, context shift", context=4_096, keeps=lambda num: num, **LOCAL),
     # llama-cpp-python: json_schema is a server error; a schema stands beside json_object
     Provider(
         name="llama-cpp-python",
@@ -417,29 +382,26 @@ _ROWS = (
     ),
     # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
     Provider(name="vllm", context=8_192, refuses=refused_by_vllm(8_192, newer=True), **LOCAL),
-    Provider(
-        name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL
-    ),
+    Provider(name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL),
     Provider(name="openai, tier 1", refuses=too_large_for_openai, **OPENAI),
     Provider(
         name="groq, free", prefix="/openai/v1", refuses=too_large_for_groq,
         no_schema=Told(400, error("This model does not support response format `json_schema`.")),
     ),
-    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=json_failed_at_groq),
+    # https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection
+    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=where(
+        lambda payload: "response_format" in payload and len(payload["messages"]) == 1,
+        Told(400, error("Failed to generate JSON.", code="json_validate_failed",
+                        failed_generation='{"good": true, "reason": ')),
+    )),
     # Gateways that always say the same, or what they had not kept: LiteLLM and others before Claude
-    Provider(
-        name="constant count",
-        counts=lambda usage: {
-            "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
-        },
-    ),
-    Provider(
-        name="cached apart",
-        counts=lambda usage: {
-            "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
-            "total_tokens": usage["total_tokens"],
-        },
-    ),
+    Provider(name="constant count", counts=lambda usage: {
+        "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
+    }),
+    Provider(name="cached apart", counts=lambda usage: {
+        "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
+        "total_tokens": usage["total_tokens"],
+    }),
     # A local model that thinks in tags, and is cut off while it does
     Provider(name="thinks in tags", model="qwen3-thinking", thinks_in_text=True, **LOCAL),
 )  # fmt: skip

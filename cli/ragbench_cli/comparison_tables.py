@@ -18,13 +18,7 @@ from ragbench.core.comparison import (
 )
 from ragbench.safe_text import shown_line
 from ragbench.views.ablation import ablation_notes, answer_table, cost_table, metric_table
-from ragbench.views.comparison import (
-    change_lines,
-    counts_text,
-    kinds_text,
-    p_text,
-    result_lines,
-)
+from ragbench.views.comparison import change_lines, counts_text, kinds_text, p_text, result_lines
 from ragbench.views.document import Section, number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text, operator_remarks
 from ragbench_cli.console import data_console
@@ -73,7 +67,13 @@ def _blocks(
     shown = comparison if named else _main(comparison)
     yield ""
     yield _metrics(shown, console)
-    yield styled((_legend(shown, len(comparison.metrics) - len(shown.metrics)), "dim"))
+    rest = len(comparison.metrics) - len(shown.metrics)
+    parts = ["p: two-sided, corrected"]
+    if any(figure.better_than for each in shown.metrics for figure in each.figures):
+        parts.append("a letter: better than that run")
+    if rest:
+        parts.append(f"{rest:,} more: -m, --md")
+    yield styled(("; ".join(parts), "dim"))
     if comparison.corrections:
         yield from corrected_blocks(comparison.corrections, console)
     yield from _pairs(comparison, console, cases)
@@ -84,15 +84,6 @@ def _blocks(
         pair = shlex.join([sources[worst.first], sources[worst.second]])
         yield ""
         yield styled(("next     ", "dim"), f"ragbench compare {pair} --cases 5")
-
-
-def _legend(shown: Comparison, rest: int) -> str:
-    parts = ["p: two-sided, corrected"]
-    if any(figure.better_than for each in shown.metrics for figure in each.figures):
-        parts.append("a letter: better than that run")
-    if rest:
-        parts.append(f"{rest:,} more: -m, --md")
-    return "; ".join(parts)
 
 
 def _main(comparison: Comparison) -> Comparison:
@@ -110,7 +101,7 @@ def _pairs(comparison: Comparison, console: Console, cases: int) -> Iterator[Ren
         mine = [case for case in comparison.changed if case.second == pair.second]
         if not mine and len(comparison.pairs) > 1:
             continue
-        counts = counts_text(pair) if cases else f"{kinds_text(pair)}, of {pair.cases:,} cases"
+        counts = counts_text(pair) if cases else f"{kinds_text(pair)} cases"
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
             found = [case for case in mine if case.kind is kind]

@@ -216,7 +216,17 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     elif not sys.stderr.isatty():
         yield Lines(print=say, now=time.monotonic).advance
     else:
-        bars = _new_bars()
+        from rich import progress
+
+        bars = progress.Progress(
+            progress.TextColumn("{task.description:<8}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[rate]:>9}", style="dim"),
+            progress.TimeRemainingColumn(compact=True),
+            progress.TextColumn("{task.fields[note]}", markup=False),
+            console=safe_console(sys.stderr),
+        )
         with bars:
             yield _Bars(bars).advance
             bars.live.transient = True
@@ -250,20 +260,6 @@ class Lines:
             self._last = now
             of = "" if event.cases is None else f"/{event.cases:,}"
             self.print(f"{event.stage} {counts['done']:,}{of}{f' ({note})' if note else ''}")
-
-
-def _new_bars() -> Progress:
-    from rich import progress
-
-    return progress.Progress(
-        progress.TextColumn("{task.description:<8}"),
-        progress.BarColumn(bar_width=24),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[rate]:>9}", style="dim"),
-        progress.TimeRemainingColumn(compact=True),
-        progress.TextColumn("{task.fields[note]}", markup=False),
-        console=safe_console(sys.stderr),
-    )
 
 
 class _Bars:

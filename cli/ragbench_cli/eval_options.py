@@ -136,7 +136,7 @@ class Asking:
     top_k: Annotated[int | None, option("K", min=1)] = None
     """How many contexts to ask for. By default the RAG decides."""
     turns: Annotated[Literal["recorded", "own"], option(rare=True)] = "recorded"
-    """Earlier answers that a RAG is told in a conversation: those of the dataset, or its own, turn
+    """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
     after turn."""
     concurrency: Annotated[int | None, option(min=1)] = None
     """Concurrent calls. By default 1, or the pipeline's setting; more than 1 needs a RAG that

@@ -32,21 +32,10 @@ from ragbench.verbs.evaluate import (
 )
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
-from ragbench_cli.eval_options import (
-    MATCHINGS,
-    EvalOptions,
-    Measuring,
-    SourceChoice,
-    SystemChoice,
-)
+from ragbench_cli.eval_options import MATCHINGS, EvalOptions, Measuring, SourceChoice, SystemChoice
 from ragbench_cli.models import ModelsInUse, booked_run, models_in_use, with_canaries
 from ragbench_cli.options import json_object, mapping, one_of
-from ragbench_cli.systems import (
-    DocumentsBeside,
-    System,
-    chosen_system,
-    run_folder,
-)
+from ragbench_cli.systems import DocumentsBeside, System, chosen_system, run_folder
 from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
 if TYPE_CHECKING:

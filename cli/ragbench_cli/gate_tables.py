@@ -16,7 +16,7 @@ from ragbench.core.gate_result import (
     JudgedRun,
 )
 from ragbench.safe_text import shown_line
-from ragbench.views.comparison import change_lines, change_title
+from ragbench.views.comparison import change_lines, change_title, kinds_text
 from ragbench.views.document import number_text
 from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
@@ -54,6 +54,8 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     yield styled(("run       ", "dim"), _run(verdict.run))
     if verdict.baseline is not None:
         yield styled(("baseline  ", "dim"), _run(verdict.baseline))
+    if verdict.pair is not None:
+        yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
     if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
         yield styled(("passed    ", "dim"), _passed(passed))
     refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]

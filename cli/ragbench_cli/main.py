@@ -301,7 +301,9 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     from ragbench.errors import InterruptedRunError, RagbenchError
 
     if isinstance(error, BrokenPipeError):  # the reader of our output went away
-        _leave_stdout()
+        # Keeps the interpreter from flushing into the closed pipe when it ends.
+        with suppress(io.UnsupportedOperation):  # it is not a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CANNOT_RUN
     if isinstance(error, SystemExit):
         return ExitCode.CANNOT_RUN if error.code else ExitCode.PASSED
@@ -350,12 +352,6 @@ def _print_traceback(error: BaseException) -> None:
     import traceback
 
     console.say("".join(traceback.format_exception(error)).rstrip())
-
-
-def _leave_stdout() -> None:
-    """Keeps the interpreter from flushing into the closed pipe when it ends."""
-    with suppress(io.UnsupportedOperation):  # it is not a file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> None:

@@ -87,14 +87,21 @@ def among(names: Iterable[str]) -> Completion:
     return complete
 
 
+def completed(kind: str) -> Completion:
+    """Completes the names of what ragbench and other packages bring of a kind."""
+
+    def complete(typed: str) -> list[str]:
+        from ragbench.plugins import Registry
+
+        return [name for name in sorted(Registry(kind=kind).targets()) if name.startswith(typed)]
+
+    return complete
+
+
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
     """A positional argument; see `option`."""
     return typer.Argument(
-        metavar=metavar,
-        help=help,
-        show_default=False,
-        show_envvar=False,
-        autocompletion=complete,
+        metavar=metavar, help=help, show_default=False, show_envvar=False, autocompletion=complete
     )
 
 
@@ -394,7 +401,8 @@ class Output:
             if self.page.is_wanted:
                 from ragbench.views.html.document import document_page
 
-                page = document_page(made)
+                folder = self.page.html_folder or cast("Path", self.page.html).parent
+                page = document_page(made, folder)
                 self.page.write(page.body, page.title)
         if self.md is not None and self.md != "-":
             with written_whole(Path(self.md)) as file:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replaying:
     replay: bool = False
-    """Ask the RAG again with one change of the context at a time, and say which one cures the
+    """Ask the RAG again with one change of the context at a time, and show which one cures the
     case; without a case, over the worst lost ones."""
     most: Annotated[int, option(min=1)] = 20
     """How many lost cases are replayed."""

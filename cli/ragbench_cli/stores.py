@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
 
 from ragbench_cli import console
-from ragbench_cli.options import option
+from ragbench_cli.options import completed, option
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
@@ -247,12 +247,6 @@ def only_collection(database: Database) -> str:
     )
 
 
-def _embedders(typed: str) -> list[str]:
-    from ragbench.embedders.embedder import EMBEDDERS
-
-    return [name for name in sorted(EMBEDDERS.targets()) if name.startswith(typed)]
-
-
 StoreOption = Annotated[
     str,
     option(
@@ -267,7 +261,7 @@ class StoredIn:
 
     collection: str | None = None
     """Name of the collection."""
-    embedder: Annotated[str | None, option(complete=_embedders)] = None
+    embedder: Annotated[str | None, option(complete=completed("embedders"))] = None
     """Embedder of the vectors: english, multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
     fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding object of
     LangChain or LlamaIndex."""
@@ -305,6 +299,16 @@ class CollectionChoice(StoredIn):
                 native_filter=native_of(self.native_filter),
                 **more,
             )
+
+
+def search_settings(asked: object = None) -> RetrievalSettings:
+    """How is searched: as a command's options say, else as the environment does."""
+    from ragbench.pipeline.strategies import RetrievalSettings
+
+    names = ("strategy", "top_k", "score_threshold")
+    given = {name: getattr(asked, name, None) for name in names}
+    options: Any = {name: value for name, value in given.items() if value is not None}
+    return replace(RetrievalSettings.from_environment(os.environ), **options)
 
 
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:

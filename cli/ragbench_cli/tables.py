@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ragbench.core.attribution import CauseCount
+    from ragbench.stats.mean import Interval
 
     Cell: TypeAlias = str | tuple[str, str]
     """A text, or one with its style."""
@@ -48,14 +49,18 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 
     for position, column in enumerate(columns):
         is_first = position == 0
         found.add_column(
-            column,
-            justify="left" if is_first else "right",
-            no_wrap=not is_first,
-            overflow="fold",
+            column, justify="left" if is_first else "right", no_wrap=not is_first, overflow="fold"
         )
     for row in rows:
         found.add_row(*map(styled, row))
     return found
+
+
+def range_text(interval: Interval, *, sign: bool = False) -> str:
+    if interval.low is None or interval.high is None:
+        return "-"
+    form = "+.3f" if sign else ".3f"
+    return f"{interval.low:{form}} .. {interval.high:{form}}"
 
 
 def fitted_table(

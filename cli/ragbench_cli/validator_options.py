@@ -102,10 +102,7 @@ def validator_maker(
     from ragbench_cli.models import language_model
 
     name = validator_name(choice.name)
-    given: dict[str, Any] = {
-        "name": name,
-        **json_object(choice.validator_args, "--validator-args"),
-    }
+    given: dict[str, Any] = {"name": name, **json_object(choice.validator_args, "--validator-args")}
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
     if name == "cascade":

@@ -26,7 +26,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What somebody said in a conversation, before the question that a case asks."""
+    """A message of a conversation, before the question that a case asks."""
 
     role: str
     """``"user"``, ``"assistant"``, or another one's name."""

@@ -139,6 +139,11 @@ class CaseDifference:
     flips: tuple[Flip, ...]
     """Failing ones first, stages before metrics, then by size."""
     query: str | None = None
+    cause_before: Cause | None = None
+    """What became of it; None where a run does not say."""
+    cause_after: Cause | None = None
+    gold: tuple[str, ...] = ()
+    """Ids of what should be retrieved, as far as they are known."""
     ids: IdChange | None = None
     """None when a run does not hold its ids."""
     response_before: str | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ragbench.core.comparison import RunPair
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.report import Correction, Interval
 
@@ -383,6 +384,8 @@ class GateResult:
     """How the cases differ; None where they do not, and without a baseline."""
     lost_cases: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    pair: RunPair | None = None
+    """How many cases pass in one of the runs and fail in the other; None where none compare."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )

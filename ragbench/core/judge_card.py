@@ -138,7 +138,13 @@ class JudgeCard:
 
     @property
     def conclusion(self) -> Conclusion:
-        return _conclusion(self)
+        out = list(_ruled_out(self))
+        care = list(_cautions(self))
+        if out:
+            return Conclusion(usefulness=Usefulness.DO_NOT_USE, reasons=(*out, *care))
+        if care:
+            return Conclusion(usefulness=Usefulness.WITH_CARE, reasons=tuple(care))
+        return Conclusion(usefulness=Usefulness.USE, reasons=())
 
 
 _WEAK = 0.4
@@ -146,17 +152,6 @@ _WEAK = 0.4
 _MANY = 0.1
 """A share of faults from which on they are called many."""
 _FEW_VERDICTS = 0.9
-
-
-def _conclusion(card: JudgeCard) -> Conclusion:
-    """The card in words: what rules a judge out, then what one has to know of it."""
-    out = list(_ruled_out(card))
-    care = list(_cautions(card))
-    if out:
-        return Conclusion(usefulness=Usefulness.DO_NOT_USE, reasons=(*out, *care))
-    if care:
-        return Conclusion(usefulness=Usefulness.WITH_CARE, reasons=tuple(care))
-    return Conclusion(usefulness=Usefulness.USE, reasons=())
 
 
 def _ruled_out(card: JudgeCard) -> Iterator[str]:

@@ -83,7 +83,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """What a metric's function returns for a case that it does not apply to."""
+    """Returned by a metric's function for a case that it does not apply to."""
 
     reason: str
     """Why, in a few words; reports count them."""

@@ -79,7 +79,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome(Generic[ValueT]):
-    """What one stage gave for one case."""
+    """The result of one stage for one case."""
 
     status: Status
     """Measured and abstained come with a value, skipped and failed without."""
@@ -101,7 +101,7 @@ class Outcome(Generic[ValueT]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """What one metric gave for one case."""
+    """The result of one metric for one case."""
 
     status: Status
     """Only a measured cell has a value."""

@@ -103,11 +103,6 @@ class JudgeLine:
     """Each judge of a panel, in its order; empty where one judge alone was asked."""
     pairs: tuple[JurorPair, ...] = ()
 
-    @property
-    def fabricated_rate(self) -> float | None:
-        """Share of the quotes that stand in no context; None when nothing was quoted."""
-        return self.fabricated_quotes / self.quotes if self.quotes else None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeReport:

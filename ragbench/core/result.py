@@ -28,7 +28,7 @@ _GivenT = TypeVar("_GivenT", default=Metadata)
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult(Generic[MetaT]):
-    """What retrieval returned for one query, best first.
+    """The result of retrieval for one query, best first.
 
     Example:
         >>> RetrievalResult(["Paris is the capital."], context_ids=["fr-1"], scores=[0.93])
@@ -142,7 +142,7 @@ context_metadata=None, metadata=None)
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[MetaT]):
-    """What generation returned for one query.
+    """The result of generation for one query.
 
     Example:
         >>> GenerationResult("Paris", multi_responses=["Paris", "Lyon"], confidence=0.8).response

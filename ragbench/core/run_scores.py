@@ -116,6 +116,8 @@ class ScoredCase:
     """How each stage ended; empty in a baseline file."""
     cause: Cause | None = None
     """What became of it; None where the file does not say."""
+    gold: tuple[str, ...] = ()
+    """Ids of what should be retrieved; empty in a baseline file."""
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
     labels: Mapping[str, Label] = field(default_factory=dict[str, Label])

@@ -38,6 +38,8 @@ class ChunkStory:
     """What each operator did to it, where it did something: ``"top_k: dropped at 6"``."""
     marks: tuple[Mark, ...] = ()
     """By start; they may overlap."""
+    address: str | None = None
+    """Of its source on the web, where its metadata names one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

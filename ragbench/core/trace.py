@@ -53,7 +53,7 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """What a source gives: a case with the outcomes that are already known."""
+    """A record of a source: a case with the outcomes that are already known."""
 
     case: Case
     recorded: Mapping[str, Outcome[Any]]

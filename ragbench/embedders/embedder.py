@@ -41,7 +41,7 @@ class Embedder(Protocol):
     def hybrid_weight(self) -> float:
         """How much its ranking counts in a hybrid search, where that of BM25 counts 1.
 
-        Measured, where the embedder is known (docs/retrieval.md); 1 where nothing is known.
+        Measured for the embedders that are known (docs/measured/retrieval.md); else 1.
         """
         ...
 
@@ -111,20 +111,7 @@ DEFAULT_EMBEDDER = "multilingual"
 NO_EMBEDDER = "none"
 """Of a collection that is searched by words alone: nothing is embedded."""
 
-EMBEDDERS = Registry(
-    kind="embedders",
-    builtin={
-        "english": "ragbench.embedders.local:EnglishEmbedder",
-        "multilingual": "ragbench.embedders.local:MultilingualEmbedder",
-        "small": "ragbench.embedders.local:SmallEmbedder",
-        "onnx": "ragbench.embedders.local:OnnxEmbedder",
-        "openai": "ragbench.embedders.openai:from_name",
-        "fastembed": "ragbench.embedders.loaded:FastembedEmbedder",
-        "sentence-transformers": "ragbench.embedders.loaded:SentenceTransformersEmbedder",
-        "hashing": "ragbench.embedders.local:HashingEmbedder",
-        NO_EMBEDDER: "ragbench.embedders.local:NoEmbedder",
-    },
-)
+EMBEDDERS = Registry(kind="embedders")
 """Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
 behind the colon, and the settings."""
 _OF_USERS = "ragbench.embedders.loaded:embedder_of_target"

@@ -78,10 +78,11 @@ DIMENSION = 512
 HYBRID_WEIGHT = 0.01
 """So little that it changes none of the first ten chunks that words find (1/70 - 1/71 is more than
 .01/61), and fills in where words find fewer, as in another language: this small model ranks worse
-than words do. With 0.05 it gained on some collections and lost on others (docs/retrieval.md)."""
+than words do. With 0.05 it gained on some collections and lost on others
+(docs/measured/retrieval.md)."""
 ENGLISH_WEIGHT = 0.03
 """Gains where words and meaning agree, and loses nothing where words are much better: on COVID-QA
-0.05 did (docs/retrieval.md)."""
+0.05 did (docs/measured/retrieval.md)."""
 VERSION = 1
 """Changes whenever the same model gives other vectors."""
 

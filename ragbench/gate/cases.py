@@ -20,6 +20,8 @@ _PREFERRED = {
 """The first of these that a run has says whether a case passes, in each group."""
 
 
+SIDES = ("baseline", "run")
+"""Marks of two runs of which one is the baseline."""
 THRESHOLD = 0.5
 """Share of a metric's scale, counted from its worse end, from which on a case passes: for a metric
 of 0 and 1, any threshold above 0 parts the two."""
@@ -98,6 +100,12 @@ def main_metrics(
     if wrong:
         raise ConfigError("\n".join(wrong))
     return found
+
+
+def same_columns(run: RunScores, earlier: RunScores) -> list[MetricColumn]:
+    """The run's metrics that the earlier one has too, defined alike."""
+    known = ((column, earlier.column(column.name)) for column in run.metrics)
+    return [one for one, other in known if other is not None and other.identity == one.identity]
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
@@ -222,6 +230,9 @@ def _difference(
         kind=CaseKind.MIXED if len(ways) == 2 else kind,
         flips=flips,
         query=case.query if case.query is not None else earlier.query,
+        cause_before=earlier.cause,
+        cause_after=case.cause,
+        gold=case.gold or earlier.gold,
         ids=id_change(earlier.retrieved_ids, case.retrieved_ids),
         response_before=earlier.response,
         response_after=case.response,

@@ -69,8 +69,7 @@ def demands_of(
     elif baseline is not None or config.baseline is not None:
         demands = tuple(
             MetricDemand(
-                column,
-                MetricGate(limits=FigureLimits(max_drop=config.max_drop * column.scale)),
+                column, MetricGate(limits=FigureLimits(max_drop=config.max_drop * column.scale))
             )
             for column in run.metrics
             if column.scale and not _why_no_drop(column) and _is_measured(column, baseline)

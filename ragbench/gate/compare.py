@@ -21,10 +21,12 @@ from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
+    SIDES,
     case_changes,
     find_columns,
     id_change,
     main_metrics,
+    same_columns,
 )
 from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
@@ -235,9 +237,6 @@ def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
 
 
-_MARKS = ("baseline", "run")
-
-
 def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     """A run next to an earlier one, over the cases that are the same in both."""
     earlier, _ = under_ids_of(run, earlier)
@@ -251,12 +250,8 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         )
     first, second = earlier.on(same), run.on(same)
     pairs = [(before[case.id], case) for case in second.cases]
-    columns = [
-        column
-        for column in run.metrics
-        if (other := earlier.column(column.name)) is not None and other.identity == column.identity
-    ]
-    counts, changed = case_changes(first, second, _MARKS, main_metrics(columns))
+    columns = same_columns(run, earlier)
+    counts, changed = case_changes(first, second, SIDES, main_metrics(columns))
     kinds = {case.id: case.kind for case in changed}
     names = [column.name for column in columns if column.has_cells]
     return Against(
@@ -265,7 +260,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         cases={now.id: _before(then, now, names, kinds.get(now.id)) for then, now in pairs},
         changed=changed,
         pair=counts,
-        flows=tuple(cause_flows((_MARKS[0], first), (_MARKS[1], second))),
+        flows=tuple(cause_flows((SIDES[0], first), (SIDES[1], second))),
         edited=shared - len(pairs),
         added=len(run.cases) - shared,
         gone=len(earlier.cases) - shared,

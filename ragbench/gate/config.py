@@ -63,7 +63,7 @@ class SliceGate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricGate:
-    """What is demanded of one metric."""
+    """The demands on one metric."""
 
     limits: FigureLimits = FigureLimits()
     slices: tuple[SliceGate, ...] = ()
@@ -163,7 +163,27 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     file = _GateFile(file=read_yaml(path))
     config = GateConfig()
     if file.mapping(()).get("gate") is not None:
-        config = _gate(file, ("gate",))
+        place = ("gate",)
+        given = file.mapping(place)
+        gone = [key for key in _GONE if given.get(key) is not None]
+        for key in gone:
+            file.wrong((*place, key), _GONE[key])
+        file.mapping(place, (*_KINDS, *_OTHERS, *gone))
+        known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
+        metrics = file.sections((*place, "metrics"))
+        config = replace(
+            GateConfig(
+                metrics={str(metric[-1]): _metric(file, metric) for metric in metrics},
+                latency=tuple(
+                    LatencyBudget(stage=str(stage[-1]), figure=figure, seconds=seconds)
+                    for stage in file.sections((*place, "max_latency"))
+                    for figure, seconds in _budget_values(file, stage, FIGURES).items()
+                ),
+                max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
+                max_tokens=_budget_values(file, (*place, "max_tokens"), TOKEN_EXTENTS),
+            ),
+            **{key: value for key, value in known.items() if value is not None},
+        )
     elif not optional and not file.problems:
         file.wrong((), "there is no section 'gate', or nothing in it")
     file.finish()
@@ -205,29 +225,6 @@ _KINDS: Mapping[str, Any] = {
     "labels": tuple[str, ...],
 }
 """Of the settings that are one value each."""
-
-
-def _gate(file: _GateFile, place: Place) -> GateConfig:
-    given = file.mapping(place)
-    gone = [key for key in _GONE if given.get(key) is not None]
-    for key in gone:
-        file.wrong((*place, key), _GONE[key])
-    file.mapping(place, (*_KINDS, *_OTHERS, *gone))
-    known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
-    metrics = file.sections((*place, "metrics"))
-    return replace(
-        GateConfig(
-            metrics={str(metric[-1]): _metric(file, metric) for metric in metrics},
-            latency=tuple(
-                LatencyBudget(stage=str(stage[-1]), figure=figure, seconds=seconds)
-                for stage in file.sections((*place, "max_latency"))
-                for figure, seconds in _budget_values(file, stage, FIGURES).items()
-            ),
-            max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
-            max_tokens=_budget_values(file, (*place, "max_tokens"), TOKEN_EXTENTS),
-        ),
-        **{key: value for key, value in known.items() if value is not None},
-    )
 
 
 def _budget_values(file: _GateFile, place: Place, names: Sequence[str]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
+from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
@@ -22,6 +23,7 @@ from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError
+from ragbench.gate.cases import SIDES, case_changes, main_metrics, same_columns
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
@@ -181,11 +183,7 @@ _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
 
 
 def gate(
-    run: RunScores,
-    baseline: RunScores | None,
-    config: GateConfig,
-    *,
-    notes: Sequence[str] = (),
+    run: RunScores, baseline: RunScores | None, config: GateConfig, *, notes: Sequence[str] = ()
 ) -> GateResult:
     """Judges a run.
 
@@ -230,8 +228,14 @@ def gate(
             *notes_on(checks, config),
         ),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
+        pair=None if mine is None or other is None else _pair(mine, other),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
+
+
+def _pair(run: RunScores, baseline: RunScores) -> RunPair:
+    """How many cases were lost and won, as ``compare`` counts them."""
+    return case_changes(baseline, run, SIDES, main_metrics(same_columns(run, baseline)))[0]
 
 
 def _system(
@@ -261,10 +265,7 @@ def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> s
 
 
 def _compared(
-    run: RunScores,
-    baseline: RunScores | None,
-    demands: Sequence[MetricDemand],
-    config: GateConfig,
+    run: RunScores, baseline: RunScores | None, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Comparability:
     columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
@@ -11,6 +10,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import main_metrics, passes
 from ragbench.gate.words import worded
+from ragbench.safe_text import did_you_mean
 
 _Cases = Mapping[str, ScoredCase]
 _NONE = Cell.skipped("")
@@ -69,8 +69,7 @@ def _meant(selectors: Sequence[str], now: _Cases, before: _Cases) -> list[str]:
         else:
             ids = [selector] if selector in now or selector in before else []
         if not ids:
-            near = difflib.get_close_matches(selector, now, n=1)
-            meant = f" Did you mean {near[0]}?" if near else ""
+            meant = did_you_mean(selector, now)
             raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
         found |= dict.fromkeys(ids)
     return list(found)

@@ -143,11 +143,7 @@ def _difference(
 
 
 def _figure(
-    mark: str,
-    run: RunScores,
-    metric: str,
-    clusters: Mapping[str, str | None],
-    restricted: bool,
+    mark: str, run: RunScores, metric: str, clusters: Mapping[str, str | None], restricted: bool
 ) -> RunFigure:
     cells = {case.id: case.scores.get(metric) for case in run.cases}
     statuses = [cell.status for cell in cells.values() if cell is not None]

@@ -257,6 +257,7 @@ def _cases(
                 retrieved_ids=None if ids is None else tuple(map(intern, json.loads(ids))),
                 stages=stages,
                 cause=None if row.cause is None else Cause(row.cause),
+                gold=tuple(map(intern, facts.gold)) if ended.with_texts else (),
                 repeats=asked and {name: asked[name] for name in shown if name in asked},
             )
         )  # fmt: skip

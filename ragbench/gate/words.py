@@ -174,7 +174,9 @@ def _summary(check: GateCheck, least: int) -> str:
     if check.kind is CheckKind.MUST_PASS:
         return _must_pass(check)
     if check.trend is not None:
-        return _drifted(check.trend)
+        day = "" if check.trend.since is None else f" since {check.trend.since[:10]}"
+        ends = f"from {figure(check.trend.start)} to {figure(check.trend.end)}"
+        return f"main went {ends} over {check.trend.runs:,} runs{day}"
     if check.kind is CheckKind.COVERAGE:
         return _covered(check, observed)
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
@@ -199,12 +201,6 @@ def _must_pass(check: GateCheck) -> str:
 def _now(change: CaseChange) -> str:
     now = change.status if change.after is None else figure(change.after)
     return now if change.before is None else f"{figure(change.before)}, now {now}"
-
-
-def _drifted(trend: MainTrend) -> str:
-    day = "" if trend.since is None else f" since {trend.since[:10]}"
-    ends = f"from {figure(trend.start)} to {figure(trend.end)}"
-    return f"main went {ends} over {trend.runs:,} runs{day}"
 
 
 def _drift(check: GateCheck, trend: MainTrend) -> str:

@@ -225,7 +225,14 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         TemporaryDirectory(dir=path.parent, prefix=".ragbench-") as scratch,
     ):
         rows = Path(scratch) / "rows.arrow"
-        _write_arrow(rows, traces, scores, tally)
+        pa: Any = require("pyarrow", extra="hf")
+        schema = arrow_schema(scores)
+        with pa.OSFile(str(rows), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
+            for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
+                stream.write_batch(batch)
+            if tally.written == 0:
+                # datasets cannot read a stream without any batch.
+                stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
         mapped = datasets.Dataset.from_file(str(rows))
         # Without a fingerprint of the content, the folder would hold the time of writing.
         with rows.open("rb") as file:
@@ -241,17 +248,6 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
                 datasets.enable_progress_bars()
         del mapped, dataset
     return tally
-
-
-def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Exported) -> None:
-    pa: Any = require("pyarrow", extra="hf")
-    schema = arrow_schema(scores)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
-        for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
-            stream.write_batch(batch)
-        if tally.written == 0:
-            # datasets cannot read a stream without any batch.
-            stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
 
 
 def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:

@@ -19,13 +19,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
 from ragbench.io.dumps.form import getter, without_path
 from ragbench.io.dumps.guess import fields_shown
-from ragbench.io.fields import (
-    HIT_FIELDS,
-    FieldMap,
-    FieldPlan,
-    document_fields,
-    outcome_fields,
-)
+from ragbench.io.fields import HIT_FIELDS, FieldMap, FieldPlan, document_fields, outcome_fields
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row

@@ -242,28 +242,24 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
     ]
     parts = [str(group[0].values.get("query_run") or "1") for group in groups]
     for group in _one_part(groups, parts, source, problems):
-        yield group[0]._replace(values=_open_rag_eval_values(group), cells=False)
-
-
-def _open_rag_eval_values(rows: Sequence[Row]) -> Values:
-    first = rows[0].values
-    passages = [row.values for row in rows if not is_missing(row.values.get("passage"))]
-    answers = (row.values.get("generated_answer") for row in rows)
-    answer = next((answer for answer in answers if not is_missing(answer)), None)
-    found: dict[str, object] = {
-        "id": first.get("query_id"),
-        "query": first.get("query"),
-        "reference": first.get("expected_answer"),
-        "retrieved_contexts": [passage["passage"] for passage in passages],
-        "response": answer,
-        "abstained": True if answer == _NO_ANSWER else None,
-    }
-    ids = [passage.get("passage_id") for passage in passages]
-    if not any(map(is_missing, ids)):
-        found["retrieved_context_ids"] = ids
-    if answer == _API_ERROR:
-        found["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
-    return found
+        first = group[0].values
+        passages = [row.values for row in group if not is_missing(row.values.get("passage"))]
+        answers = (row.values.get("generated_answer") for row in group)
+        answer = next((answer for answer in answers if not is_missing(answer)), None)
+        found: dict[str, object] = {
+            "id": first.get("query_id"),
+            "query": first.get("query"),
+            "reference": first.get("expected_answer"),
+            "retrieved_contexts": [passage["passage"] for passage in passages],
+            "response": answer,
+            "abstained": True if answer == _NO_ANSWER else None,
+        }
+        ids = [passage.get("passage_id") for passage in passages]
+        if not any(map(is_missing, ids)):
+            found["retrieved_context_ids"] = ids
+        if answer == _API_ERROR:
+            found["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
+        yield group[0]._replace(values=found, cells=False)
 
 
 _ItemT = TypeVar("_ItemT")

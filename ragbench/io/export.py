@@ -65,18 +65,7 @@ def failed_stage(trace: Trace) -> str | None:
     return None
 
 
-EXPORTS = Registry(
-    kind="exports",
-    builtin={
-        "ragas": "ragbench.prepare:write",
-        "jsonl": "ragbench.io.export:write_lines",
-        "labels": "ragbench.io.feedback:write_labels",
-        "trec": "ragbench.io.trec:write",
-        "csv": "ragbench.io.tables:write",
-        "parquet": "ragbench.io.arrow:write_parquet",
-        "hf": "ragbench.io.arrow:write_hugging_face",
-    },
-)
+EXPORTS = Registry(kind="exports")
 """Formats that a run can be written in. Others come by the entry-point group
 ``ragbench.exports``; each is a function of the shape `Export`."""
 
@@ -222,7 +211,7 @@ def _said(record: Case | Evidence | Turn, names: Iterable[str]) -> dict[str, Any
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> int:
-    """Writes one case a line. The file appears whole, or what was there before stays.
+    """Writes one case per line. The file appears complete, or the earlier one stays.
 
     Args:
         cases: the cases; consumed one at a time.

@@ -215,5 +215,5 @@ def formats() -> Mapping[str, FormatInfo]:
 @cache
 def readers() -> Registry:
     """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
-    builtin = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
-    return Registry(kind="formats", builtin=builtin)
+    own = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
+    return Registry(kind="formats", own=own)

@@ -160,8 +160,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
         )
     if not any(name in values for name in _names()["value"]):
         raise ValueProblem(
-            "no field says what the label is. The person's word stands in one of: "
-            f"{', '.join(_names()['value'])}"
+            f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
         )
     if cells and isinstance(given, str):
         given = parse_cell("retrieved_contexts", given)
@@ -261,7 +260,7 @@ ANY = "*"
 
 
 class LabelBook:
-    """Labels, found by what was judged."""
+    """Labels, found by question, answer and contexts."""
 
     def __init__(self, labels: Iterable[HumanLabel]) -> None:
         self.labels = tuple(labels)

@@ -133,7 +133,13 @@ def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
         source.suffix == ".tsv" and not names.isdisjoint({*_QUERY_NAMES, "text"})
     )
     if "<top>" in text.lower():
-        yield from _topics(source, problems)
+        raw = read_bytes(source, problems)
+        for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
+            number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
+            if number is None or title is None:
+                problems.add("a topic lacks <num> or <title>", path=source.name)
+            else:
+                yield number[1], " ".join(title[1].split())
     elif text.startswith(("{", "[")) or has_columns:
         yield from _query_records(source, text, problems)
     else:
@@ -145,16 +151,6 @@ def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 
 
 _QUERY_NAMES = ("query", "question", "user_input")
-
-
-def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    raw = read_bytes(source, problems)
-    for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
-        number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
-        if number is None or title is None:
-            problems.add("a topic lacks <num> or <title>", path=source.name)
-        else:
-            yield number[1], " ".join(title[1].split())
 
 
 def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,6 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +23,7 @@ from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.paths import placed
 from ragbench.plugins import Registry, error_text, load_target
+from ragbench.safe_text import did_you_mean
 
 Place = tuple[str | int, ...]
 """Keys and positions from the top of what was read down to a value."""
@@ -115,9 +115,7 @@ def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place
 
 
 def listed_names(given: object, known: Sequence[str]) -> str:
-    close = get_close_matches(str(given), known, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"{hint} Known: {', '.join(known)}"
+    return f"{did_you_mean(str(given), known)} Known: {', '.join(known)}"
 
 
 def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:

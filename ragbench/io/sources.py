@@ -78,7 +78,7 @@ def open_source(
     only: Only | None = None,
     is_join: bool = False,
 ) -> EntrySource:
-    """Opens a source: finds out its form, which field means what, and what is recorded.
+    """Opens a source: recognises its form, its fields and the recorded outcomes.
 
     Example:
         >>> with open_source("answers.jsonl") as source:  # doctest: +SKIP

@@ -99,7 +99,7 @@ def _read(path: Path, stamp: str) -> Content:
         return Content(f"dated:{size}:{modified}", int(size))
     if int(size) <= _LARGEST_TEXT:
         data = path.read_bytes()
-        if _is_text(path):
+        if _TEXT.search(path.name) is not None or path.name.startswith(".env"):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
         return Content(_digest(data + _log(path)), int(size))
     with path.open("rb") as file:
@@ -127,10 +127,6 @@ def _chroma_state(path: Path) -> bytes:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-def _is_text(path: Path) -> bool:
-    return _TEXT.search(path.name) is not None or path.name.startswith(".env")
 
 
 def _log(path: Path) -> bytes:

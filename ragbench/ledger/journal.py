@@ -325,12 +325,7 @@ class Journal(AbstractContextManager["Journal"]):
         return dict(rows)
 
     def record_outcome(
-        self,
-        number: int,
-        stage: str,
-        key: bytes,
-        outcome: Outcome[Any],
-        encoded: Encoded,
+        self, number: int, stage: str, key: bytes, outcome: Outcome[Any], encoded: Encoded
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
         if self._path is None:

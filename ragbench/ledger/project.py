@@ -17,8 +17,9 @@ import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -323,26 +324,8 @@ def _is_ragbenchs(path: str) -> bool:
 
 # --- environment
 
-NOT_COMPARED = frozenset({
-    "_", "CI", "COLORTERM", "COLUMNS", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "EDITOR",
-    "FORCE_COLOR", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM", "LINES", "LS_COLORS", "MAIL",
-    "NO_COLOR", "OLDPWD", "PAGER", "PS1", "PWD", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
-    "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT",
-    "SESSION_MANAGER", "SHLVL", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "SSH_CLIENT",
-    "SSH_CONNECTION", "SSH_TTY", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
-    "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "VISUAL", "VTE_VERSION", "WAYLAND_DISPLAY",
-    "WINDOWID", "XAUTHORITY", "XDG_SESSION_ID", "GITHUB_ACTION", "GITHUB_ACTOR",
-    "GITHUB_ACTOR_ID", "GITHUB_ENV", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH",
-    "GITHUB_HEAD_REF", "GITHUB_JOB", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_REF",
-    "GITHUB_REF_NAME", "GITHUB_REF_PROTECTED", "GITHUB_REF_TYPE", "GITHUB_RUN_ATTEMPT",
-    "GITHUB_RUN_ID", "GITHUB_RUN_NUMBER", "GITHUB_SHA", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
-    "GITHUB_TRIGGERING_ACTOR", "GITHUB_WORKFLOW_SHA", "RUNNER_NAME", "RUNNER_TEMP",
-    "RUNNER_TRACKING_ID", "CI_COMMIT_BEFORE_SHA", "CI_COMMIT_BRANCH", "CI_COMMIT_MESSAGE",
-    "CI_COMMIT_REF_NAME", "CI_COMMIT_SHA", "CI_COMMIT_SHORT_SHA", "CI_COMMIT_TIMESTAMP",
-    "CI_COMMIT_TITLE", "CI_JOB_ID", "CI_JOB_STARTED_AT", "CI_JOB_TOKEN", "CI_JOB_URL",
-    "CI_PIPELINE_CREATED_AT", "CI_PIPELINE_ID", "CI_PIPELINE_IID", "CI_PIPELINE_URL",
-    "CI_RUNNER_ID", "PYTHONBREAKPOINT",
-})  # fmt: skip
+_ENVIRONMENT = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
+NOT_COMPARED = frozenset(chain.from_iterable(tomllib.loads(_ENVIRONMENT).values()))
 """Variables of a terminal, a session or one run of CI, by their exact names. Those of ragbench
 itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets its own when it is
 used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not what."""
@@ -392,7 +375,11 @@ def _package(name: str, version: str, folder: Path, before: OriginPart | None) -
         where: dict[str, Any] = orjson.loads(origin.read_bytes())
         if where.get("dir_info", {}).get("editable"):
             source = Path(unquote(urlsplit(str(where["url"])).path))
-            return OriginPart("package", name, _edited(version, source), 0, detail)
+            # Digest of a distribution that is edited where it lies: of its files.
+            whole = hashlib.sha256(version.encode())
+            for path in files_below(source, (), _settings(source, "ignore")):
+                whole.update(f"{path.relative_to(source)} {file_content(path).digest}\n".encode())
+            return OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
     record = folder / "RECORD"
     try:
         written = record.stat().st_ctime_ns
@@ -401,11 +388,3 @@ def _package(name: str, version: str, folder: Path, before: OriginPart | None) -
     if before is not None and (before.size, before.detail) == (written, detail):
         return before
     return OriginPart("package", name, _recorded(record, written), written, detail)
-
-
-def _edited(version: str, folder: Path) -> str:
-    """Digest of a distribution that is edited where it lies: of its files."""
-    whole = hashlib.sha256(version.encode())
-    for path in files_below(folder, (), _settings(folder, "ignore")):
-        whole.update(f"{path.relative_to(folder)} {file_content(path).digest}\n".encode())
-    return whole.hexdigest()[:32]

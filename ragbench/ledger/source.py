@@ -201,7 +201,10 @@ def is_users(*, leaving_out: Collection[str] = ()) -> bool:
         module: str = frame.f_globals.get("__name__") or ""
         if module.partition(".")[0] in leaving_out:
             return False
-        kind = _whose_code(file, module)
+        if file.startswith("<") and not file.startswith("<frozen"):
+            # Made by exec: by a dataclass, or typed in a notebook.
+            file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
+        kind = whose(file)
         if kind == "project":
             return True
         if kind == "engine":
@@ -209,10 +212,3 @@ def is_users(*, leaving_out: Collection[str] = ()) -> bool:
         own = own or kind == "ragbench"
         frame = frame.f_back
     return not own
-
-
-def _whose_code(file: str, module: str) -> Whose:
-    if file.startswith("<") and not file.startswith("<frozen"):
-        # Made by exec: by a dataclass, or typed in a notebook.
-        file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
-    return whose(file)

@@ -177,20 +177,9 @@ def _forget_compiled(module: str) -> None:
 
 # --- programs and connections
 
-_HARMLESS = frozenset(
-    {
-        "cc",
-        "file",
-        "gcc",
-        "ld",
-        "ldconfig",
-        "lsb_release",
-        "lscpu",
-        "nvidia-smi",
-        "objdump",
-        "uname",
-    }
-)
+_HARMLESS = frozenset({
+    "cc", "file", "gcc", "ld", "ldconfig", "lsb_release", "lscpu", "nvidia-smi", "objdump", "uname",
+})  # fmt: skip
 """Programs that libraries start to know the machine."""
 
 

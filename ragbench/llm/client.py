@@ -281,11 +281,7 @@ class LLMClient(Caller):
         return payload
 
     def _adapts(
-        self,
-        error: RejectedError,
-        payload: Mapping[str, Any],
-        asked: _Asked,
-        left_out: list[str],
+        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
     ) -> bool:
         """Whether the request can be put another way, as its rejection says."""
         status, dialect = error.status or 0, self.dialect

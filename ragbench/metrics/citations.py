@@ -208,7 +208,7 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
 
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
-    """Share of the answer's numbers and dates that stand in a chunk or in what the user said."""
+    """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
     response = response[:LONGEST]
     found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
     count = sum(len(one.amounts) + len(one.dates) for one in found)

@@ -176,7 +176,10 @@ class AnswerBeside(NamedTuple):
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
         near = [1.0] * len(self.new)
         if not given.issuperset(self.new):
-            nearest = _nearest_of(given)
+            from rapidfuzz import fuzz, process
+
+            others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+            nearest = partial(process.extractOne, choices=others, scorer=fuzz.ratio)
             near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
         alike = 100.0 if phrase in whole else _alike(phrase[:_LONGEST_PHRASE], whole)
         alike *= bool(phrase and whole)
@@ -386,13 +389,6 @@ def _alike(phrase: str, whole: str) -> float:
     from rapidfuzz.fuzz import partial_ratio
 
     return float(partial_ratio(phrase, whole))
-
-
-def _nearest_of(given: set[str]) -> Callable[[str], Any]:
-    from rapidfuzz import fuzz, process
-
-    others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-    return partial(process.extractOne, choices=others, scorer=fuzz.ratio)
 
 
 def _likeness(word: str, nearest: Callable[[str], Any]) -> float:

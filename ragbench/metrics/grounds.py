@@ -226,7 +226,8 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
     """
     beside = " ".join(one.around for one in passages)
     numbers = numbers_of(sentence).lacking(all_numbers([beside, question]))
-    names = _names_lacking(sentence, [question, *(one.text for one in passages)])
+    texts = [question, *(one.text for one in passages)]
+    names = sorted(names_of(sentence) - frozenset(stem for text in texts for stem in _stems(text)))
     if whole and (numbers or names):
         return f"no quote has {', '.join((numbers or names)[:3])}"
     words, quoted = words_of(sentence), words_of(" ".join(one.quote for one in passages))
@@ -250,11 +251,6 @@ def _anchors(sentence: str) -> int:
 def is_foreign(sentence: str, passage: str) -> bool:
     one, other = recognised_language(sentence), recognised_language(passage)
     return one is not None and other is not None and one != other
-
-
-def _names_lacking(sentence: str, texts: Sequence[str]) -> list[str]:
-    """The names of a sentence that no text has."""
-    return sorted(names_of(sentence) - frozenset(stem for text in texts for stem in _stems(text)))
 
 
 @lru_cache(maxsize=1024)

@@ -87,7 +87,7 @@ _CITE = "ragbench; see docs/formats.md"
 
 @metric(group="retriever", direction="neither", high=None, cite=_CITE)
 def hops(trace: Trace) -> float | Skip:
-    """How many searches an answer took, where retrieval says it."""
+    """Number of searches for an answer, if retrieval reports it."""
     result = trace.retrieval.value
     found = [] if result is None else searches_of(result)
     return len(found) if found else _NO_HOPS

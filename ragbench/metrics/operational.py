@@ -56,7 +56,7 @@ def total_tokens(tokens: Mapping[str, float]) -> float | Skip:
 
 @metric(group="generator", direction="lower", high=None, cite="as reported by the RAG")
 def generation_cost(tokens: Mapping[str, float]) -> float | Skip:
-    """What the answer cost, as the RAG reports it in its metadata, in the currency of its price."""
+    """Cost of the answer, as the RAG reports it in its metadata, in its own currency."""
     return tokens.get("cost", _NO_COST)
 
 

@@ -21,10 +21,7 @@ from ragbench.text.declining import RULES
 
 Values = list[float | Skip | Exception]
 
-_IDS = {
-    "context_ids": "retrieved_context_ids",
-    "reference_context_ids": "reference_context_ids",
-}
+_IDS = {"context_ids": "retrieved_context_ids", "reference_context_ids": "reference_context_ids"}
 """What a metric reads of a case, each with the field of RAGAS' sample that takes it."""
 _TEXTS = {"contexts": "retrieved_contexts", "reference_contexts": "reference_contexts"}
 _ANSWER = {"response": "response", "references": "reference"}

@@ -155,7 +155,7 @@ class RagasJudge:
         if metric.name not in self._objects:
             known = CATALOGUE[metric.definition.name]
             module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
-            arguments = known.arguments(metric)
+            arguments = known.made_with(metric)
             if known.asks:
                 arguments["llm"] = self._llm
             if known.embeds:

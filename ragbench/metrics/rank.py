@@ -26,7 +26,7 @@ _HIGHEST = 15
 """The highest grade of nDCG(dcg=exp-log2)."""
 
 Level = Annotated[int, AtLeast(1), "smallest grade that counts as relevant (inclusive)"]
-JudgedOnly = Annotated[bool, "leave out chunks that nobody has judged"]
+JudgedOnly = Annotated[bool, "leave out chunks without a judgement"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +224,7 @@ def ndcg(
     cite="MacAvaney et al. 2022, Streamlining Evaluation with ir-measures",
 )
 def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
-    """Share of the first k chunks that somebody has judged: how far to trust the rest."""
+    """Share of the first k chunks with a judgement: how far to trust the rest."""
     first = ranking.grades[:k]
     return (len(first) - first.count(UNJUDGED)) / len(first) if first else _NOTHING_RETRIEVED
 

@@ -67,7 +67,19 @@ _DEFAULT = (
 
 def definitions() -> tuple[MetricDefinition, ...]:
     """Every definition: ragbench's own by family, then those of other packages by entry point."""
-    return (*_BUILT_IN, *_third_party())
+    found: list[MetricDefinition] = []
+    for name, target in Registry(kind="metrics").targets().items():
+        given = load_attribute(target)
+        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
+        for one in several:
+            definition = one if isinstance(one, MetricDefinition) else definition_of(one)
+            if definition is None:
+                raise ConfigError(
+                    f"the entry point '{name}' of ragbench.metrics gives a {type(one).__name__}, "
+                    "not a function with @metric"
+                )
+            found.append(_identified(definition))
+    return (*_BUILT_IN, *tuple(found))
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -191,22 +203,6 @@ def _index(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     for name, definition in names:
         index.setdefault(name.casefold(), definition)
     return index
-
-
-def _third_party() -> tuple[MetricDefinition, ...]:
-    found: list[MetricDefinition] = []
-    for name, target in Registry(kind="metrics").targets().items():
-        given = load_attribute(target)
-        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
-        for one in several:
-            definition = one if isinstance(one, MetricDefinition) else definition_of(one)
-            if definition is None:
-                raise ConfigError(
-                    f"the entry point '{name}' of ragbench.metrics gives a {type(one).__name__}, "
-                    "not a function with @metric"
-                )
-            found.append(_identified(definition))
-    return tuple(found)
 
 
 def _loaded(place: str) -> MetricDefinition:

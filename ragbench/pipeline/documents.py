@@ -194,16 +194,7 @@ def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, 
     return kept
 
 
-CHUNKERS = Registry(
-    kind="chunkers",
-    builtin={
-        "auto": "ragbench.pipeline.chunkers:AutoChunker",
-        "tokens": "ragbench.pipeline.chunkers:TokenChunker",
-        "sentences": "ragbench.pipeline.chunkers:SentenceChunker",
-        "markdown": "ragbench.pipeline.chunkers:MarkdownChunker",
-        "whole": "ragbench.pipeline.chunkers:WholeChunker",
-    },
-)
+CHUNKERS = Registry(kind="chunkers")
 
 
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:

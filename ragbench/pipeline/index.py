@@ -56,7 +56,7 @@ ENGLISH_EMBEDDER = "english"
 _MOST = 2 / 3
 """Share of English documents from which on their static vectors are taken: of the bundled corpus,
 15 % of it Chinese and German, they rank as well as a model of both that takes fifty times as long
-(docs/retrieval.md); words find the rest."""
+(docs/measured/retrieval.md); words find the rest."""
 
 
 def default_embedder(

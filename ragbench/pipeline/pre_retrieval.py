@@ -52,7 +52,7 @@ class SearchQuery(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transformed:
-    """What a transform made of a query."""
+    """The result of a transform of a query."""
 
     queries: tuple[SearchQuery, ...]
     """What is searched for in its place; the query itself is among them or is not."""
@@ -187,15 +187,7 @@ def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
         return PreRetrieved(queries=())  # a RAG of a user's may have a key of this name, too
 
 
-QUERY_TRANSFORMS = Registry(
-    kind="query_transforms",
-    builtin={
-        "normalise": "ragbench.pipeline.pre_retrieval:Normalise",
-        "rewrite": "ragbench.pipeline.pre_retrieval:Rewrite",
-        "multi_query": "ragbench.pipeline.pre_retrieval:MultiQuery",
-        "hyde": "ragbench.pipeline.pre_retrieval:HyDE",
-    },
-)
+QUERY_TRANSFORMS = Registry(kind="query_transforms")
 
 
 LONGEST = 4000

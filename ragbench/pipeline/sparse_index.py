@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,7 +23,8 @@ from ragbench.pipeline.strategies import Search
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields, similarity
 from ragbench.stores.words import WordsForm, WordVector, word_number
-from ragbench.text.language import function_words, guess_language
+from ragbench.text.language import guess_language
+from ragbench.text.question import function_tokens
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 INDEX_FORM = 2
@@ -118,8 +118,7 @@ class SparseIndex:
                 "minutes and gigabytes of memory. Where that is too much, index the corpus into "
                 "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is "
                 "built. Or let another store rank by its own formula, so with other scores and "
-                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/stores.md, "
-                "'Sparse and hybrid')"
+                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/collections.md)"
             )
         metadata: list[Any] = []
         tokens: list[list[str]] = []
@@ -182,12 +181,6 @@ class SparseIndex:
         whole = sum(self.scores.idf(token) for token in tokens)
         found = [(self._ids[at], value / whole) for at, value in Bm25Scores.best(scores, k)]
         return [(id_, value) for id_, value in found if value >= threshold]
-
-
-@lru_cache(maxsize=16)
-def function_tokens(language: str) -> frozenset[str]:
-    """The tokens of words such as "the" and "is" in a language."""
-    return frozenset(tokenise(function_words().get(language, "")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

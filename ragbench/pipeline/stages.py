@@ -157,27 +157,11 @@ class Orchestration(Checked):
     for stages that wait for a model elsewhere."""
 
 
-RETRIEVALS = Registry(
-    kind="retrievals",
-    builtin={
-        "bm25": "ragbench.pipeline.baseline:Bm25Retrieval",
-        "dense": "ragbench.pipeline.retrieval:DenseRetrieval",
-        "sparse": "ragbench.pipeline.retrieval:SparseRetrieval",
-        "hybrid": "ragbench.pipeline.retrieval:HybridRetrieval",
-    },
-)
+RETRIEVALS = Registry(kind="retrievals")
 
-GENERATIONS = Registry(
-    kind="generations",
-    builtin={
-        "extractive": "ragbench.pipeline.extractive:ExtractiveGenerator",
-        "chat": "ragbench.pipeline.chat:ChatGenerator",
-    },
-)
+GENERATIONS = Registry(kind="generations")
 
-ORCHESTRATIONS = Registry(
-    kind="orchestrations", builtin={"sequential": "ragbench.pipeline.stages:Orchestration"}
-)
+ORCHESTRATIONS = Registry(kind="orchestrations")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 
 from ragbench.core.chunk import Chunk
@@ -15,7 +14,7 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.post.operator import Checked, Positive, Weight
-from ragbench.safe_text import listed, shortened_line
+from ragbench.safe_text import did_you_mean, listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.collection import OpenCollection
 from ragbench.stores.record import searched_fields
@@ -188,8 +187,7 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
     absent = [name for name in fields_of(filters) if name not in known]
     if not absent:
         return "the filter lets no chunk pass: its fields are there, its values are not"
-    close = get_close_matches(absent[0], known, n=1)
-    meant = f" Did you mean '{close[0]}'?" if close else ""
+    meant = did_you_mean(absent[0], known)
     raise ConfigError(
         f"the filter lets no chunk pass: no chunk that was looked at has a field "
         f"'{shortened_line(absent[0])}'.{meant} There are: {listed(known) or 'none'}"

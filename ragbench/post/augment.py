@@ -32,7 +32,7 @@ from ragbench.post.operator import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context(Checked):
-    """Begins each chunk with a line that says where it stands.
+    """Begins each chunk with a line that names its place.
 
     A passage cut out of its document no longer says what it is about; a heading in front of it
     does. The line holds those of ``fields`` that the chunk's metadata knows, outermost first, such
@@ -44,7 +44,7 @@ class Context(Checked):
     fields: Annotated[Sequence[str], Meta(min_length=1)] = ("title", "section")
     """Metadata keys; ``document_id`` also finds the chunk's own."""
     joined_by: str = " > "
-    """What stands between two of them."""
+    """Text between two of them."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         chunks: list[RankedChunk] = []
@@ -268,22 +268,22 @@ def _joined(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> Ope
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkExpand(Checked):
-    """Asks the service for the neighbours of the first chunks, then for those of what it found."""
+    """Asks the service for the neighbours of the first chunks, then for those of its results."""
 
     name = "merge.link_expand"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
     first: Positive = 3
-    """How many of the chunks that stand are expanded."""
+    """How many of the present chunks are expanded."""
     depth: Positive = 1
     """How many links away a chunk may be."""
     top_k: Positive = 5
     """How many neighbours to ask for at each chunk."""
     fusion: Fusion = "concat"
-    """How what was found joins what stood there; see `ragbench.post.augment.fuse`."""
+    """How results join the present chunks; see `ragbench.post.augment.fuse`."""
     weight: AboveZero = 0.5
-    """Of what was found, against 1 for what stood there; for ``weighted`` and ``rrf``."""
+    """Of results, against 1 for the present chunks; for ``weighted`` and ``rrf``."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         # In breadth: all that is one link away, then all that is two ...
@@ -318,14 +318,14 @@ class SecondaryQuery(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryMerge(Checked):
-    """Searches by further queries and fuses what they find with what stands."""
+    """Searches by further queries and fuses their results with the present chunks."""
 
     name = "merge.multi_query"
 
     service: ChunkSearch
     """Where the chunks came from."""
     queries: Annotated[Sequence[SecondaryQuery], Meta(min_length=1)]
-    """What else to ask."""
+    """Further queries."""
     fusion: Fusion = "concat"
     """How the rankings become one; see `ragbench.post.augment.fuse`."""
 

@@ -30,33 +30,7 @@ from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
 from ragbench.text.token_counter import TokenCounter, token_counter
 
-OPERATORS = Registry(
-    kind="operators",
-    builtin={
-        "none": "ragbench.post.filter:Nothing",
-        "rerank": "ragbench.post.rerank:Rerank",
-        "filter.threshold": "ragbench.post.filter:Threshold",
-        "filter.top_k": "ragbench.post.filter:TopK",
-        "filter.token_budget": "ragbench.post.filter:TokenBudget",
-        "filter.dedup": "ragbench.post.filter:Dedup",
-        "filter.dedup_near": "ragbench.post.filter:DedupNear",
-        "filter.llm": "ragbench.post.filter:LlmFilter",
-        "merge.link_expand": "ragbench.post.augment:LinkExpand",
-        "merge.multi_query": "ragbench.post.augment:QueryMerge",
-        "augment.context": "ragbench.post.augment:Context",
-        "augment.metadata": "ragbench.post.augment:Metadata",
-        "augment.temporal": "ragbench.post.augment:Temporal",
-        "augment.neighbours": "ragbench.post.augment:Neighbours",
-        "augment.reflection": "ragbench.post.augment:Reflection",
-        "compress.extractive": "ragbench.post.compress:Extractive",
-        "compress.abstractive": "ragbench.post.compress:Abstractive",
-        "format.template": "ragbench.post.format:Template",
-        "format.structured": "ragbench.post.format:JsonFormat",
-        "format.chat": "ragbench.post.format:Chat",
-        "format.xml": "ragbench.post.format:Xml",
-        "format.long_context": "ragbench.post.format:LongContext",
-    },
-)
+OPERATORS = Registry(kind="operators")
 """A name is the action, with ``.type`` for those that come in several types. The types of
 ``rerank`` are the rerankers."""
 
@@ -87,31 +61,14 @@ def described(registry: Registry, name: str) -> dict[str, Any]:
     }
 
 
-RERANKERS = Registry(
-    kind="rerankers",
-    builtin={
-        "cross_encoder": "ragbench.post.rerankers.models:CrossEncoderReranker",
-        "feedback": "ragbench.post.rerankers.lexical:FeedbackReranker",
-        "http": "ragbench.post.rerankers.models:HttpReranker",
-        "lexical": "ragbench.post.rerankers.lexical:LexicalReranker",
-        "linear": "ragbench.post.rerankers.fusion:LinearFusionReranker",
-        "llm_listwise": "ragbench.post.rerankers.llm:LlmListwiseReranker",
-        "llm_pointwise": "ragbench.post.rerankers.llm:LlmPointwiseReranker",
-        "mmr": "ragbench.post.rerankers.semantic:MmrReranker",
-        "ppr": "ragbench.post.rerankers.ppr:PersonalisedPageRankReranker",
-        "rrf": "ragbench.post.rerankers.fusion:ReciprocalRankFusionReranker",
-        "semantic": "ragbench.post.rerankers.semantic:SemanticReranker",
-        "time_weighted": "ragbench.post.rerankers.fusion:TimeWeightedReranker",
-        "weighted": "ragbench.post.rerankers.fusion:WeightedReranker",
-    },
-)
+RERANKERS = Registry(kind="rerankers")
 """Other packages add theirs through the entry-point group ``ragbench.rerankers``."""
 
 
 def build_reranker(
     given: object, *, chat: ChatModel | None = None, folder: Path = Path()
 ) -> Reranker:
-    """Builds a reranker from what a configuration file says.
+    """Builds a reranker from the settings of a configuration file.
 
     Args:
         given: a name, or a mapping with ``name`` and the reranker's settings, which are the fields

@@ -54,10 +54,10 @@ class Abstractive(Checked):
     scope: Literal["each", "all"] = "each"
     """Whether each chunk gets a summary of its own or all get one together."""
     budget: Positive | None = None
-    """Tokens that a summary may have; what is longer is cut behind a sentence. No limit when not
+    """Most tokens of a summary; a longer one is cut behind a sentence. No limit when not
     given."""
     counter: TokenCounter = APPROXIMATE
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         question, chunks = context.query.text, context.chunks
@@ -147,7 +147,7 @@ class Extractive(Checked):
     budget: Positive
     """Tokens that the sentences may have together, counted sentence by sentence."""
     counter: TokenCounter = APPROXIMATE
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every text that goes out is made of slices of one that came in."""

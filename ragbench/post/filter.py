@@ -97,7 +97,7 @@ class TokenBudget(Checked):
     ``"truncate"`` cuts the first that does not fit behind the last of its sentences that does,
     and leaves out all that follow."""
     counter: TokenCounter = APPROXIMATE
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         left = self.budget
@@ -164,7 +164,7 @@ class Dedup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DedupNear(Checked):
-    """Leaves out chunks that resemble one that stands before them and is kept.
+    """Leaves out chunks that resemble an earlier kept one.
 
     The resemblance of two texts is the Jaccard index of their sets of shingles: runs of
     ``shingle`` words, without regard to case (Broder 1997, "On the resemblance and containment of

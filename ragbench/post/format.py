@@ -35,7 +35,7 @@ class Chat(Checked):
     role_field: Filled = "role"
     """The metadata key of who spoke."""
     default_role: Filled = "user"
-    """Who spoke where the metadata does not say."""
+    """The speaker, if the metadata has none."""
     style: Literal["text", "json"] = "text"
     """``"text"``: lines ``role: text``, further lines of a turn indented. ``"json"``: an array of
     objects with ``role`` and ``content``, as chat interfaces take them."""
@@ -80,7 +80,7 @@ Field = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JsonFormat(Checked):
-    """Writes a JSON array with an object a chunk. What is not known is null.
+    """Writes a JSON array with an object a chunk. Unknown values are null.
 
     Values in metadata that JSON does not know are written as text; NaN and infinities as null.
     """
@@ -90,7 +90,7 @@ class JsonFormat(Checked):
     fields: Annotated[Sequence[Field], Meta(min_length=1)] = (
         "rank", "id", "text", "score", "metadata",
     )  # fmt: skip
-    """What each object holds, in this order."""
+    """Fields of each object, in this order."""
     indent: NotNegative | None = None
     """Spaces a level; all in one line when not given."""
 
@@ -138,11 +138,11 @@ class Template:
     template: str = "[{rank}] {text}"
     """Of each chunk."""
     separator: str = "\n\n"
-    """What stands between two chunks; taken as it is."""
+    """Text between two chunks; taken as it is."""
     header: str = ""
-    """What stands before the first chunk."""
+    """Text before the first chunk."""
     footer: str = ""
-    """What stands behind the last chunk."""
+    """Text behind the last chunk."""
 
     def __post_init__(self) -> None:
         refuse(

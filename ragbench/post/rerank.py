@@ -196,13 +196,13 @@ class Rerank(Checked):
     """Best first by a reranker, and the first ones of that. See `ragbench.post.rerank`."""
 
     reranker: Reranker
-    """What scores the chunks."""
+    """Scores the chunks."""
     top_k: Positive | None = None
     """How many chunks to keep, at least 1; all when not given."""
     timeout: AboveZero | None = None
     """Seconds that the reranker may take; no limit when not given."""
     on_error: Literal["keep", "raise"] = "keep"
-    """What happens when the reranker fails: the chunks keep their order, or the error is raised."""
+    """If the reranker fails: the chunks keep their order, or the error is raised."""
 
     @property
     def name(self) -> str:

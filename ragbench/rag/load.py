@@ -66,11 +66,7 @@ def may_be_on_workers(spec: str) -> bool:
 
 
 def stage_origin(
-    rag: RAGBase[Any],
-    stage: str,
-    project: Project,
-    description: Mapping[str, Any],
-    **settings: Any,
+    rag: RAGBase[Any], stage: str, project: Project, description: Mapping[str, Any], **settings: Any
 ) -> Origin:
     """What a RAG's outcomes in a stage come from."""
     from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none

@@ -23,14 +23,8 @@ from ragbench.errors import InterfaceError
 from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
 
 CONTEXT_KEYS = (
-    "contexts",
-    "documents",
-    "source_documents",
-    "source_nodes",
-    "retrieved_contexts",
-    "context",
-    "chunks",
-    "docs",
+    *("contexts", "documents", "source_documents", "source_nodes", "retrieved_contexts"),
+    *("context", "chunks", "docs"),
 )
 """Names under which systems hand over what they retrieved, in the order in which they are tried."""
 _ID_KEYS = ("context_ids", "ids", "document_ids", "doc_ids", "retrieved_context_ids")
@@ -171,15 +165,8 @@ def _listed(value: Mapping[str, Any]) -> str:
 
 
 ANSWER_KEYS = (
-    "answer",
-    "response",
-    "output",
-    "result",
-    "output_text",
-    "generation",
-    "replies",
-    "answers",
-    "text",
+    *("answer", "response", "output", "result", "output_text", "generation"),
+    *("replies", "answers", "text"),
 )
 """Names under which systems hand over their answer, in the order in which they are tried."""
 

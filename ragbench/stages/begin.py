@@ -93,13 +93,7 @@ def begin(
     absent = absent_stages(system, journal.recorded_counts(), source)
     count, cases = journal.cases_digest()
     manifest = replace(
-        draft,
-        dataset=replace(
-            draft.dataset,
-            fingerprint=cases,
-            cases=count,
-        ),
-        absent=absent,
+        draft, dataset=replace(draft.dataset, fingerprint=cases, cases=count), absent=absent
     )
     left_out: list[str | Path] = [source, folder.path]
     reuse = OutcomeReuse(

@@ -114,7 +114,8 @@ class JudgeStage:
     _is_tried: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        places = judged_places(self.table)
+        metrics = enumerate(self.table.metrics)
+        places = [at for at, each in metrics if each.metric.is_judged]
         jobs = [
             Job(row, position)
             for row in window
@@ -184,8 +185,3 @@ def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
         raise ConfigError("the metrics need a language model: pass judging=... to evaluate()")
     plan = judging.plan(judged)
     return Judge(plan=plan, judging=judging, info=judging.info(plan))
-
-
-def judged_places(table: CellTable) -> list[int]:
-    """Where the judged metrics stand among those of the run."""
-    return [at for at, each in enumerate(table.metrics) if each.metric.is_judged]

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.core.chat import Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
-from ragbench.core.report import (
-    JudgeLine,
-    JudgeReport,
-    JurorPair,
-    JurorScore,
-    Steadiness,
-)
+from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import agreement
 

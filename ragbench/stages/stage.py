@@ -17,13 +17,7 @@ from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
 from ragbench.core.trace import STAGES, Trace
-from ragbench.errors import (
-    ConfigError,
-    InterfaceError,
-    InterruptedRunError,
-    NoContextsError,
-    warn,
-)
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, NoContextsError, warn
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -130,6 +131,8 @@ def _chunks(
         ranks += [(last, at, bool(seen and seen[at]), None, at + 1) for at in others]
     for result, at, is_gold, place, rank in ranks:
         id, text = _ids(result)[at], result.contexts[at]
+        about = result.context_metadata[at] if result.context_metadata else {}
+        addresses = [about[name] for name in _ADDRESS if type(about.get(name)) is str]
         yield ChunkStory(
             id=id,
             text=text,
@@ -139,7 +142,12 @@ def _chunks(
             is_gold=is_gold,
             moves=tuple(_moves(id, steps)),
             marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ()),
+            address=next(filter(_WEB.fullmatch, addresses), None),
         )
+
+
+_ADDRESS = ("url", "source_url", "link", "uri", "href", "source", "web_url", "permalink")
+_WEB = re.compile(r"https?://[^\s\"'<>\\]{1,2000}", re.IGNORECASE)
 
 
 def _ids(result: RetrievalResult[Any]) -> Sequence[str]:

@@ -57,7 +57,7 @@ def system_of(
     if turns == OWN:
         if rag is None or not rag.histories:
             raise ConfigError(
-                "own turns are for a RAG that takes what was said before: add a parameter history "
+                "own turns are for a RAG that takes earlier turns: add a parameter history "
                 "to its methods"
             )
         settings[TURNS] = OWN

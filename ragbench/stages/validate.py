@@ -27,12 +27,7 @@ from ragbench.core.validation import (
     Verdict,
     WarningCount,
 )
-from ragbench.errors import (
-    ConfigError,
-    InterruptedRunError,
-    LLMStoppedError,
-    MissingExtraError,
-)
+from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
 from ragbench.ledger.fingerprint import SIZE, fingerprint
 from ragbench.ledger.manifest import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given

@@ -55,7 +55,10 @@ class MeanBet:
         slack = 1e-9 * self.scale
         if not lowest - slack <= value <= highest + slack:
             raise InputError(f"a value of {value:g} lies outside of {lowest:g} to {highest:g}")
-        bet, away = self._bet(), value - self.limit
+        distance = self._mean() - self.limit
+        spread = _PRIOR * self.scale
+        variance = (spread**2 + self._squares) / (self.count + 1)
+        bet, away = distance / (variance + distance**2), value - self.limit
         most = _MOST / max(self.limit - lowest, self.scale * _NARROW)
         self.above += math.log1p(min(max(bet, 0.0), most) * away)
         most = _MOST / max(highest - self.limit, self.scale * _NARROW)
@@ -84,9 +87,3 @@ class MeanBet:
     def _mean(self) -> float:
         """Drawn to the limit by one value that lies there."""
         return (self.limit + self._sum) / (self.count + 1)
-
-    def _bet(self) -> float:
-        distance = self._mean() - self.limit
-        spread = _PRIOR * self.scale
-        variance = (spread**2 + self._squares) / (self.count + 1)
-        return distance / (variance + distance**2)

@@ -51,8 +51,7 @@ def exchange_p_values(
         matrix, scale = matrix[able], norms[able][:, None]
         observed = -(matrix @ shape.first())[:, None] / scale
         found = stepped_down(
-            observed[:, 0],
-            (-(matrix @ picks) / scale for picks in shape.draws(resamples, seed)),
+            observed[:, 0], (-(matrix @ picks) / scale for picks in shape.draws(resamples, seed))
         )
         for place, p_value in zip(able, found.corrected, strict=True):
             p_values[place] = p_value
@@ -128,10 +127,7 @@ def _columns(
 
 
 def _centred(
-    now: Sequence[float | None],
-    before: Sequence[float | None],
-    present: int,
-    rounding: float,
+    now: Sequence[float | None], before: Sequence[float | None], present: int, rounding: float
 ) -> Iterator[tuple[int, float]]:
     """Scores of a case less their mean, by column; nothing where all are alike."""
     known = [(place, value) for place, value in enumerate(now) if value is not None]

@@ -77,11 +77,7 @@ def detectable(
 
 
 def clusters_to_rule_out(
-    margin: float,
-    spread: Spread,
-    *,
-    reach: float | None = None,
-    alpha: float = 0.05,
+    margin: float, spread: Spread, *, reach: float | None = None, alpha: float = 0.05
 ) -> int | None:
     """The clusters of the smallest sample that shows "not worse" in `POWER` of all samples.
 
@@ -114,11 +110,7 @@ def clusters_to_rule_out(
 
 
 def cases_to_settle(
-    totals: ClusterTotals,
-    tolerance: float,
-    *,
-    largest_drop: float | None,
-    alpha: float = 0.05,
+    totals: ClusterTotals, tolerance: float, *, largest_drop: float | None, alpha: float = 0.05
 ) -> int | None:
     """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
 

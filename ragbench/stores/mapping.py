@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -15,7 +14,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths, without_path
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
-from ragbench.safe_text import listed, shortened_line
+from ragbench.safe_text import did_you_mean, listed, shortened_line
 from ragbench.stores.base import MetricName, Row
 
 
@@ -150,8 +149,7 @@ def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> Che
 
 def _no_such_field(name: str, what: str, path: str, rows: Sequence[Row]) -> ConfigError:
     known = _known(rows)
-    close = get_close_matches(path, known, n=1)
-    meant = f" Did you mean '{shortened_line(close[0])}'?" if close else ""
+    meant = did_you_mean(path, known)
     return ConfigError(
         f"--field {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
         f"There are: {listed(known) or _NONE}"

@@ -27,27 +27,8 @@ if TYPE_CHECKING:
     from ragbench.stores.collection import OwnCollection
     from ragbench.stores.database import Database
 
-STORES = Registry(
-    kind="stores",
-    builtin={
-        "memory": "ragbench.stores.memory:MemoryDatabase",
-        "postgres": "ragbench.stores.pgvector:PgvectorDatabase",
-        "postgresql": "ragbench.stores.pgvector:PgvectorDatabase",
-        "qdrant": "ragbench.stores.qdrant_embedded:open_qdrant",
-    },
-)
-FOREIGN_STORES = Registry(
-    kind="foreign_stores",
-    builtin={
-        "chroma": "ragbench.stores.chroma:open_chroma",
-        "elasticsearch": "ragbench.stores.elastic:open_elasticsearch",
-        "milvus": "ragbench.stores.milvus:open_milvus",
-        "opensearch": "ragbench.stores.elastic:open_opensearch",
-        "postgres": "ragbench.stores.pgvector:PgvectorDatabase",
-        "postgresql": "ragbench.stores.pgvector:PgvectorDatabase",
-        "qdrant": "ragbench.stores.qdrant_embedded:open_foreign_qdrant",
-    },
-)
+STORES = Registry(kind="stores")
+FOREIGN_STORES = Registry(kind="foreign_stores")
 
 
 _ON_DISK = ("chroma", "memory", "milvus", "qdrant")

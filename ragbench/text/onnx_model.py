@@ -73,10 +73,7 @@ class OnnxTextModel:
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 """How the vectors of a text's tokens become one: their mean, or that of the first one."""
-_MODES: dict[str, Pooling] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-}
+_MODES: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 class TextEncoder:
@@ -165,12 +162,7 @@ def stated_pooling(folder: Path) -> Pooling | None:
 
 
 TOKENIZER = "tokenizer.json"
-_MODELS = (
-    "model.onnx",
-    "onnx/model.onnx",
-    "model_quantized.onnx",
-    "onnx/model_quantized.onnx",
-)
+_MODELS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 

@@ -43,7 +43,7 @@ def parse_question(query: str) -> ParsedQuestion:
         # A single character left between fillers is not a pair that a sentence could hold.
         rest = tokenise(_FILLERS[language].sub(" ", text))
         tokens = [token for token in rest if len(token) > 1 or token.isascii()] or tokens
-    functional = _function_tokens(language)
+    functional = function_tokens(language)
     content = tuple(dict.fromkeys(token for token in tokens if token not in functional))
     if not content:
         content = tuple(dict.fromkeys(tokens))
@@ -62,7 +62,8 @@ def holds_number(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _function_tokens(language: str) -> frozenset[str]:
+def function_tokens(language: str) -> frozenset[str]:
+    """The tokens of words such as "the" and "is" in a language."""
     return frozenset(tokenise(function_words().get(language, "")))
 
 
@@ -209,22 +210,18 @@ def _places(sentence: str) -> list[tuple[int, re.Match[str]]]:
 def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
     kind = asked_type(query)
     if kind is AnswerType.DATE:
-        yield from _dates(query, sentence)
+        wants_year = _LOOK["which_year"].search(query) is not None
+        for found in _LOOK["date"].finditer(sentence):
+            year = _LOOK["a_year"].search(found[0]) if wants_year else None
+            if year is None:
+                yield Span(*found.span())
+            else:
+                yield Span(found.start() + year.start(), found.start() + year.end())
     elif kind is AnswerType.NUMBER:
         yield from _numbers(query, sentence)
     elif kind in _NAMED and language != "de" and not any(map(is_spaceless, sentence)):
         # German nouns have capitals, too; scripts without spaces have none.
         yield from _names(sentence, is_any=kind is not AnswerType.NAME)
-
-
-def _dates(query: str, sentence: str) -> Iterator[Span]:
-    wants_year = _LOOK["which_year"].search(query) is not None
-    for found in _LOOK["date"].finditer(sentence):
-        year = _LOOK["a_year"].search(found[0]) if wants_year else None
-        if year is None:
-            yield Span(*found.span())
-        else:
-            yield Span(found.start() + year.start(), found.start() + year.end())
 
 
 def _numbers(query: str, sentence: str) -> Iterator[Span]:

@@ -13,13 +13,7 @@ from typing import NamedTuple
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.stats.mean import proportion_interval
-from ragbench.validators.calibration import (
-    Calibration,
-    PlattScale,
-    Thresholds,
-    logistic,
-    logit,
-)
+from ragbench.validators.calibration import Calibration, PlattScale, Thresholds, logistic, logit
 
 _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
@@ -124,15 +118,7 @@ def calibrate(
     Args:
         shipped: the thresholds of the verdicts; None for those that part them.
     """
-    for name, share in (("error", error), ("precision", precision)):
-        if share is not None and not 0 < share < 1:
-            raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
-    positive = sum(one.answer_present for one in labelled)
-    if min(positive, len(labelled) - positive) < _FEWEST:
-        raise InputError(
-            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
-            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
-        )
+    _check(labelled, precision, error)
     queries = [_scored(one) for one in labelled]
     before = [row for one in queries for row in one.chunks]
     relevant = sum(row.positive for row in before)
@@ -165,19 +151,6 @@ def calibrate(
             f"labels of chunks: {relevant} relevant, {len(before) - relevant} not. At least "
             f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
         )
-    # What other targets would keep: a 98 % that costs nearly every Yes is seen at once.
-    tradeoffs: list[Tradeoff] = []
-    for target in _PRECISIONS if error is None else _ERRORS:
-        other = partial(
-            learn,
-            precision=target,
-            error=None if error is None else target,
-            has_chunks=False,
-            moves=True,
-        )
-        tradeoffs.append(
-            Tradeoff(target=target, quality=_quality(_crossed(queries, other, seed)[0]))
-        )
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -189,11 +162,34 @@ def calibrate(
         answer_after=after,
         chunk_before=_quality(before) if has_chunks else None,
         chunk_after=_quality(chunks) if has_chunks else None,
-        tradeoffs=tuple(tradeoffs),
+        tradeoffs=tuple(_tradeoffs(queries, learn, seed, guaranteed=error is not None)),
         error=error,
         notes=tuple(notes),
         is_better=is_better,
     )
+
+
+def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
+    for name, share in (("error", error), ("precision", precision)):
+        if share is not None and not 0 < share < 1:
+            raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
+    positive = sum(one.answer_present for one in labelled)
+    if min(positive, len(labelled) - positive) < _FEWEST:
+        raise InputError(
+            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
+            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
+        )
+
+
+def _tradeoffs(
+    queries: Sequence[_Query], learn: Callable[..., _Learned], seed: int, *, guaranteed: bool
+) -> Iterator[Tradeoff]:
+    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
+    plain = partial(learn, has_chunks=False, moves=True)
+    for target in _ERRORS if guaranteed else _PRECISIONS:
+        aim = {"error": target} if guaranteed else {}
+        crossed = _crossed(queries, partial(plain, precision=target, **aim), seed)
+        yield Tradeoff(target=target, quality=_quality(crossed[0]))
 
 
 def _parting(queries: Sequence[_Query]) -> Thresholds:

@@ -96,20 +96,12 @@ class CascadeValidator:
         )
 
 
-VALIDATORS = Registry(
-    kind="validators",
-    builtin={
-        "cascade": "ragbench.validators.validator:CascadeValidator",
-        "lexical": "ragbench.validators.lexical:LexicalValidator",
-        "llm": "ragbench.validators.llm:LlmValidator",
-        "local": "ragbench.validators.local:LocalValidator",
-    },
-)
+VALIDATORS = Registry(kind="validators")
 """Other packages add theirs through the entry-point group ``ragbench.validators``."""
 
 
 def build_validator(given: object, *, chat: ChatModel | None = None) -> Validator:
-    """Builds a validator from what a configuration file or a command says.
+    """Builds a validator from the settings of a configuration file or a command.
 
     Args:
         given: a name, or a mapping with ``name`` and the validator's settings, which are the fields

@@ -90,7 +90,7 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalSettings:
-    """How a RAG is evaluated, beyond what nearly every call of `evaluate` says."""
+    """How a RAG is evaluated, beyond the usual arguments of `evaluate`."""
 
     name: str | None = None
     """The dataset's name in reports; by default that of the file or folder, else ``"dataset"``."""
@@ -361,11 +361,7 @@ def _told_before(
 
 
 def _score_stage(
-    asked: Evaluation,
-    journal: Journal,
-    known: KnownManifest,
-    gold: GoldSpace,
-    earlier: str | None,
+    asked: Evaluation, journal: Journal, known: KnownManifest, gold: GoldSpace, earlier: str | None
 ) -> ScoreStage:
     """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
     judge = asked.judge

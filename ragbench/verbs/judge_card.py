@@ -54,7 +54,7 @@ def judge_card(
     stopped: Callable[[], bool] = lambda: False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> JudgeCard:
-    """Has claims judged and compares the verdicts with what people said.
+    """Has claims judged and compares the verdicts with labels of people.
 
     Answers are kept: the same call again asks nobody.
 

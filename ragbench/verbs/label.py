@@ -77,7 +77,7 @@ def _contexts(trace: Trace) -> tuple[str, ...]:
 
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
-    """A run's report with what labels make of its figures."""
+    """A run's report, with its figures corrected by labels."""
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     notes = notes_of(book, [scored])
     return replace(

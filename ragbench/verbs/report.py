@@ -41,7 +41,7 @@ def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCas
 
 
 def report_of(path: str | Path) -> Report:
-    """The report of a stored run, as it stands in its journal.
+    """The report of a stored run, from its journal.
 
     A run that was interrupted, and one that was asked repeatedly, is counted from its cases.
 
@@ -279,11 +279,7 @@ class ReportBuilder:
             failures=tally.failures() if tally.counts else (),
             latencies=tally.latencies(),
             reused_from=earlier[-1] if earlier else None,
-            notes=(
-                *self.cases.manifest.notes,
-                *asked_repeatedly,
-                *tally.notes(summaries, asides),
-            ),
+            notes=(*self.cases.manifest.notes, *asked_repeatedly, *tally.notes(summaries, asides)),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),

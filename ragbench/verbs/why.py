@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ragbench.core.case import Case
+from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.counterfactual import resized, usual_tokens
 from ragbench.pipeline.gold import Gold, golds_of
+from ragbench.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.post.stage import PostRetrieval
 from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import Effort
 from ragbench.stores.collection import OwnCollection
-from ragbench.verbs.tune import SearchSetting, TunedCollection
+from ragbench.verbs.tune import SearchSetting, TunedCollection, settings_of
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
-from ragbench.verbs.why_ways import sizes_of, ways_of
 
 _DEPTH = 100
 _FEWEST = 10
@@ -107,13 +111,17 @@ def why(
     bench = _bench(collection, cases, k, post_retrieval or PostRetrieval(), advance)
     operators = tuple(range(len(bench.stage.operators)))
     now = Way(setting=collection.present, k=k, operators=operators)
-    shares = bench.shares(now)
+    shares, is_one = bench.shares(now), len(bench.cases) == 1
     clusters = [case.cluster for case in bench.cases]
-    trials = [*_trials(bench, now, command, shares)]
+    trials = [
+        _Trial(name, how, bench.shares(way), shares, way)
+        for name, how, way in _ways(bench, now, command)
+    ]
+    if not is_one:
+        trials += _sizes(bench, k)
     level = 1 - 0.05 / len(trials)
     changes = [one.change(clusters, level) for one in trials]
     lost = [at for at, share in enumerate(shares) if share < 1]
-    is_one = len(bench.cases) == 1
     found = bench.located(now, [0] if is_one else lost)
     shown = [
         one for one in changes if (one.gain.mean or 0.0) > 0 or (one.is_estimate and not is_one)
@@ -159,8 +167,7 @@ def _bench(
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Trial:
+class _Trial(NamedTuple):
     """A change that was tried: what each question's context holds with it, and without."""
 
     name: str
@@ -176,10 +183,12 @@ class _Trial:
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
         gain = _gain(self.values, self.base, clusters, level)
-        sure = bool(gain.mean) and gain.low is not None and gain.low > 0
-        is_estimate = self.is_estimate
         return Change(
-            name=self.name, how=self.how, gain=gain, is_sure=sure, is_estimate=is_estimate
+            name=self.name,
+            how=self.how,
+            gain=gain,
+            is_sure=bool(gain.mean) and gain.low is not None and gain.low > 0,
+            is_estimate=self.is_estimate,
         )
 
 
@@ -193,13 +202,89 @@ def _gain(
     return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
 
-def _trials(bench: Bench, now: Way, command: str, shares: Sequence[float]) -> Iterator[_Trial]:
-    for name, how, way in ways_of(bench, now, command):
-        yield _Trial(name=name, how=how, values=bench.shares(way), base=shares, way=way)
-    if len(bench.cases) > 1:
-        for name, how, values, base in sizes_of(bench, now.k):
-            yield _Trial(name=name, how=how, values=values, base=base)
+# --- what could be done otherwise, and how
 
+
+def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
+    """Each change with how it is made, the cheapest first."""
+    for setting in settings_of(bench.legs(""), now.setting):
+        if setting != now.setting:
+            how = _searched(command, setting)
+            yield f"search by {setting.name}", how, replace(now, setting=setting)
+    for at in now.operators:
+        name = bench.stage.operators[at].name
+        rest = tuple(one for one in now.operators if one != at)
+        how = f"take operator {at + 1} ({name}) out of the file of post-retrieval"
+        yield f"without the operator {name}", how, replace(now, operators=rest)
+    collection, store = bench.collection, bench.store
+    if collection.threshold is not None or isinstance(store, OwnCollection):
+        how = f"{command} --score-threshold -9"
+        yield "without the threshold", how, replace(now, view="threshold")
+    if collection.filters is not None or store.native_filter is not None:
+        how = "leave out --filter and --native-filter"
+        yield "without the filter", how, replace(now, view="filter")
+    wider = _wider(bench, now)
+    yield f"the first {wider} chunks", f"{command} --top-k {wider}", replace(now, k=wider)
+    if bench.texts:
+        yield from _estimates(bench, now)
+
+
+def _wider(bench: Bench, now: Way) -> int:
+    """Twice as many chunks; for one question as many as it takes to have all that is ranked."""
+    if len(bench.cases) > 1:
+        return 2 * now.k
+    (ranking,) = bench.rankings(now)
+    return max(now.k + 1, *(rank or 0 for rank in _firsts(ranking, bench)))
+
+
+def _estimates(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
+    weight = now.setting.dense_weight
+    if isinstance(bench.store, ForeignCollection):
+        beside = "ragbench index CORPUS --store memory:words --embedder none"
+        words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
+        yield "BM25 in place of the store's words", beside, words
+        if bench.collection.dense is not None:
+            both = SearchSetting(
+                strategy="hybrid", effort=now.setting.effort, dense_weight=weight or 0.5
+            )
+            name = f"BM25 beside its vectors, weight {both.dense_weight:g}"
+            yield name, beside, replace(now, view="bm25", setting=both)
+    if bench.english is not None:
+        both = SearchSetting(strategy="hybrid", dense_weight=bench.english.weight)
+        how = f"ragbench index CORPUS --store memory:english --embedder {ENGLISH_EMBEDDER}"
+        name = f"the static embedder {ENGLISH_EMBEDDER} beside words"
+        yield name, how, replace(now, view="english", setting=both)
+
+
+def _sizes(bench: Bench, k: int) -> Iterator[_Trial]:
+    """Chunks of half and of twice the size, by words alone, in a context of the same length."""
+    tokens, queries = usual_tokens(bench.texts), [case.query for case in bench.cases]
+    if not bench.texts or tokens < 32:
+        return
+    base = bench.held(bench.words.batch_search(queries, k))
+    for size, many in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
+        cut = resized(bench.texts, size)
+        if len(cut) != len(bench.texts):
+            found = bench.held(Bm25Index(cut).batch_search(queries, many))
+            how = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
+            yield _Trial(f"chunks of {size} tokens, {many} of them, by words", how, found, base)
+
+
+def _searched(command: str, setting: SearchSetting) -> str:
+    given = {
+        "RAGBENCH_DENSE_WEIGHT": setting.dense_weight,
+        "RAGBENCH_EF": setting.effort.ef,
+        "RAGBENCH_EXACT": True if setting.effort.exact else None,
+    }
+    names = [
+        f"{name}={value:g} " if value is not True else f"{name}=true "
+        for name, value in given.items()
+        if value is not None
+    ]
+    return f"{''.join(names)}{command} --strategy {setting.strategy}"
+
+
+# --- what came of it
 
 _NO_TEXTS = (
     f"nothing is estimated: the store has a native filter, more than {TEXTS:,} chunks, or does "
@@ -274,8 +359,13 @@ def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
         ways.append((f"after {operator.name}", replace(now, operators=tuple(range(at + 1)))))
     for name, way in ways:
         (ranking,) = bench.contexts(way)
-        ranks = [
-            next((rank for rank, one in enumerate(ranking, 1) if gold.is_held_by(one)), None)
-            for gold in bench.golds[0]
-        ]
-        yield Rank(way=name, ranks=tuple(ranks), looked_at=len(ranking))
+        yield Rank(way=name, ranks=_firsts(ranking, bench), looked_at=len(ranking))
+
+
+def _firsts(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
+    """Where a ranking of the one question has each gold first."""
+    ranked = [*enumerate(ranking, 1)]
+    return tuple(
+        next((rank for rank, one in ranked if gold.is_held_by(one)), None)
+        for gold in bench.golds[0]
+    )

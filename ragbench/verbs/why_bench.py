@@ -29,14 +29,7 @@ from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import NORMAL
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields
-from ragbench.verbs.tune import (
-    Leg,
-    LegRankings,
-    SearchSetting,
-    TunedCollection,
-    combined,
-    legs_of,
-)
+from ragbench.verbs.tune import Leg, LegRankings, SearchSetting, TunedCollection, combined, legs_of
 
 TEXTS = 20_000
 """Chunks up to which the store's texts are read for estimates."""

@@ -28,7 +28,16 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         "variants": [
             {
                 "name": one.name,
-                "metrics": {change.metric.name: _effect(change) for change in one.changes},
+                "metrics": {
+                    change.metric.name: {
+                        **values_of(change, "score measured difference low high alone"),
+                        "p": change.p_value,
+                        "p_corrected": change.p_corrected,
+                        "significant": change.is_significant,
+                        **values_of(change, "compared gained lost losses"),
+                    }
+                    for change in one.changes
+                },
                 "chunks": one.chunks,
                 "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
                 "seconds": None
@@ -46,16 +55,6 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
     }
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
-
-
-def _effect(change: VariantEffect) -> dict[str, Any]:
-    return {
-        **values_of(change, "score measured difference low high alone"),
-        "p": change.p_value,
-        "p_corrected": change.p_corrected,
-        "significant": change.is_significant,
-        **values_of(change, "compared gained lost losses"),
-    }
 
 
 def metric_table(ablation: Ablation, at: int) -> Section:

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from ragbench.core.comparison import (
-    ComparedRun,
-    Comparison,
-    Difference,
-    MetricComparison,
-    RunPair,
-)
+from ragbench.core.comparison import ComparedRun, Comparison, Difference, MetricComparison, RunPair
 from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
@@ -35,10 +29,10 @@ _COMPARED = 20
 
 def kinds_text(pair: RunPair) -> str:
     """How many cases pass in one of the runs and fail in the other."""
-    kinds = [f"{pair.newly_failing:,} newly failing", f"{pair.newly_fixed:,} newly fixed"]
+    kinds = [f"{pair.newly_failing:,} lost", f"{pair.newly_fixed:,} won"]
     if pair.mixed:
-        kinds.insert(1, f"{pair.mixed:,} both")
-    return ", ".join(kinds)
+        kinds.append(f"{pair.mixed:,} both")
+    return f"{', '.join(kinds)} of {pair.cases:,}"
 
 
 def counts_text(pair: RunPair) -> str:
@@ -48,7 +42,7 @@ def counts_text(pair: RunPair) -> str:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")
     if pair.other_response is not None:
         parts.append(f"{pair.other_response:,} with another response")
-    return f"{'; '.join(parts)}, of {pair.cases:,}"
+    return "; ".join(parts)
 
 
 def p_text(found: Difference) -> str:
@@ -155,7 +149,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
         cases: how many cases of each kind Markdown shows.
     """
     marks = [run.mark for run in comparison.runs]
-    pairs = comparison.pairs
+    pairs, places = comparison.pairs, {run.mark: run.source for run in comparison.runs}
     return Document(
         kind="ragbench comparison",
         title=f"runs {', '.join(marks[:-1])} and {marks[-1]} on {comparison.runs[0].dataset}",
@@ -184,7 +178,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
             Section(
                 title="Cases",
                 lines=[f"{one.second} against {one.first}: {counts_text(one)}" for one in pairs],
-                changes=changes_of(pairs, comparison.changed),
+                changes=changes_of(pairs, comparison.changed, places),
                 most=cases,
             ),
         ),

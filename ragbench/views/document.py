@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,8 @@ class Changes:
     kind: CaseKind
     pair: RunPair
     cases: Sequence[CaseDifference]
+    place: str = ""
+    """The folder of the second run, whose page has the cases."""
 
     @property
     def word(self) -> str:
@@ -92,13 +94,16 @@ KIND_TITLES = {
 }
 
 
-def changes_of(pairs: Sequence[RunPair], changed: Sequence[CaseDifference]) -> tuple[Changes, ...]:
-    """The cases by pair of runs and kind, newly failing ones first."""
+def changes_of(
+    pairs: Sequence[RunPair], changed: Sequence[CaseDifference], places: Mapping[str, str]
+) -> tuple[Changes, ...]:
+    """The cases by pair of runs and kind, newly failing ones first; runs lie at ``places``."""
     found = (
         Changes(
             kind=kind,
             pair=pair,
             cases=[one for one in changed if one.second == pair.second and one.kind is kind],
+            place=places.get(pair.second, ""),
         )
         for pair in pairs
         for kind in KIND_TITLES
@@ -173,8 +178,8 @@ def flip_text(flip: Flip) -> str:
     return f"{text} ({shown_line(flip.reason, longest=_LONGEST_TEXT)})" if flip.reason else text
 
 
-def ids_text(change: IdChange | None) -> str:
-    """What became of the retrieved ids; ranks stand in brackets."""
+def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
+    """What became of the retrieved ids; ranks stand in brackets, with what is gold."""
     if change is None:
         return "unknown"
     if change.is_none:
@@ -185,10 +190,22 @@ def ids_text(change: IdChange | None) -> str:
         "moved": [(id_, f"{old} -> {new}") for id_, old, new in change.moved],
     }
     named = {
-        kind: [f"{shown_line(id_, longest=_LONGEST_ID)} ({ranks})" for id_, ranks in found]
+        kind: [
+            f"{shown_line(id_, longest=_LONGEST_ID)} ({ranks}"
+            # A pipeline's chunks are named after their document: "handbook#3-...".
+            f"{', gold' * (id_ in gold or id_.rpartition('#')[0] in gold)})"
+            for id_, ranks in found
+        ]
         for kind, found in kinds.items()
     }
     return "; ".join(f"{kind} {as_line(names, _IDS)}" for kind, names in named.items() if names)
+
+
+def cause_text(case: CaseDifference) -> str:
+    """What became of a case, before and now."""
+    before, now = case.cause_before, case.cause_after
+    known = [one.label for one in (before, now) if one is not None]
+    return " -> ".join(dict.fromkeys(known)) or "unknown"
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
@@ -205,8 +222,10 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
     for flip in case.flips:
         yield "fails" if flip.newly_fails else "passes", flip_text(flip)
+    if case.cause_after is not None:
+        yield "cause", cause_text(case)
     if case.ids is not None:
-        yield "ids", ids_text(case.ids)
+        yield "ids", ids_text(case.ids, case.gold)
     old = response_text(case.response_before, case.stages_before.get("generate"))
     new = response_text(case.response_after, case.stages_after.get("generate"))
     if (case.response_before, case.response_after) != (None, None) or old != new:

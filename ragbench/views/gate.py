@@ -26,6 +26,7 @@ from ragbench.core.gate_result import (
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
+    Changes,
     Document,
     Section,
     as_line,
@@ -70,7 +71,9 @@ def gate_document(
     word, tone, _ = _WORDS[verdict.outcome]
     if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
         word, tone = "passed with a warning", "undecided"
-    changed = changes_of([against.pair], against.changed) if against is not None else ()
+    changed: Sequence[Changes] = ()
+    if against is not None:
+        changed = changes_of([against.pair], against.changed, {"run": verdict.run.source})
     runs = [f"run {source_text(verdict.run)}"]
     if verdict.baseline is not None:
         runs.append(f"baseline {source_text(verdict.baseline)}")
@@ -103,7 +106,7 @@ def gate_document(
             flows_section(() if against is None else against.flows),
             Section(
                 title="Cases that went another way",
-                lines=[f"{counts_text(against.pair)} cases"] if against and changed else (),
+                lines=[counts_text(against.pair)] if against and changed else (),
                 changes=changed,
                 most=_CHANGED,
             ),
@@ -157,7 +160,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
         notes=(
             *([f"Main over its merges: {courses}."] if courses else ()),
             *([f"Changed in the system: {changes}."] if changes else ()),
-            *([f"{counts_text(against.pair)} cases."] if against and against.changed else ()),
+            *([f"{counts_text(against.pair)}."] if against and against.changed else ()),
             *verdict.notes,
         ),
         foot=f"{whole.foot} All checks and cases: --html, --json.",

@@ -13,7 +13,7 @@ def ask_text(drawn: Drawn) -> str:
     """What a person decides."""
     both = ", of the left answer first, then of the right one" if _is_paired(drawn) else ""
     keys = ", ".join(f"{one.key} = {one.value:g}" for one in drawn.choices)
-    return f"Say what you find{both}: {keys}; s where you cannot tell."
+    return f"Your verdict{both}: {keys}; s if you are not sure."
 
 
 def _is_paired(drawn: Drawn) -> bool:

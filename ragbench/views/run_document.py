@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import JudgeLine, JudgeReport, Report, StageCount, Summary
+from ragbench.core.report import JudgeReport, Report, StageCount, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import default_metrics
 from ragbench.safe_text import counted, shown_line
@@ -357,7 +357,31 @@ def flow_text(flow: CauseFlow) -> str:
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     for line in judging.lines:
-        yield from _of(line)
+        if line.fabricated_quotes:
+            yield (
+                f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
+                f"stand in no context ({line.fabricated_quotes / line.quotes:.1%})"
+            )
+        if line.unproved_sentences:
+            yield (
+                f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
+                f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
+            )
+        if line.not_sent:
+            names = ", ".join(line.not_sent)
+            yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
+        for juror in line.jurors:
+            score = "-" if juror.score is None else f"{juror.score:.3f}"
+            unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
+            yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
+        for pair in line.pairs:
+            if pair.same is None:
+                continue
+            kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
+            yield (
+                f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
+                f"{pair.cases:,} cases{kappa}"
+            )
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
         lines = [line for line in judging.canaries if line.metric == metric]
         judged, wrong = sum(line.judged for line in lines), sum(line.wrong for line in lines)
@@ -369,34 +393,6 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
         yield (
             f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
             f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {kinds}"
-        )
-
-
-def _of(line: JudgeLine) -> Iterator[str]:
-    if line.fabricated_quotes:
-        yield (
-            f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
-            f"stand in no context ({line.fabricated_rate:.1%})"
-        )
-    if line.unproved_sentences:
-        yield (
-            f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
-            f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
-        )
-    if line.not_sent:
-        names = ", ".join(line.not_sent)
-        yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
-    for juror in line.jurors:
-        score = "-" if juror.score is None else f"{juror.score:.3f}"
-        unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
-        yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
-    for pair in line.pairs:
-        if pair.same is None:
-            continue
-        kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
-        yield (
-            f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
-            f"{pair.cases:,} cases{kappa}"
         )
 
 

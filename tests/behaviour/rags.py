@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ragbench import (
 )
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
+from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.verbs.evaluate import evaluate_entries
 
 METRICS = "set_recall, exact_match"
@@ -93,29 +94,20 @@ class AsyncRAG(AsyncRAGInterface):
 def cases(*queries: str) -> list[Case]:
     """A case a query, answered rightly by the RAGs above."""
     return [
-        Case(
-            id=query,
-            query=query,
-            reference=f"A {query}",
-            reference_context_ids=(f"d-{query}",),
-            reference_contexts=(f"text {query}",),
-        )
+        Case(id=query, query=query, reference=f"A {query}", reference_context_ids=(f"d-{query}",),
+             reference_contexts=(f"text {query}",))
         for query in queries
-    ]
+    ]  # fmt: skip
 
 
 def run(
-    data: Iterable[Case | Entry],
-    rag: Any,
-    out: Path,
-    *,
-    metrics: str | None = METRICS,
+    data: Iterable[Case | Entry], rag: Any, out: Path, *, metrics: str | None = METRICS,
     **options: Any,
-) -> Report:
+) -> Report:  # fmt: skip
     """evaluate() with few metrics."""
     chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
-    named = [field.name for field in fields(EvalSettings) if field.name in options]
+    named = [one.name for one in fields(EvalSettings) if one.name in options]
     settings = EvalSettings(**{name: options.pop(name) for name in named})
     return evaluate_entries(data, rag, out=out, metrics=chosen, settings=settings, **options)
 
@@ -131,3 +123,29 @@ def counts(report: Report) -> dict[str, tuple[int, int, int, int]]:
         stage.stage: (stage.measured, stage.abstained, stage.skipped, stage.failed)
         for stage in report.stages
     }
+
+
+# --- operators of post-retrieval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backwards:
+    """The last chunk first."""
+
+    name: str = "test.backwards"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        return OperatorOutput(chunks=context.chunks[::-1], notes=(f"{len(context.chunks)} turned",))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failing:
+    """Fails as long as the switch is on; then it leaves the last chunk."""
+
+    broken: Sequence[bool] = field(default=(True,), metadata={"setting": False})
+    name: str = "custom.failing"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        if self.broken:
+            raise RuntimeError("no model")
+        return OperatorOutput(chunks=context.chunks[-1:])

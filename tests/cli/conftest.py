@@ -49,12 +49,6 @@ class Plain(RAGInterface):
         return "27 days"
 
 
-class Noisy(Plain):
-    def generate(self, query, contexts):
-        print("talking to standard output")
-        return "27 days"
-
-
 class Failing(Plain):
     """Cannot answer about the help desk, and says so with what rich would take for markup."""
 
@@ -70,15 +64,6 @@ class Broken(RAGInterface):
 
     def generate(self, query, contexts):
         return "never asked"
-
-
-class Stopping(Plain):
-    """Ctrl-C while the second question is answered."""
-
-    def generate(self, query, contexts):
-        if "desk" in query and not os.path.exists("mended"):
-            os.kill(os.getpid(), signal.SIGINT)
-        return "27 days"
 
 
 class Impatient(Plain):

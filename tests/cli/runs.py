@@ -5,16 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple
 
 import orjson
 
 from ragbench import report_of
 from ragbench.views.report import case_object, shown_columns
+
+ROOT = Path(__file__).parents[2]
 
 
 class Done(NamedTuple):
@@ -48,15 +54,46 @@ def lines(name: str | Path, rows: Iterable[object]) -> str:
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
-    """Writes a RAG of two lines of code and gives what `--rag` names it by."""
+    """Writes a RAG of two methods, given as their code, and gives what `--rag` names it by."""
     Path("own.py").write_text(
-        "from ragbench import RAGInterface\n\n\n"
-        "class Own(RAGInterface):\n"
-        f"    def retrieve(self, query, top_k=None):\n        {retrieve}\n\n"
-        f"    def generate(self, query, contexts):\n        {generate}\n",
+        "from ragbench import RAGInterface\n\n\nclass Own(RAGInterface):\n"
+        f"    def retrieve(self, query, top_k=None):\n{indent(retrieve, ' ' * 8)}\n\n"
+        f"    def generate(self, query, contexts):\n{indent(generate, ' ' * 8)}\n",
         "utf-8",
     )
     return "own.py:Own"
+
+
+def in_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a process of its own, which must end well."""
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
+        env={name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        | path | variables,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def program(path: Path, script: str) -> None:
+    """Writes a program of the shell."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    path.chmod(0o755)
+
+
+def on_a_forge(
+    script: str, place: Path, tools: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the script of a step as a forge does, where these tools are the first to be found."""
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    known = {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "GITHUB_REPOSITORY": "me/mine"}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        capture_output=True, text=True, check=False, cwd=place,
+        env={**os.environ, **known, **variables},
+    )  # fmt: skip
 
 
 def fenced(page: str, language: str) -> list[str]:

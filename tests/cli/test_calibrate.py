@@ -23,10 +23,8 @@ def labelled(count: int) -> list[dict[str, Any]]:
         texts = [text.format(thing) for text in OTHERS]
         if present:
             texts.insert(number % 3, ANSWER.format(thing, number + 2))
-        chunks = [
-            {"id": f"c{place}", "text": text, "relevant": "has" in text}
-            for place, text in enumerate(texts)
-        ]
+        chunks = [{"id": f"c{at}", "text": text, "relevant": "has" in text}
+                  for at, text in enumerate(texts)]  # fmt: skip
         query = f"How many rooms does the {thing} of the north have?"
         records.append({"query": query, "answer_present": present, "chunks": chunks})
     return records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -19,6 +18,7 @@ import yaml
 
 from ragbench_cli.commands.init import write_scaffold
 from ragbench_cli.main import app
+from tests.cli.runs import on_a_forge, program
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,14 +39,11 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is n
 
 
 def scripts() -> dict[str, str]:
-    """Every shell script of the files, and every command line of the documentation."""
+    """Every shell script of the files; test_docs.py knows those of the pages."""
     found = {f"action: {s['name']}": s["run"] for s in ACTION["runs"]["steps"] if "run" in s}
     found |= {f"workflow: {s['name']}": s["run"] for s in STEPS if "run" in s}
     found |= {f"baseline: {s['name']}": s["run"] for s in BASELINE_STEPS if "run" in s}
     found |= {f"gitlab: {job}": "\n".join(GITLAB[job]["script"]) for job in GITLAB_JOBS}
-    for name in ("ci", "compare", "pytest"):
-        text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-        found[f"docs/{name}.md"] = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
     return found
 
 
@@ -76,7 +73,6 @@ def test_the_files_hold_calls_at_all() -> None:
     assert named["action: Gate"] == named["workflow: Gate"] == ["gate"]
     assert named["gitlab: ragbench"] == ["eval", "gate"]
     assert named["gitlab: ragbench-baseline"] == ["eval", "baseline"]
-    assert named["docs/ci.md"] == ["init", "eval", "gate", "baseline"]
 
 
 def test_the_action_and_the_workflows_are_complete() -> None:
@@ -109,16 +105,11 @@ def test_the_action_and_the_workflows_are_complete() -> None:
 
 def test_actions_are_pinned_by_commit_with_the_tag_beside_it() -> None:
     """And nothing is installed by a bare name that anybody could take."""
-    for text in (
-        (ROOT / "action.yml").read_text("utf-8"),
-        (TEMPLATES / "github.yml").read_text("utf-8"),
-        PAGE,
-    ):
-        used = re.findall(r"uses: (actions/\S+)(.*)", text)
+    for path in (ROOT / "action.yml", TEMPLATES / "github.yml", ROOT / "docs" / "ci.md"):
+        used = re.findall(r"uses: (actions/.*)", path.read_text("utf-8"))
         assert used
-        for action, tag in used:
-            assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", action)
-            assert re.fullmatch(r" # v\d+\.\d+\.\d+", tag)
+        for action in used:
+            assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
     for script in scripts().values():
         assert not re.search(r"pip install[^\n]* ragbench\b", script)
 
@@ -130,39 +121,22 @@ def test_every_yaml_block_of_the_page_parses() -> None:
     assert set(step["jobs"]["evaluate"]["steps"][-1]["with"]) <= set(ACTION["inputs"])
 
 
+TOOLS = Path("tools")
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """Runs a step's script as the forge does, with ragbench from here and a ``gh`` that notes."""
     program(
-        "gh",
+        TOOLS / "gh",
         """printf '%s\\n' "$*" >> gh.log
-case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac
-""",
+case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac""",
     )
-    program("ragbench", f'exec "{sys.executable}" -m ragbench_cli "$@"\n')
-
-    def call(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "GITHUB_OUTPUT": "output",
-                "GITHUB_STEP_SUMMARY": "summary",
-                "GITHUB_REPOSITORY": "me/mine",
-                "PULL": "7",
-                "COMMENTS": "",
-                "RUNNER_TEMP": str(tmp_path / "tools"),
-                **variables,
-            },
-        )
-
-    return call
+    program(TOOLS / "ragbench", f'exec "{sys.executable}" -m ragbench_cli "$@"')
+    tools = tmp_path / TOOLS
+    known = {"GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary", "PULL": "7",
+             "COMMENTS": "", "RUNNER_TEMP": str(tools)}  # fmt: skip
+    return lambda script, **more: on_a_forge(script, tmp_path, tools, **(known | more))
 
 
 def step(steps: list[dict[str, Any]], name: str) -> str:
@@ -177,13 +151,6 @@ def ran(done: subprocess.CompletedProcess[str]) -> str:
 
 def text(name: str) -> str:
     return Path(name).read_text("utf-8")
-
-
-def program(name: str, script: str) -> None:
-    path = Path("tools", name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}", "utf-8")
-    path.chmod(0o755)
 
 
 def check_summary(summary: str, link: str) -> None:
@@ -243,37 +210,12 @@ def test_a_comment_is_written_once_and_replaced_later(
 
 
 @needs_bash
-@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-def test_main_offers_the_new_baseline_once(shell: Shell, tmp_path: Path) -> None:
-    write_scaffold(tmp_path)
-    assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
-    evaluate, offer = (step(BASELINE_STEPS, name) for name in ("Evaluate", "Offer the baseline"))
-    ran(shell("git init -q -b main . && git init -q --bare ../origin.git && "
-              "git remote add origin ../origin.git && git add -A && "
-              "git -c user.name=me -c user.email=me@here commit -qm first"))  # fmt: skip
-    ran(shell(evaluate))
-    ran(shell(offer, BASE="main"))
-    listed = ran(shell("git ls-tree --name-only origin/ragbench-baseline"))
-    assert "ragbench-baseline.json" in listed
-    assert "reports" not in listed
-    assert "pr create --base main --head ragbench-baseline --fill" in text("gh.log")
-    assert ran(shell(offer, BASE="main")).endswith("the baseline is up to date\n")
-    # The next merge, with the offer not taken up yet: both runs are offered.
-    ran(shell("git reset -q --hard HEAD^ && rm -r reports && ! test -e ragbench-baseline.json"))
-    ran(shell(evaluate))
-    ran(shell(offer, BASE="main"))
-    content = json.loads(ran(shell("git show origin/ragbench-baseline:ragbench-baseline.json")))
-    assert (content["kept"], len(content["runs"])) == (2, 2)
-
-
-@needs_bash
 def test_gitlabs_job_and_its_note_run(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     program(
-        "curl",
+        TOOLS / "curl",
         """printf '%s\\n' "$*" >> curl.log
-case "$*" in *per_page*) printf '%s' "$NOTES";; esac
-""",
+case "$*" in *per_page*) printf '%s' "$NOTES";; esac""",
     )
     job: dict[str, Any] = GITLAB["ragbench"]
     (install,) = GITLAB[".ragbench"]["before_script"]
@@ -293,14 +235,9 @@ case "$*" in *per_page*) printf '%s' "$NOTES";; esac
         assert Path("next-baseline.json").is_file() is changed
     note = job["after_script"][0].replace("/tmp/", "tools/")
     place = "https://forge/me/mine/-/jobs/11"
-    given = {
-        "RAGBENCH_TOKEN": "secret",
-        "CI_MERGE_REQUEST_IID": "7",
-        "CI_JOB_NAME": "ragbench",
-        "CI_API_V4_URL": "https://forge/api/v4",
-        "CI_PROJECT_ID": "5",
-        "CI_JOB_URL": place,
-    }
+    given = {"RAGBENCH_TOKEN": "secret", "CI_MERGE_REQUEST_IID": "7", "CI_JOB_NAME": "ragbench",
+             "CI_API_V4_URL": "https://forge/api/v4", "CI_PROJECT_ID": "5",
+             "CI_JOB_URL": place}  # fmt: skip
     mine = "<!-- ragbench-gate ragbench -->"
     for notes in ([], [{"id": 3, "body": "hello"}, {"id": 9, "body": mine}]):
         ran(shell(note, **given, NOTES=json.dumps(notes)))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from ragbench_cli.commands.init import write_scaffold
+from tests.cli.runs import lines, on_a_forge, program
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bash") is None or shutil.which("git") is None, reason="there is no bash or git"
@@ -74,55 +74,44 @@ def cases() -> Rows:
     ]
 
 
-def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-
-
-def dataset(change: Callable[[Rows], Rows]) -> Change:
-    def changed(folder: Path) -> None:
-        path = folder / "data" / "cases.jsonl"
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        written(path, change(rows))
-
-    return changed
-
-
-def code(mark: str, line: str) -> Change:
-    """A line of code in the place of a mark."""
+def edited(name: str, edit: Callable[[str], str | None]) -> Change:
+    """A file with another text; without one it is removed."""
 
     def changed(folder: Path) -> None:
-        path = folder / "my_rag.py"
-        path.write_text(path.read_text("utf-8").replace(f"# {mark}", line), "utf-8")
+        text = edit((folder / name).read_text("utf-8") if (folder / name).exists() else "")
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text, "utf-8")
 
     return changed
 
 
 def file(name: str, content: str | None) -> Change:
-    def changed(folder: Path) -> None:
-        if content is None:
-            (folder / name).unlink()
-        else:
-            (folder / name).write_text(content, "utf-8")
-
-    return changed
+    return edited(name, lambda _: content)
 
 
-def cut(name: str) -> Change:
-    return lambda folder: file(name, (folder / name).read_text("utf-8")[:-200])(folder)
+def data(name: str, change: Callable[[Rows], Rows]) -> Change:
+    def rows(text: str) -> str:
+        found = change([json.loads(line) for line in text.splitlines()])
+        return "".join(f"{json.dumps(row)}\n" for row in found)
+
+    return edited(f"data/{name}.jsonl", rows)
+
+
+def dataset(change: Callable[[Rows], Rows]) -> Change:
+    return data("cases", change)
+
+
+def code(mark: str, line: str, behind: str = "") -> Change:
+    """A line of code in the place of a mark."""
+    return edited("my_rag.py", lambda text: text.replace(f"# {mark}", line) + behind)
 
 
 def both(*changes: Change) -> Change:
     def changed(folder: Path) -> None:
         for change in changes:
             change(folder)
-
-    return changed
-
-
-def corpus(change: Callable[[Rows], Rows]) -> Change:
-    def changed(folder: Path) -> None:
-        path = folder / "data" / "corpus.jsonl"
-        written(path, change([json.loads(line) for line in path.read_text("utf-8").splitlines()]))
 
     return changed
 
@@ -173,13 +162,13 @@ class Forge:
         before = self.git(place, "rev-parse", "origin/main").strip()
         self.git(place, "push", "--quiet", "origin", "HEAD:main")
         changed = self.git(place, "diff", "--name-only", before, "HEAD").split()
-        workflow = self.workflow
-        if {*changed} <= {*workflow[True]["push"]["paths-ignore"]}:
+        if {*changed} <= {*self.workflow[True]["push"]["paths-ignore"]}:
             return False
-        main = self.home / f"main-{self.clones}"
-        self.git(self.home, "clone", "--quiet", "origin.git", str(main))
-        assert self.run(workflow["jobs"]["baseline"], main, "push"), self.outcomes
+        self.measure_main()
         return True
+
+    def measure_main(self) -> None:
+        assert self.run(self.workflow["jobs"]["baseline"], self.clone(), "push"), self.outcomes
 
     def take_up_the_offer(self) -> bool:
         place = self.clone()
@@ -195,11 +184,8 @@ class Forge:
             if "run" not in step or not self.starts(step, failed, event):
                 continue
             self.evaluations += name == "Evaluate"
-            done = subprocess.run(
-                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-                capture_output=True, text=True, check=False, cwd=place,
-                env=self.environment(step, place),
-            )  # fmt: skip
+            tools = self.home / "tools"
+            done = on_a_forge(step["run"], place, tools, **self.environment(step, place))
             self.outcomes[name] = "failure" if done.returncode else "success"
             failed = failed or done.returncode != 0
         return not failed
@@ -225,25 +211,15 @@ class Forge:
         }
         temporary = self.home / f"{place.name}-temporary"
         temporary.mkdir(exist_ok=True)
-        return {
-            **os.environ,
-            "PATH": f"{self.home / 'tools'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "RAGBENCH": "here",
-            "RUNNER_TEMP": str(temporary),
-            "GITHUB_STEP_SUMMARY": str(temporary / "summary"),
-            "GITHUB_REPOSITORY": "me/mine",
-            "FORGE": str(self.home),
-            **own,
-        }
+        summary = str(temporary / "summary")
+        here = {"RAGBENCH": "here", "RUNNER_TEMP": str(temporary), "FORGE": str(self.home)}
+        return {**here, "GITHUB_STEP_SUMMARY": summary, **own}
 
 
 @pytest.fixture(scope="module")
 def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
     """A project whose baseline was offered after the first push, and taken up."""
     made = Forge(tmp_path_factory.mktemp("forge"))
-    tools = made.home / "tools"
-    tools.mkdir()
     for name, script in {
         "pip": "exit 0",
         "ragbench": f'exec "{sys.executable}" -m ragbench_cli "$@"',
@@ -251,8 +227,7 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
         'case "$*" in\n*--paginate*) [ ! -f "$FORGE/comment.md" ] || echo 1 ;;\n'
         '*body=@*) cp comment.md "$FORGE/comment.md" ;;\nesac',
     }.items():
-        (tools / name).write_text(f"#!/bin/sh\n{script}\n", "utf-8")
-        (tools / name).chmod(0o755)
+        program(made.home / "tools" / name, script)
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", "origin.git"], cwd=made.home,
                    check=True)  # fmt: skip
 
@@ -260,18 +235,15 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
         write_scaffold(folder)
         (folder / "my_rag.py").write_text(RAG, "utf-8")
         (folder / "ragbench.yaml").write_text(GATE, "utf-8")
-        written(folder / "data" / "cases.jsonl", cases())
+        lines(folder / "data" / "cases.jsonl", cases())
         texts = (f"{name} in town{at:02} since {1900 + at}" for at, name in enumerate(names()))
         docs = zip(names(), texts, strict=True)
-        written(folder / "data" / "corpus.jsonl", [
+        lines(folder / "data" / "corpus.jsonl", [
             {"id": f"doc{at:02}", "title": name, "text": text}
             for at, (name, text) in enumerate(docs)])  # fmt: skip
 
-    first = made.clone(project)
-    made.git(first, "push", "--quiet", "origin", "HEAD:main")
-    main = made.home / "main-first"
-    made.git(made.home, "clone", "--quiet", "origin.git", str(main))
-    assert made.run(made.workflow["jobs"]["baseline"], main, "push"), made.outcomes
+    made.git(made.clone(project), "push", "--quiet", "origin", "HEAD:main")
+    made.measure_main()
     assert not made.take_up_the_offer()
     return made
 
@@ -295,15 +267,12 @@ HASH = "\n\ndef hash_of(text):\n    import zlib\n    return zlib.crc32(text.enco
 
 def at_random(percent: int, line: str, where: str = "") -> Change:
     """A line of generation that a share of the questions meets."""
-    return both(
-        code("generation", f"if '{where}' in query and hash_of(query) < {percent}: {line}"),
-        lambda folder: file("my_rag.py", (folder / "my_rag.py").read_text("utf-8") + HASH)(folder),
-    )
+    met = f"if '{where}' in query and hash_of(query) < {percent}: {line}"
+    return code("generation", met, HASH)
 
 
 DECLINES = 'return "I don\'t know."'
 WARNED = "passed with a warning"
-BROKEN = "this is not a baseline"
 PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
     # What nobody has to look at.
     "noop": (lambda _: None, True, ["ragbench gate: passed"]),
@@ -337,18 +306,18 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                   ["**error rate 59 of 120 cases failed"]),
     "four of five removed": (dataset(lambda rows: some(rows, 0.2)), False, ["cases in common"]),
     "the corpus reworded": (
-        corpus(lambda docs: [{**doc, "text": f"Nothing {doc['id']}"} for doc in docs]), False,
-        ["data/corpus.jsonl changed ("]),
+        data("corpus", lambda docs: [{**doc, "text": f"Nothing {doc['id']}"} for doc in docs]),
+        False, ["data/corpus.jsonl changed ("]),
     # What does not compare, or cannot run: the comment says so each time.
     "all reworded": (dataset(reworded), False,
                      ["inconclusive", "no case of reports/ragbench", "--reask-baseline"]),
     "reindexed under other ids": (
-        corpus(lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]), False,
+        data("corpus", lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]), False,
         ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"]),
     "no baseline": (file("ragbench-baseline.json", None), False,
                     ["could not run", "the baseline ragbench-baseline.json does not exist"]),
-    "an empty baseline": (file("ragbench-baseline.json", ""), False, ["could not run", "not JSON"]),
-    "a cut baseline": (cut("ragbench-baseline.json"), False, ["could not run", "not JSON"]),
+    "a cut baseline": (edited("ragbench-baseline.json", lambda text: text[:-200]), False,
+                       ["could not run", "not JSON"]),
     "a conflict": (file("ragbench-baseline.json", "<<<<<<< HEAD\n{\n=======\n>>>>>>> b\n"), False,
                    ["could not run", "conflict of a merge"]),
     "a pointer": (file("ragbench-baseline.json", "version https://git-lfs.github.com/spec/v1\n"),
@@ -395,14 +364,15 @@ def test_thirty_pull_requests(forge: Forge, name: str) -> None:
     check(forge, name)
 
 
-def test_merging_what_main_offers_starts_nothing_and_its_required_check_is_set(
-    forge: Forge,
-) -> None:
+def test_main_offers_its_runs_and_merging_them_starts_nothing(forge: Forge) -> None:
     before = forge.evaluations
-    assert forge.push(forge.clone(code("generation", "contexts = list(contexts)")))
+    # The second merge comes before the first offer is taken up: both runs are offered.
+    assert forge.push(forge.clone(code("generation", "contexts = list(contexts)  # again")))
+    assert forge.push(forge.clone(code("again", "# once more")))
     assert not forge.take_up_the_offer()
-    assert forge.evaluations == before + 1
+    assert forge.evaluations == before + 2
     kept = json.loads((forge.clone() / "ragbench-baseline.json").read_text("utf-8"))
-    assert len(kept["runs"]) == 2
+    assert len(kept["runs"]) == 3
+    assert "pr create --base main --head ragbench-baseline --fill" in forge.log
     assert "statuses/" in forge.log
     assert "state=success --field context=evaluate" in forge.log

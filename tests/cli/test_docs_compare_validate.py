@@ -1,4 +1,4 @@
-"""docs/compare.md, validate.md, validators.md: what they show is what happens."""
+"""docs/compare.md, validate.md, logs.md, validators.md: what they show is what happens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from ragbench import open_dump
 from ragbench.core.validation import WarningKind
 from ragbench.io.dumps.forms import form_names
-from tests.cli.runs import Ragbench, fenced, printed_by
+from tests.cli.runs import Ragbench, fenced, lines, printed_by
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
+READ = (ROOT / "docs" / "logs.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8") + READ
 COMPARE = (ROOT / "docs" / "compare.md").read_text("utf-8")
 VALIDATORS = (ROOT / "docs" / "validators.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", VALIDATORS, re.M | re.S)
-READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
 FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
 PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
 TEXT = "There are 27 days of paid leave a year."
@@ -28,24 +28,22 @@ TEXT = "There are 27 days of paid leave a year."
 
 @pytest.fixture
 def files(workplace: Path) -> None:
-    dump, log, label = fenced(PAGE, "json")
+    dump, label, log = fenced(PAGE, "json")
     record = json.loads(log)
-    Path("dump.jsonl").write_text(dump, encoding="utf-8")
-    Path("log.jsonl").write_text(log, encoding="utf-8")
-    Path("response.json").write_text(json.dumps(record["response"]), encoding="utf-8")
     rows = f"query_id,query,id,content,distance\nq1,{record['query']},leave,{TEXT},0.1\n"
-    Path("rows.csv").write_text(rows, encoding="utf-8")
-    Path("bm25.run").write_text("q1 Q0 leave 1 12.3 bm25\n", encoding="utf-8")
-    Path("beir").mkdir()
-    corpus = json.dumps({"_id": "leave", "title": "", "text": TEXT})
-    Path("beir/corpus.jsonl").write_text(f"{corpus}\n", encoding="utf-8")
     text = "The mill at Tarn was built in 1910. Three families lived there."
     mill = {"query": "When was the mill built?", "reference": "1910", "reference_contexts": [text]}
-    Path("my-cases.jsonl").write_text(json.dumps(mill), encoding="utf-8")
-    Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
-    other = {**json.loads(label), "answer_present": False}  # the validator is too sure
-    lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]
-    Path("labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    known = json.loads(label)  # in half of the labels the validator is too sure
+    Path("beir").mkdir()
+    lines("beir/corpus.jsonl", [{"_id": "leave", "title": "", "text": TEXT}])
+    lines("my-cases.jsonl", [mill])
+    lines("labels.jsonl", [{**known, "answer_present": False}, known] * 12)
+    for name, content in {
+        "dump.jsonl": dump, "log.jsonl": log, "response.json": json.dumps(record["response"]),
+        "rows.csv": rows, "bm25.run": "q1 Q0 leave 1 12.3 bm25\n",
+        "topics.txt": f"q1\t{record['query']}\n",
+    }.items():  # fmt: skip
+        Path(name).write_text(content, encoding="utf-8")
 
 
 @pytest.mark.usefixtures("files")

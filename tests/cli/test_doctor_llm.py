@@ -38,17 +38,14 @@ def test_all_is_reported_and_the_key_is_not(
     done = ragbench("doctor", "--llm", "--llm-base-url", server.url, "--json")
     found = checks(done)
     assert done.code == 0
-    place = "environment variable MY_JUDGE_KEY (from ragbench.yaml: llm.api_key_env)"
-    wanted = {
+    for name, shown in {
         "base_url": f"{server.url} (from option --llm-base-url)",
         "model": "from-file (from ragbench.yaml: llm.model)",
-        "api_key": place,
+        "api_key": "environment variable MY_JUDGE_KEY (from ragbench.yaml: llm.api_key_env)",
         "seed": "7 (from RAGBENCH_LLM_SEED)",
         "temperature": "0.0 (from default)",
-    }
-    assert {name: found[f"llm {name}"] for name in wanted} == {
-        name: ("ok", text) for name, text in wanted.items()
-    }
+    }.items():
+        assert found[f"llm {name}"] == ("ok", shown)
     assert (found["llm price"][0], found["llm answers"][0]) == ("absent", "ok")
     assert found["llm structure"][0] == "ok" and "with json_schema" in found["llm structure"][1]
     assert KEY not in done.out + done.err
@@ -73,10 +70,7 @@ def test_no_model_no_key_and_no_endpoint_are_reported(
     assert checks(done)["llm settings"][0] == "failed"
     assert "no model is named" in checks(done)["llm settings"][1]
     found = checks(ragbench("doctor", "--llm", "--llm-model", "gpt-4o-mini", "--json"))
-    assert found["llm opens"] == (
-        "failed",
-        "the environment variable OPENAI_API_KEY holds no API key",
-    )
+    assert found["llm opens"][1] == "the environment variable OPENAI_API_KEY holds no API key"
     assert "list price of api.openai.com" in found["llm price"][1]
     monkeypatch.setenv("RAGBENCH_LLM_BASE_URL", "http://127.0.0.1:9/v1")
     nobody = checks(ragbench("doctor", "--llm-model", "m", "--json"))
@@ -110,21 +104,3 @@ def test_a_probe_prints_what_the_endpoint_needs(ragbench: Ragbench) -> None:
         Path("ragbench.yaml").write_text("llm: {temperature: none}\n", "utf-8")
         found = checks(ragbench("doctor", "--probe", *model, *key, "--json"))
         assert found["llm section"][1] == "needs nothing more"
-
-
-@pytest.mark.parametrize(
-    ("name", "check", "state", "detail"),
-    [
-        ("ollama", "llm context", "doubt", "4,000 words is read in part"),
-        ("constant count", "llm prompt tokens", "doubt", "10 tokens are reported"),
-        ("vllm, 4k", "llm room", "ok", "4,096 tokens for prompt and answer together"),
-    ],
-)
-def test_what_would_fail_in_judging_is_found_before(
-    ragbench: Ragbench, name: str, check: str, state: str, detail: str
-) -> None:
-    with PROVIDERS[name]() as provider:
-        model = ("--llm-base-url", provider.url, "--llm-model", "m")
-        done = ragbench("doctor", *model, "--llm-api-key-env", "JUDGE_KEY", "--json").ok()
-    found = checks(done)[check]
-    assert found[0] == state and detail in found[1]

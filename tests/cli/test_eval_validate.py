@@ -10,33 +10,22 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, calls, cases_of, lines, report, schema
+from tests.cli.runs import Ragbench, calls, cases_of, lines, own_rag, report, schema
 
-RAG = '''
-from ragbench import RAGInterface
-
-TEXTS = {
-    "leave": "Everyone has 27 days of paid leave a year.",
-    "desk": "The help desk is open from 8 to 17 on work days.",
-    "badge": "A lost badge is reported at the gate.",
-}
-
-
-class Half(RAGInterface):
-    """Finds the leave page, never the desk; answers two questions and abstains from two."""
-
-    def retrieve(self, query, top_k=None):
-        with open("calls.log", "a") as log:
-            log.write("retrieve\\n")
-        if "fail" in query:
-            raise ValueError("no index")
-        return [TEXTS["leave"], TEXTS["badge"]] if "leave" in query else [TEXTS["badge"]]
-
-    def generate(self, query, contexts):
-        with open("calls.log", "a") as log:
-            log.write("generate\\n")
-        return "27 days" if "How many" in query else "I don't know."
-'''
+LOGGED = """with open("calls.log", "a") as log:
+    print(query, file=log)
+"""
+RETRIEVE = f"""{LOGGED}
+if "fail" in query:
+    raise ValueError("no index")
+leave = ["Everyone has 27 days of paid leave a year."] * ("leave" in query)
+return [*leave, "A lost badge is reported at the gate."]
+"""
+"""Finds the leave page, never the desk."""
+GENERATE = f"""{LOGGED}
+return "27 days" if "How many" in query else "I don't know."
+"""
+"""Answers two questions and abstains from two."""
 CASES = [
     {"id": "present-answered", "query": "How many days of paid leave does everyone have?"},
     {"id": "present-abstained", "query": "Does everyone have 27 days of paid leave a year?"},
@@ -47,13 +36,13 @@ CASES = [
 
 
 @pytest.fixture
-def dataset(workplace: Path) -> str:
-    (workplace / "half.py").write_text(RAG, encoding="utf-8")
+def dataset() -> str:
+    own_rag(GENERATE, RETRIEVE)
     return lines("questions.jsonl", CASES)
 
 
 def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
-    rag = ("--rag", "half.py:Half", "-m", "answer_rate,retrieval_latency")
+    rag = ("--rag", "own.py:Own", "-m", "answer_rate,retrieval_latency")
     return ragbench("eval", dataset, *rag, "-q", *options)
 
 
@@ -79,12 +68,8 @@ def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
     failed = cases_of()[4]
     assert "validation" not in failed
     assert failed["stages"]["validate"] == "failed"
-    markdown = Path("run/report.md").read_text("utf-8")
-    assert "## Validation" in markdown
-    assert (
-        "| yes | abstained | 1 of 2 | 0.500 | 0.013 .. 0.987 | declined though it was there |"
-        in markdown
-    )
+    row = "| yes | abstained | 1 of 2 | 0.500 | 0.013 .. 0.987 | declined though it was there |"
+    assert row in Path("run/report.md").read_text("utf-8").partition("## Validation")[2]
     rows = [line.split() for line in done.out.splitlines()]
     assert ["not", "shown", "answered", "1", "of", "2", "0.500", "0.013", "..", "0.987"] in rows
     assert any(line.startswith("validate  4 done, 1 failed") for line in done.out.splitlines())
@@ -101,12 +86,8 @@ def test_the_same_command_again_judges_and_calls_nothing(
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert calls() == before + 2
     first, table = report(), Path("run/cases.csv").read_bytes()
-    from ragbench.validators.lexical import LexicalValidator
-
-    def judged_again(*_: Any) -> None:
-        raise AssertionError("judged again")
-
-    monkeypatch.setattr(LexicalValidator, "validate", judged_again)
+    judge = "ragbench.validators.lexical.LexicalValidator.validate"
+    monkeypatch.setattr(judge, lambda *_: 1 / 0)  # whoever judged again would fail
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert ragbench("report", "run").code == 0
     assert Path("run/cases.csv").read_bytes() == table

@@ -15,17 +15,12 @@ from ragbench.gate.main_runs import baseline_of
 from tests.cli.runs import Ragbench, lines, own_rag
 from tests.unit.gate.builders import run as made
 
-PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
-
 
 @pytest.fixture
 def runs() -> None:
     """Runs as baseline files: a good one, a bad one, and one too like the good to decide."""
-    for name, scores in (
-        ("good", [1] * 12),
-        ("bad", [0] * 8 + [1] * 4),
-        ("like", [0] + [1] * 11),
-    ):
+    for name, losses in (("good", 0), ("bad", 8), ("like", 1)):
+        scores = [0] * losses + [1] * (12 - losses)
         write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))
 
 
@@ -83,7 +78,7 @@ def test_what_cannot_be_judged_ends_with_2(
 def test_the_page_says_what_was_compared_and_how_sure_it_is(ragbench: Ragbench) -> None:
     page = ragbench("gate", "bad.json", "-b", "good.json").out.splitlines()
     assert page[0] == "failed: m down 0.667 from 1.000 to 0.333"
-    assert page[2:4] == ["run       bad.json  (rag on quiz, 12 cases)", *page[3:4]]
+    assert page[2] == "run       bad.json  (rag on quiz, 12 cases)"
     assert page[3].startswith("baseline  good.json")
     row = next(line for line in page if line.startswith("m "))
     assert row.split()[:4] == ["m", "failed", "0.333", "-0.667"]
@@ -93,18 +88,15 @@ def test_the_page_says_what_was_compared_and_how_sure_it_is(ragbench: Ragbench) 
     assert len(page) <= 24
     assert page[-1] == "next      ragbench compare good.json bad.json --cases 5"
     open_page = " ".join(ragbench("gate", "like.json", "-b", "good.json").out.split())
-    assert (
-        "not shown, and not ruled out: m down 0.083 from 1.000 to 0.917 (95% interval -0.267 to "
-        "0.100), more than the tolerated 0.020"
-    ) in open_page
+    figures = "m down 0.083 from 1.000 to 0.917 (95% interval -0.267 to 0.100)"
+    assert f"not shown, and not ruled out: {figures}, more than the tolerated 0.020" in open_page
     assert "cases would settle it in 4 of 5 runs if nothing has changed" in open_page
 
 
 @pytest.mark.usefixtures("runs")
 def test_the_configuration_is_found_and_options_go_before_it(ragbench: Ragbench) -> None:
-    Path("ragbench.yaml").write_text(
-        "gate:\n  baseline: good.json\n  metrics:\n    m: {max_drop: 0.02}\n", "utf-8"
-    )
+    config = "gate: {baseline: good.json, metrics: {m: {max_drop: 0.02}}}"
+    Path("ragbench.yaml").write_text(config, "utf-8")
     assert ragbench("gate", "bad.json").code == 1
     assert ragbench("gate", "bad.json", "--max-drop", "m=0.9").code != 1
     Path("other.yaml").write_text("gate: {metrics: {m: {min: 0.3}}}", "utf-8")
@@ -131,8 +123,7 @@ def test_every_form_holds_the_same_verdict(ragbench: Ragbench) -> None:
     assert failed.err.startswith("::error title=ragbench gate could not run::wrong.yaml:1: field")
     page = Path("gate.md").read_text("utf-8")
     assert page.startswith("<!-- ragbench-gate -->\n\n### ragbench gate: could not run\n")
-    assert "gate.one" in page
-    assert "gate.two" in page
+    assert "gate.one" in page and "gate.two" in page
     suite = Tree.parse("gate.xml").getroot()
     assert (suite.attrib["tests"], suite.attrib["errors"]) == ("1", "1")
 
@@ -156,9 +147,8 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
     assert verdict["lost_cases"][0]["id"] == "c2"
     assert verdict["lost_cases"][0]["status"] == "failed"
-    ragbench("baseline", "set", "runs/one", "runs/two", "-o", "both.json").refused(
-        "not runs of one unchanged system"
-    )
+    both = ("runs/one", "runs/two", "-o", "both.json")
+    ragbench("baseline", "set", *both).refused("not runs of one unchanged system")
     kept = ragbench("baseline", "set", "runs/three", "-o", "three.json", "--json")
     assert json.loads(kept.out)["path"] == "three.json"
     assert "Warning: 1 calls of this run failed" in kept.err

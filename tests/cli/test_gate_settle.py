@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, lines, schema
+from tests.cli.runs import Ragbench, in_python, lines, schema
 
 SCHEMA = schema("verdict")
 APP = """
@@ -37,33 +36,34 @@ LIMITS = ("--max-drop", "exact_match=0.05", "--settle")
 
 
 def git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def evaluated(out: str) -> None:
+    """In a process of its own: this one would keep the module of the commit before."""
+    start = "import runpy; runpy.run_module('ragbench_cli', run_name='__main__')"
+    command = ("eval", "cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q")
+    in_python(start, *command, "--out", out)
+
+
+def questions(numbers: range, reworded: int = 99) -> None:
+    """Writes cases; from a number on they ask in other words."""
+    lines("cases.jsonl", ({"id": f"q{n}", "query": f"Question {n}?{' Now?' * (n >= reworded)}",
+                           "reference": "yes"} for n in numbers))  # fmt: skip
 
 
 @pytest.fixture
 def repository(workplace: Path) -> Path:
     """Two commits of a noisy system, with a run of each: too few cases to tell them apart."""
-    cases = ({"id": f"q{n}", "query": f"Question {n}?", "reference": "yes"} for n in range(12))
-    lines("cases.jsonl", cases)
+    questions(range(12))
     (workplace / ".gitignore").write_text("base*\nhead*\n__pycache__\n", encoding="utf-8")
     git("init", "--quiet")
     for name, right in (("base", 0.9), ("head", 0.6)):
         (workplace / "app.py").write_text(APP.format(right=right), encoding="utf-8")
         git("add", "--all")
         git("commit", "--quiet", "--message", name)
-        # In a process of its own: this one would keep the module of the commit before.
-        command = ("eval", "cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q")
-        subprocess.run(
-            [sys.executable, "-m", "ragbench_cli", *command, "--out", name],
-            check=True,
-            capture_output=True,
-        )
+        evaluated(name)
     return workplace
 
 
@@ -117,13 +117,9 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
     ragbench: Ragbench, repository: Path
 ) -> None:
     """Four cases are as they were, eight were reworded and eight added; the system got worse."""
-    rows = [{"id": f"q{n}", "query": f"Question {n}?{' Now?' * (n > 3)}", "reference": "yes"}
-            for n in range(20)]  # fmt: skip
-    lines("cases.jsonl", rows)
+    questions(range(20), reworded=4)
     (repository / "app.py").write_text(APP.format(right=0.0), encoding="utf-8")
-    command = ("eval", "cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q")
-    subprocess.run([sys.executable, "-m", "ragbench_cli", *command, "--out", "head2"], check=True,
-                   capture_output=True)  # fmt: skip
+    evaluated("head2")
     wanted = ("gate", "head2", "-b", "base", *LIMITS[:2], "--json")
     assert "cases in common" in ragbench(*wanted).out  # 4 of 12
     done = ragbench(*wanted, "--reask-baseline")
@@ -145,17 +141,13 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
 def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     ragbench: Ragbench, repository: Path
 ) -> None:
-    again = ("cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q", "--out", "base2")
     git("checkout", "--quiet", "HEAD^")
-    subprocess.run([sys.executable, "-m", "ragbench_cli", "eval", *again], check=True,
-                   capture_output=True)  # fmt: skip
+    evaluated("base2")
     ragbench("baseline", "set", "base", "base2", "-o", "base.json").ok()
     ragbench("gate", "base", "-b", "base.json", *LIMITS[:2], "--reask-baseline").ok()
     assert not [*repository.glob("base-reask-*")]  # nothing is new, so nobody is asked
-    lines("cases.jsonl", ({"id": f"q{n}", "query": f"Question {n}?", "reference": "yes"}
-                          for n in range(4, 16)))  # fmt: skip
-    subprocess.run([sys.executable, "-m", "ragbench_cli", "eval", *again[:-1], "head2"], check=True,
-                   capture_output=True)  # fmt: skip
+    questions(range(4, 16))
+    evaluated("head2")
     done = ragbench("gate", "head2", "-b", "base.json", *LIMITS[:2], "--json", "--reask-baseline")
     (check,) = [one for one in json.loads(done.out)["checks"] if one["kind"] == "drop"]
     assert (done.code, check["cases"]) == (0, 12)

@@ -19,23 +19,19 @@ from tests.unit.gate.builders import run as made
 CASES = 400
 
 
-def merges(losses: Sequence[float], *, judges: Sequence[str | None] | None = None) -> None:
+def merges(losses: Sequence[float], *, judges: Sequence[str] | None = None) -> None:
     """A baseline file with a run per loss, of a metric that drifts and of one that does not."""
     rng = np.random.default_rng(6)
     chance = rng.random(CASES)
-    baseline = None
+    baseline: Any = None
     for day, loss in enumerate(losses):
         steady = (rng.random(CASES) < chance).astype(float)
         falls = (rng.random(CASES) < chance) & (rng.random(CASES) >= 2.0 * loss)
-        judge = judges[day] if judges else None
-        run = made(
-            {"recall@5": falls.astype(float).tolist(), "token_f1": steady.tolist()},
-            date=f"2026-03-{day + 1:02}T08:00:00+00:00",
-            commit=f"{day:02}abcdef0123456789",
-            fingerprints={"dataset": "d1"} | ({"judge": judge} if judge else {}),
-        )
-        baseline = baseline_of([run]) if baseline is None else with_run(baseline, run).baseline
-    assert baseline is not None
+        scores = {"recall@5": falls.astype(float).tolist(), "token_f1": steady.tolist()}
+        known = {"dataset": "d1"} | ({"judge": judges[day]} if judges else {})
+        when = {"date": f"2026-03-{day + 1:02}T08:00:00+00:00", "commit": f"{day:02}abcdef0123456"}
+        run = made(scores, fingerprints=known, **when)
+        baseline = with_run(baseline, run).baseline if baseline else baseline_of([run])
     write_baseline(baseline, Path("ragbench-baseline.json"))
 
 

@@ -383,21 +383,13 @@ IN_ERRORS = (
     "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
 )
 PLACES = ("key file", "key command", "header", "yaml", "argument pw", "url of the rag")
-PLAIN_COMMANDS = """
-report recorded
-explain recorded c1
-explain recorded c1 --json
-cases recorded
-export recorded --to jsonl --out export.jsonl
-export recorded --to csv --out export.csv
-export recorded --to ragas --out export.ragas
-report failing
-explain failing c1
-cases failing --json
-export failing --to jsonl --out failing.jsonl
-gate recorded --baseline failing --md gate.md --junit gate.xml
-compare recorded failing --md compare.md --json
-eval recorded --out again -m exact_match
+LATER = """
+report {0}
+explain {0} c1
+cases {0} --json
+export {0} --to jsonl --out {0}-export.jsonl
+gate recorded --baseline {0} --md gate.md
+eval {0} --out again -m exact_match
 """
 
 
@@ -414,9 +406,8 @@ def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
     rows = {"query": "How?", "reference": "27", "contexts": [f"27 {said}"], "metadata": {"a": said}}
     lines("recorded.jsonl", [{"id": "c1", "response": f"27 {said} {PEM}", **rows}])
     lines("asked.jsonl", [{"id": f"c{at}", "query": f"{at}"} for at in range(len(IN_ERRORS))])
-    Path("errors.json").write_text(
-        json.dumps([text.format(secrets[text]) for text in IN_ERRORS]), "utf-8"
-    )
+    raised = json.dumps([text.format(secrets[text]) for text in IN_ERRORS])
+    Path("errors.json").write_text(raised, "utf-8")
     Path("failing.py").write_text(
         "import json\nfrom pathlib import Path\n\n\nclass Failing:\n"
         "    def __init__(self, **options): ...\n\n"
@@ -428,9 +419,8 @@ def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
     Path("print_key.py").write_text(f"print({secrets['key command']!r})", "utf-8")
     section = "llm: {{headers: {{X-Gate: '${{GW}}'}}, api_key_{}}}\nother: {{access_token: {}}}\n"
     for place, key in {"file": "file.txt", "command": f"{sys.executable} print_key.py"}.items():
-        Path(f"{place}.yaml").write_text(
-            section.format(f"{place}: {key}", secrets["yaml"]), encoding="utf-8"
-        )
+        config = section.format(f"{place}: {key}", secrets["yaml"])
+        Path(f"{place}.yaml").write_text(config, encoding="utf-8")
     given = {path for path in workplace.rglob("*") if path.is_file()}
     url = f"http://bob:{secrets['url of the rag']}@127.0.0.1:1/"
     pw = ["--rag-args", json.dumps({"pw": secrets["argument pw"]})]
@@ -444,9 +434,8 @@ def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
         model[1] = server.url
         for place in ("command", "file"):
             # All of it is known in both commands, as where one RAG reads what the judge reads.
-            monkeypatch.setenv(
-                "SPARE_KEY", secrets["key file" if place == "command" else "key command"]
-            )
+            other = "key file" if place == "command" else "key command"
+            monkeypatch.setenv("SPARE_KEY", secrets[other])
             monkeypatch.setenv("SPARE_URL", url)
             monkeypatch.setenv("SPARE_TOKEN", secrets["argument pw"])
             arguments = ["recorded.jsonl", "--out", "recorded", "--config", f"{place}.yaml", *model]
@@ -455,8 +444,9 @@ def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
     assert call("index", "asked.jsonl", "--store", url) == 2
     for name in (*IN_VALUES, "GW", "SPARE_KEY", "SPARE_URL", "SPARE_TOKEN"):
         monkeypatch.delenv(name)
-    for line in PLAIN_COMMANDS.strip().splitlines():
-        call(*line.split())
+    for folder in ("recorded", "failing"):
+        for line in LATER.strip().format(folder).splitlines():
+            call(*line.split())
     printed = "".join(capfd.readouterr()).encode()
     written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
     leaked = {
@@ -468,7 +458,7 @@ def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
     assert leaked == set()
     assert len(secrets) == 30
     names = {path.name for path in written}
-    assert names >= {"report.html", "export.jsonl", "export.ragas", "gate.md", "failing.jsonl"}
-    assert b"27 ***" in Path("export.jsonl").read_bytes() and b"sig=***" in printed
+    assert names >= {"report.html", "gate.md", "failing-export.jsonl"}
+    assert b"27 ***" in Path("recorded-export.jsonl").read_bytes() and b"sig=***" in printed
     modes = {path.name: path.stat().st_mode & 0o777 for path in (Path("recorded"), Path("failing"))}
     assert modes == {"recorded": 0o700, "failing": 0o700}

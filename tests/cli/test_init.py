@@ -13,18 +13,6 @@ from tests.cli.runs import Ragbench
 EVAL = ("eval", "data", "--rag", "my_rag.py:MyRAG", "--out", "reports/ragbench", "-q")
 
 
-def test_it_runs_as_it_is(
-    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = ragbench("init", "project").ok()
-    assert done.out.splitlines() == [str(Path("project") / name) for name in FILES]
-    assert "cd project" in done.err
-    monkeypatch.chdir(workplace / "project")
-    done = ragbench(*EVAL).ok()
-    done = ragbench("gate", "reports/ragbench")
-    assert (done.code, done.out.partition("\n")[0]) == (0, "passed: 4 checks passed")
-
-
 def test_its_gate_fails_when_the_rag_is_broken(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

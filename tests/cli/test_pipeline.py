@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -35,39 +34,30 @@ def test_post_retrieval_of_a_pipeline_is_a_stage_of_the_run(ragbench: Ragbench) 
     )
 
 
-def said(payload: dict[str, Any]) -> str:
-    contexts = json.loads(payload["messages"][-1]["content"])["contexts"]
-    return str(contexts[0]["text"])
+ASKED = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
 
 
 @pytest.mark.extra("llm")
 def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
-    arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
     with FaultServer(say=lambda payload: "word " * 500) as server:
-        save(
-            f"llm: {{model: m, base_url: '{server.url}', max_tokens: 1000, price_input: 0, "
-            "price_output: 1000}\ngeneration: chat"
-        )
-        first = ragbench(*arguments, "--max-cost", "0.6")  # one answer takes most of it
+        priced = "max_tokens: 1000, price_input: 0, price_output: 1000"
+        save(f"llm: {{model: m, base_url: '{server.url}', {priced}}}\ngeneration: chat")
+        capped = ragbench(*ASKED, "--max-cost", "0.6")  # one answer takes most of it
+        capped.refused("the cost is capped at 0.6")
         asked = len(server.calls)
-        ragbench(*arguments, "--max-cost", "1000").ok()
-    assert first.code == 2
-    assert "the cost is capped at 0.6" in first.err
+        ragbench(*ASKED, "--max-cost", "1000").ok()
     assert 0 < asked < len(server.calls)
     assert all(case["stages"]["generate"] == "measured" for case in cases_of())
 
 
 @pytest.mark.extra("llm")
 def test_what_a_pipelines_model_took_is_reported_and_kept(ragbench: Ragbench) -> None:
-    with FaultServer(say=said) as server:
-        save(
-            f"llm: {{model: m, base_url: '{server.url}', price_input: 1, price_output: 2}}\n"
-            "generation: chat\norchestration: {concurrency: 2}"
-        )
-        arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
-        ragbench(*arguments).ok()
+    with FaultServer(say=lambda payload: "27 days") as server:
+        model = f"{{model: m, base_url: '{server.url}', price_input: 1, price_output: 2}}"
+        save(f"llm: {model}\ngeneration: chat\norchestration: {{concurrency: 2}}")
+        ragbench(*ASKED).ok()
         asked = len(server.calls)
-        assert ragbench(*arguments, "--fresh").code == 0
+        ragbench(*ASKED, "--fresh").ok()
         assert len(server.calls) == asked  # kept answers are not paid again
     first, second = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
     (line,) = json.loads(first)["lines"]
@@ -107,15 +97,15 @@ def test_init_writes_a_pipeline_that_runs(ragbench: Ragbench) -> None:
 
 def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None:
     done = ragbench("show", "pipeline").ok()
-    for name in ("normalise", "hyde", "bm25", "hybrid", "chat", "sequential", "corpus"):
-        assert f"  {name} " in done.out
+    names = "normalise hyde bm25 hybrid chat sequential corpus"
+    assert all(f"  {name} " in done.out for name in names.split())
     validator = Draft202012Validator(json.loads(ragbench("show", "pipeline", "--json").out))
     assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
     for wrong in ({"retreival": "bm25"}, {"retrieval": {"type": "bm25", "top_k": "many"}}):
         assert list(validator.iter_errors(wrong)), wrong
     ragbench("init", "project", "--with", "pipeline")
-    text = Path("project/pipeline.yaml").read_text("utf-8")
-    assert not list(validator.iter_errors(yaml.safe_load(text)))
+    written = yaml.safe_load(Path("project/pipeline.yaml").read_text("utf-8"))
+    assert not list(validator.iter_errors(written))
 
 
 def test_a_report_says_where_the_gold_was_and_asks_once(ragbench: Ragbench) -> None:
@@ -126,9 +116,89 @@ def test_a_report_says_where_the_gold_was_and_asks_once(ragbench: Ragbench) -> N
     assert first["gold"]["retrieved"] > 0
     Draft202012Validator(schema("report")).validate(first)
     assert "## Where the gold was" in Path("run/report.md").read_text("utf-8")
-    ragbench(
-        "eval", "office", "-m", "recall@3,token_f1", "--pipeline", "rag.yaml", "--out", "run"
-    ).ok()
+    ragbench(*RUN[:-1], "--pipeline", "rag.yaml", "--out", "run").ok()
     assert report("run")["gold"] == first["gold"]
     (located,) = [stage for stage in report("run")["stages"] if stage["stage"] == "locate"]
     assert located["reused"] == located["measured"] > 0
+
+
+# --- --post-retrieval and ablate
+
+STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
+VARIANTS = """variants:
+  - name: as retrieved
+    operators: [{action: filter, type: top_k, k: 3}]
+  - name: first [bold]one[/nothing]
+    operators: [{action: rerank, type: lexical, top_k: 1}]
+"""
+STORED = ("eval", "office", "--top-k", "3", "--out", "run", "-m", "recall@3,precision@3")
+
+
+def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
+    save(STAGE, "stage.yaml")
+    ragbench(*STORED, "--post-retrieval", "stage.yaml").ok("post_retrieve  3 done")
+    manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
+    assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
+    assert "post_retrieve" in manifest["rag"]["stages"]
+    assert r"- post\_retrieve: 3 done" in Path("run/report.md").read_text("utf-8")
+
+
+def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
+    save(STAGE, "stage.yaml")
+    for arguments in ((), ("--post-retrieval", "stage.yaml"), ("--post-retrieval", "stage.yaml")):
+        assert ragbench("eval", "office", "-q", *arguments).code == 0
+    assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
+
+
+def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
+    save(VARIANTS, "variants.yaml")
+    assert ragbench(*STORED).code == 0
+    done = ragbench("ablate", "run", "--variants", "variants.yaml").ok()
+    for expected in ("recall@3", "precision@3", "as retrieved", "first [bold]one[/nothing]",
+                     "cost per case", "tokens p95", "office: 3 of 3 cases replayed"):  # fmt: skip
+        assert expected in done.out
+    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "recall@3", "--json")
+    found = json.loads(done.out)
+    assert found["compared_with"] == "as retrieved"
+    first, second = (variant["metrics"]["recall@3"] for variant in found["variants"])
+    assert (first["score"], second["score"], second["difference"]) == (1.0, 1.0, 0.0)
+    assert found["variants"][1]["chunks"] <= 1
+
+
+READER = """from ragbench import GenerationResult, RAGInterface
+
+
+class Reader(RAGInterface, families=("generation",)):
+    def generate_with_metadata(self, query, contexts):
+        usage = {"prompt_tokens": 1000 * len(contexts), "completion_tokens": 0}
+        return GenerationResult(contexts[0], metadata={"usage": usage})
+
+
+class Dead(Reader):
+    def generate_with_metadata(self, query, contexts):
+        raise ValueError("dead")
+"""
+
+
+def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
+    save(VARIANTS, "variants.yaml")
+    save(READER, "reader.py")
+    save("generation: extractive\n", "rag.yaml")
+    assert ragbench(*STORED).code == 0
+    asked = ("ablate", "run", "--variants", "variants.yaml")
+    priced = ("--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
+    ragbench(*asked, *priced).ok("end_to_end_f1", "answers of Reader", "USD / 1,000")
+    assert "## answers of Reader" in Path("ablation.md").read_text("utf-8")
+    done = ragbench(*asked, "--pipeline", "rag.yaml", "--json")
+    assert json.loads(done.out)["generator"] == "rag"
+    for wrong, said in (
+        (("--rag", "reader.py:Dead"), "nothing was measured"),
+        (("-m", "token_f1"), "needs an answer, and no RAG is called"),
+        (("--counter", "words"), "unknown token counter 'words'"),
+        (("--price", "1"), "--price needs --rag or --pipeline"),
+        (("--rag", "reader.py:Reader", "--pipeline", "rag.yaml"), "give one of them"),
+        (("--rag", "reader.py:Reader", "--price", "dear"), "--price must be a number"),
+        (("--json", "--md", "-"), "both want standard output"),
+    ):
+        ragbench(*asked, *wrong).refused(said)
+    ragbench("ablate", "nowhere", *asked[2:]).refused("not a run folder")

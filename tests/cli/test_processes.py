@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragbench_cli.main import COMMANDS
-from tests.cli.runs import cases_of
+from tests.cli.runs import ROOT, cases_of, in_python, lines
 
-ROOT = Path(__file__).parents[2]
 HEAVY = (
     "bm25s", "datasets", "httpx", "ir_measures", "numpy", "pandas", "pyarrow", "qdrant_client",
     "ragas", "rapidfuzz", "rich", "sacrebleu", "scipy", "sqlite3", "torch",
@@ -27,12 +26,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "ragbench_cli", *arguments],
-        env=environment(**more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    command = [sys.executable, "-m", "ragbench_cli", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment(**more), stdout=pipe, stderr=pipe)
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -47,28 +43,12 @@ def loaded(*commands: list[str]) -> set[str]:
         "codes = [main(command) for command in json.loads(sys.argv[1])]; "
         "print(*sys.modules, file=sys.stderr); sys.exit(any(codes))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(commands)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {*done.stderr.split()}
+    return {*in_python(code, json.dumps(commands)).stderr.split()}
 
 
-@pytest.mark.parametrize(
-    "commands",
-    [
-        [["show", "metrics"]],
-        [["doctor", "--json"]],
-        [["--help"], *([name, "--help"] for name in COMMANDS)],
-    ],
-    ids=["show", "doctor", "help"],
-)
-def test_nothing_heavy_is_imported(commands: list[list[str]]) -> None:
-    assert loaded(*commands).isdisjoint(HEAVY)
+def test_nothing_heavy_is_imported() -> None:
+    helped = [["--help"], *([name, "--help"] for name in COMMANDS)]
+    assert loaded(["show", "metrics"], ["doctor", "--json"], *helped).isdisjoint(HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +69,15 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
 
 def test_a_reader_that_goes_away_is_not_an_error() -> None:
     process = start("show", "metrics", "--json", PYTHONUNBUFFERED="1")
-    assert process.stdout is not None
+    assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    with process.stderr as said:
+        assert said.read() == b""
     assert process.wait() == 2
 
 
 def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
-    Path("fragen.jsonl").write_text('{"query": "x", "id": "错误"}\n', "utf-8")
+    lines("fragen.jsonl", [{"query": "x", "id": "错误"}])
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Broken", "-o", "运行")
     code, out, err = ended(start(*arguments, PYTHONIOENCODING="ascii"))
     assert code == 2
@@ -107,7 +86,7 @@ def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
 
 
 def test_json_is_utf_8_whatever_the_terminal_is() -> None:
-    Path("fragen.jsonl").write_text('{"query": "é错"}\n', "utf-8")
+    lines("fragen.jsonl", [{"query": "é错"}])
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run", "--json")
     code, out, _ = ended(start(*arguments, PYTHONIOENCODING="latin-1"))
     assert code == 0
@@ -121,12 +100,9 @@ def on_terminal(*arguments: str, **more: str) -> str:
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragbench_cli", *arguments],
-        env=environment(COLUMNS="80", **more),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
+        [sys.executable, "-m", "ragbench_cli", *arguments], stdin=theirs, stdout=theirs,
+        stderr=theirs, env=environment(COLUMNS="80", **more),
+    )  # fmt: skip
     os.close(theirs)
     shown = b""
     try:
@@ -158,10 +134,8 @@ class Noisy:
 
 def test_what_a_rag_does_to_the_process_stays_out_of_the_result(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)
-    (tmp_path / "two.jsonl").write_text(
-        '{"id": "a", "query": "x", "reference": "one"}\n'
-        '{"id": "b", "query": "y", "reference": "two"}\n'
-    )
+    rows = ({"id": id, "query": id, "reference": said} for id, said in (("a", "one"), ("b", "two")))
+    lines(tmp_path / "two.jsonl", rows)
     command = ("eval", "two.jsonl", "--rag", "noisy:Noisy", "--out", "run", "--json")
     code, out, err = ended(start(*command))
     assert code == 0, err

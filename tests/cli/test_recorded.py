@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ SAID: list[dict[str, Any]] = [
 
 
 def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:
-    done = ragbench(
-        "eval", lines("said.jsonl", SAID), "-o", "run", "-m", "exact_match,token_f1"
-    ).ok()
+    said = lines("said.jsonl", SAID)
+    done = ragbench("eval", said, "-o", "run", "-m", "exact_match,token_f1").ok()
     assert done.out.splitlines()[:3] == [
         "recorded on said: 2 cases",
         "retrieve  2 done, 2 recorded",
@@ -62,20 +60,20 @@ def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> 
 
 def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
     answers = [{"id": "c1", "response": "27 days"}, {"id": "c9", "response": "to whom?"}]
-    done = ragbench("eval", "office", "--answers", lines("said.jsonl", answers), "-o", "run")
+    done = ragbench("eval", "office", "--outputs", lines("said.jsonl", answers), "-o", "run")
     assert "said on office: 3 cases" in done.out
     notes = report()["notes"][:2]
     assert notes[0] == "answers of said.jsonl: 1 by id joined with 3 cases"
     assert set(notes) <= set(done.err.splitlines())
     assert score("exact_match") == (1.0, 1)
-    description = report()["manifest"]["rag"]["description"]
-    assert description == {"spec": "recorded", "answers": "said.jsonl"}
+    said = {"spec": "recorded", "answers": "said.jsonl"}
+    assert report()["manifest"]["rag"]["description"] == said
 
 
 def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "-o", "first", "-q")
     ragbench("validate", "first", "-o", "verdicts.jsonl", "-q")
-    answers = ("--answers", "verdicts.jsonl", "-m", "answer_rate")
+    answers = ("--outputs", "verdicts.jsonl", "-m", "answer_rate")
     ragbench("eval", "office", *answers, "-o", "run").ok("validate  3 done, 3 recorded")
     assert report()["validation"]["verdicts"] == 3
 
@@ -83,7 +81,7 @@ def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
 def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> None:
     lines("log.jsonl", [{"q": "When is the help desk open?", "out": {"text": "from 8 to 17"}}])
     ragbench(
-        *("eval", "office", "--answers", "log.jsonl", "-o", "run", "-m", "exact_match"),
+        *("eval", "office", "--outputs", "log.jsonl", "-o", "run", "-m", "exact_match"),
         *("--field", "answers.query=q", "--field", "answers.response=out.text"),
     ).ok()
     assert score("exact_match") == (1.0, 1)
@@ -91,7 +89,7 @@ def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> No
 
 def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
     def piped(rows: list[dict[str, Any]]) -> None:
-        raw = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        raw = Path(lines("piped.jsonl", rows)).read_bytes()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
 
     piped(SAID)
@@ -104,14 +102,12 @@ def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.Mo
 def test_a_run_is_not_written_over_while_it_is_read(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "-o", "run", "-q")
     before = Path("run/report.json").read_bytes()
-    ragbench("eval", "run", "-o", "run").refused(
-        "--out run is the run that is read: choose another folder"
-    )
+    ragbench("eval", "run", "-o", "run").refused("--out run is the run that is read: choose an")
     assert Path("run/report.json").read_bytes() == before
 
 
 def test_another_file_of_answers_is_another_run(ragbench: Ragbench) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         lines(name, [{"id": "c1", "response": name}])
-        ragbench("eval", "office", "--answers", name, "-m", "exact_match", "-q")
+        ragbench("eval", "office", "--outputs", name, "-m", "exact_match", "-q")
     assert len(list(Path("reports").iterdir())) == 2

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,15 +23,9 @@ def pairs() -> list[AnsweredQuestion]:
     found: list[AnsweredQuestion] = []
     for town, number in (("Tarn", 31), ("Ebro", 42), ("Ouse", 53), ("Loire", 64)):
         before = f"In the {number} year plan of 1900 mill M{number}, at {town}, was built in "
-        found.append(
-            AnsweredQuestion(
-                question=f"When was mill M{number} at {town} built in the {number} year plan?",
-                text=f"{before}1910. {REST}",
-                start=len(before),
-                end=len(before) + 4,
-                document=town,
-            )
-        )
+        question = f"When was mill M{number} at {town} built in the {number} year plan?"
+        place: Any = {"start": len(before), "end": len(before) + 4, "document": town}
+        found.append(AnsweredQuestion(question=question, text=f"{before}1910. {REST}", **place))
     return found
 
 
@@ -45,9 +40,8 @@ class Always:
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         self.asked.append((query, chunks[0].text))
-        return replace(
-            build_validator("lexical").validate(query, chunks), answer_present=self._present
-        )
+        verdict = build_validator("lexical").validate(query, chunks)
+        return replace(verdict, answer_present=self._present)
 
 
 @pytest.mark.parametrize("present", [True, False])
@@ -80,6 +74,5 @@ def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
     done = ragbench("validate", str(PELLORIN), *options, "--json").ok()
     assert [one["kind"] for one in json.loads(done.out)["kinds"]] == [*KINDS]
     assert ragbench("validate", str(PELLORIN), *options, "--json").out == done.out
-    text = ragbench("validate", str(PELLORIN), *options)
-    assert "no answer: right is a No" in text.out
-    assert "says-unknown" in text.out
+    said = ("no answer: right is a No", "says-unknown")
+    ragbench("validate", str(PELLORIN), *options).ok(*said)

@@ -47,8 +47,7 @@ def test_metrics_as_data(ragbench: Ragbench) -> None:
     found = {item["name"]: item for item in json.loads(ragbench("show", "metrics", "--json").out)}
     assert set(found) == {definition.name for definition in definitions()}
     ndcg = found["nDCG"]
-    assert ndcg["cutoff"] == "optional"
-    assert ndcg["direction"] == "higher"
+    assert (ndcg["cutoff"], ndcg["direction"]) == ("optional", "higher")
     assert [parameter["name"] for parameter in ndcg["parameters"]] == ["dcg", "judged_only"]
     assert found["rouge"]["extra"] == "text"
 
@@ -61,9 +60,8 @@ def test_every_metric_is_explained(ragbench: Ragbench, definition: Any) -> None:
     assert " ".join(definition.summary.split()) in flat
     assert " ".join(definition.citation.split()) in flat
     assert all(f"{parameter.name}=" in out for parameter in definition.parameters)
-    assert json.loads(ragbench("show", "metric", definition.name, "--json").out)["name"] == (
-        definition.name
-    )
+    data = json.loads(ragbench("show", "metric", definition.name, "--json").out)
+    assert data["name"] == definition.name
 
 
 def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> None:

@@ -12,55 +12,34 @@ from ragbench.metrics.registry import parse_metric
 from ragbench_cli.report_tables import print_report
 
 
-def summary(
-    name: str,
-    measured: int = 10,
-    score: float | None = 0.5,
-    *,
-    abstained: int = 0,
-    skipped: int | None = None,
-    failed: int = 0,
-) -> Summary:
+def summary(name: str, measured: int = 10, *, abstained: int = 0, failed: int = 0) -> Summary:
     return Summary(
-        metric=parse_metric(name),
-        total=10,
-        measured=measured,
-        abstained=abstained,
-        skipped=10 - measured - abstained - failed if skipped is None else skipped,
-        failed=failed,
-        score=score if measured else None,
+        metric=parse_metric(name), total=10, measured=measured, abstained=abstained, failed=failed,
+        skipped=10 - measured - abstained - failed, score=0.5 if measured else None,
         interval=Interval(low=0.25, high=0.75) if measured > 1 else None,
-    )
+    )  # fmt: skip
 
 
 def report(
-    summaries: Sequence[Summary] = (),
-    failures: Sequence[FailureGroup] = (),
-    latencies: Sequence[Latency] = (),
-    notes: Sequence[str] = (),
-    name: str = "office",
-    cases: int = 10,
-) -> Report:
+    summaries: Sequence[Summary] = (), failures: Sequence[FailureGroup] = (),
+    latencies: Sequence[Latency] = (), notes: Sequence[str] = (),
+) -> Report:  # fmt: skip
+    counted = {"retrieve": (10, 0, 0), "generate": (7, 2, 1)}
     return Report(
-        manifest={"dataset": {"name": name, "cases": cases}, "rag": {"name": "mine"}},
-        metrics=tuple(item.metric for item in summaries),
-        summaries=tuple(summaries),
-        stages=(
-            StageCount(stage="retrieve", measured=10, abstained=0, skipped=0, failed=0),
-            StageCount(stage="generate", measured=7, abstained=2, skipped=0, failed=1),
-        ),
-        failures=tuple(failures),
-        latencies=tuple(latencies),
-        notes=tuple(notes),
+        manifest={"dataset": {"name": "office", "cases": 10}, "rag": {"name": "mine"}},
+        metrics=tuple(item.metric for item in summaries), summaries=tuple(summaries),
+        stages=tuple(StageCount(stage=stage, measured=measured, abstained=abstained, skipped=0,
+                                failed=failed)
+                     for stage, (measured, abstained, failed) in counted.items()),
+        failures=tuple(failures), latencies=tuple(latencies), notes=tuple(notes),
         rows=lambda: iter(()),
-    )
+    )  # fmt: skip
 
 
 def failure(message: str, count: int = 1, kind: str = "ValueError", first: int = 0) -> FailureGroup:
     examples = tuple(f"c{number}" for number in range(first, first + min(count, 5)))
-    return FailureGroup(
-        stage="generate", type=kind, message=message, count=count, examples=examples
-    )
+    found: Any = {"type": kind, "message": message, "count": count, "examples": examples}
+    return FailureGroup(stage="generate", **found)
 
 
 @pytest.fixture
@@ -77,7 +56,7 @@ def test_the_whole_picture(printed: Any) -> None:
     shown = report(
         [
             summary("recall@5", 8),
-            summary("token_f1", 7, abstained=2, skipped=0, failed=1),
+            summary("token_f1", 7, abstained=2, failed=1),
             summary("nDCG@10", 1),
             summary("brier", 0),
         ],
@@ -110,9 +89,8 @@ def test_the_whole_picture(printed: Any) -> None:
 
 
 def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> None:
-    shared = Latency(
-        stage="retrieve", count=10, mean=0.1, p50=None, p95=None, longest=None, sharing=8
-    )
+    unknown = dict.fromkeys(("p50", "p95", "longest"))
+    shared = Latency(stage="retrieve", count=10, mean=0.1, sharing=8, **unknown)
     alone = Latency(stage="generate", count=10, mean=0.2, p50=0.2, p95=0.3, longest=0.4)
     said = "up to 8 cases shared a call; --batch-size 1 measures each alone"
     out = printed(report([summary("recall@5")], latencies=[shared]))
@@ -138,7 +116,7 @@ def test_failures_of_one_type_share_a_line(printed: Any) -> None:
 
 @pytest.mark.parametrize("columns", [44, 60, 80, 120, 200])
 def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
-    long = summary("ragas:non_llm_context_precision_with_reference", 5, failed=5, skipped=0)
+    long = summary("ragas:non_llm_context_precision_with_reference", 5, failed=5)
     shown = report([long, summary("recall@5", 5, abstained=5)], [failure("word " * 60)])
     lines = printed(shown, columns).splitlines()
     assert max(len(line) for line in lines) <= columns

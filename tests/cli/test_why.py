@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,8 @@ from ragbench.pipeline.documents import document_chunks, make_chunker
 from ragbench.verbs.tune import SearchSetting
 from ragbench.verbs.why import why
 from tests.cli.runs import Ragbench, lines
-from tests.unit.verbs.test_tune import CASES, collection
+from tests.unit.verbs.test_tune import CASES, WORDS, collection
 
-WORDS_ALONE = SearchSetting(strategy="sparse")
-WORDS = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
 STORE = ("--store", "memory:store")
 HASHING = ("--embedder", "hashing:256")
 FILLER = "It is as it was, and so it stays for all who live here. "
@@ -27,11 +26,9 @@ FILLER = "It is as it was, and so it stays for all who live here. "
 @pytest.fixture
 def indexed(ragbench: Ragbench) -> Ragbench:
     """Twenty documents, half of them of the year 2020; ten questions, each with one gold."""
-    corpus = [
-        {"id": f"{word}-{year}", "text": f"the {word} in {year}", "metadata": {"year": year}}
-        for word in WORDS
-        for year in (2020, 2021)
-    ]
+    named = [(word, year) for word in WORDS for year in (2020, 2021)]
+    corpus = ({"id": f"{word}-{year}", "text": f"the {word} in {year}", "metadata": {"year": year}}
+              for word, year in named)  # fmt: skip
     ragbench("index", lines("docs.jsonl", corpus), *STORE, *HASHING, "-q").ok()
     cases = ({"id": w, "query": w, "reference_context_ids": [f"{w}-2020"]} for w in WORDS)
     lines("cases.jsonl", cases)
@@ -57,12 +54,8 @@ def test_the_gain_of_each_change_is_that_of_its_questions() -> None:
     sparse = collection()
     present = [one for one in found.changes if one.gain.mean]
     assert present == [] and found.lost == {} and found.together is None
-    by_words = why(
-        type(sparse)(dense=sparse.dense, sparse=sparse.sparse, present=WORDS_ALONE),
-        CASES,
-        k=3,
-        command="ragbench search --store S",
-    )
+    words = replace(sparse, present=SearchSetting(strategy="sparse"))
+    by_words = why(words, CASES, k=3, command="ragbench search --store S")
     assert by_words.recall.mean == pytest.approx(2 / 3)
     best = by_words.changes[0]
     assert best.gain.mean == pytest.approx(1 / 3)
@@ -111,7 +104,7 @@ def test_a_run_gives_ranked_changes_that_add_up(indexed: Ragbench) -> None:
     ("arguments", "message"),
     [
         ([], "give a question with --gold ID, or --run RUN"),
-        (["rent"], "say with --gold ID which chunk or document it should find"),
+        (["rent"], "name with --gold ID the chunk or document that it should find"),
         (["rent", "--run", "cases.jsonl"], "give a question with --gold ID, or --run RUN"),
         (["--run", "cases.jsonl", "--gold", "x"], "the cases of --run have their own"),
         (["--run", "cases.jsonl", "--case", "no"], "has no case 'no'. There are: rent"),
@@ -127,10 +120,8 @@ def test_what_cannot_be_asked_is_one_error(
 def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ragbench) -> None:
     # Each document says two things far from each other: chunks of half the size hold both in the
     # same length of context, and a chunk of the present size holds one.
-    rows = [
-        {"id": word, "text": f"The {word} is {word}ly. {FILLER * 9}{FILLER * 9}The {word} ends."}
-        for word in WORDS
-    ]
+    text = f"The {{0}} is {{0}}ly. {FILLER * 18}The {{0}} ends."
+    rows = ({"id": word, "text": text.format(word)} for word in WORDS)
     ragbench("index", lines("docs.jsonl", rows), *STORE, *HASHING, "-q").ok()
     cases = [
         {"id": w, "query": f"{w} {w}ly ends", "evidence": [
@@ -148,11 +139,9 @@ def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ra
 
 def test_documents_are_put_together_again_before_they_are_cut_anew() -> None:
     document = Document(id="d", text=" ".join(f"Word{n} stands here." for n in range(200)))
-    small = make_chunker("tokens")
-    chunks = document_chunks(document, small)
+    chunks = document_chunks(document, make_chunker("tokens"))
     assert len(chunks) > 2
-    whole = resized(chunks, 4000)
-    assert [(one.text, one.document_id) for one in whole] == [(document.text, "d")]
+    assert [(one.text, one.document_id) for one in resized(chunks, 4000)] == [(document.text, "d")]
     # A chunk that does not say where it stands is a text of its own.
     alone = [Chunk(id="a", text="One."), Chunk(id="b", text="Two.", document_id="x")]
     assert [one.document_id for one in resized(alone, 100)] == ["a", "b"]
@@ -169,12 +158,8 @@ def test_bm25_and_static_vectors_are_estimated_beside_a_foreign_store(
     client = QdrantClient(path="mine")
     size = models.VectorParams(size=8, distance=models.Distance.COSINE)
     client.create_collection("docs", vectors_config=size)
-    rows = [
-        models.PointStruct(
-            id=at, vector=[1.0] * 8, payload={"text": text, "document_id": WORDS[at]}
-        )
-        for at, text in enumerate(texts)
-    ]
+    held = [{"text": text, "document_id": word} for text, word in zip(texts, WORDS, strict=True)]
+    rows = [models.PointStruct(id=at, vector=[1.0] * 8, payload=one) for at, one in enumerate(held)]
     client.upsert("docs", rows)
     client.close()
     cases = ({"query": f"the {w}", "reference_context_ids": [w]} for w in WORDS)

@@ -75,14 +75,10 @@ class Server:
         if body.keys() - {"size", "_source", "query", "knn"} or body["size"] > 10_000:
             raise Refused(f"unknown key or size {body.keys()}")
         scores, excluded = self.ranked(index, body), body["_source"]["excludes"]
-        hits = [
-            {
-                "_id": at,
-                "_score": scores[at],
-                "_source": {k: v for k, v in index["rows"][at].items() if k not in excluded},
-            }
-            for at in sorted(scores, key=lambda at: -scores[at])[: body["size"]]
-        ]
+        hits: list[dict[str, Any]] = []
+        for at in sorted(scores, key=lambda at: -scores[at])[: body["size"]]:
+            kept = {k: v for k, v in index["rows"][at].items() if k not in excluded}
+            hits.append({"_id": at, "_score": scores[at], "_source": kept})
         shards = {"total": 1, "failed": self.shards_failed}
         return {"timed_out": False, "_shards": shards, "hits": {"hits": hits}}
 

@@ -40,18 +40,25 @@ class Written:
     def fields(self) -> dict[str, Any]:
         return {"document_id": self.document_id, **self.metadata}
 
+    @property
+    def sourced(self) -> dict[str, Any]:
+        """The fields as Haystack names them."""
+        return {"source_id": self.document_id, **self.metadata}
+
     def node(self, *, text: bool) -> dict[str, Any]:
         """LlamaIndex's node_to_metadata_dict(..., flat_metadata=True)."""
         node = {
-            "id_": self.id,
-            "metadata": dict(self.metadata),
-            "relationships": {"1": {"node_id": self.document_id}},
-            "text": self.text if text else "",
-            "class_name": "TextNode",
-        }
+            "id_": self.id, "metadata": dict(self.metadata), "class_name": "TextNode",
+            "relationships": {"1": {"node_id": self.document_id}}, "text": self.text * text,
+        }  # fmt: skip
         document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), self.document_id)
         kept = {"_node_content": json.dumps(node), "_node_type": "TextNode"}
         return {**self.metadata, **kept, **document}
+
+
+def _flat(layout: str, row: Written) -> dict[str, Any]:
+    """Fields beside the text, where a store nests none."""
+    return row.node(text=False) if layout == "llamaindex" else row.fields
 
 
 Layouts: TypeAlias = Mapping[str, Callable[[Written], dict[str, Any]]]
@@ -115,12 +122,10 @@ class QdrantPlace(Place):
         "langchain": lambda row: {"page_content": row.text, "metadata": row.fields},
         "llamaindex": lambda row: row.node(text=True),
         "haystack": lambda row: {
-            "id": row.id,
-            "content": row.text,
-            "meta": {"source_id": row.document_id, **row.metadata},
             **dict.fromkeys(("blob", "score", "sparse_embedding")),
+            "id": row.id, "content": row.text, "meta": row.sourced,
         },
-    }
+    }  # fmt: skip
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         from qdrant_client import models
@@ -135,27 +140,19 @@ class QdrantPlace(Place):
         dense = {"dense": models.VectorParams(size=size, distance=distance)}
         sparse = {"words": models.SparseVectorParams(modifier=models.Modifier.IDF)}
         average = sum(len(_stems(row.text)) for row in rows) / len(rows)
-        made: list[Any] = [
-            (
-                row.id,
-                {"dense": list(row.vector), "words": _bm25_vector(row.text, average)},
-                {"text": row.text, **row.metadata},
-            )
-            for row in rows
-        ]
+        made: list[Any] = []
+        for row in rows:
+            vectors = {"dense": list(row.vector), "words": _bm25_vector(row.text, average)}
+            made.append((row.id, vectors, {"text": row.text, **row.metadata}))
         self._made(name, dense, made, sparse_vectors_config=sparse)
 
     def _made(self, name: str, vectors: Any, rows: Rows, **more: Any) -> None:
         from qdrant_client import models
 
-        points = [
-            models.PointStruct(
-                id=int(id) if id.isdecimal() else id,
-                vector=cast("Any", vector),
-                payload=dict(fields),
-            )
-            for id, vector, fields in rows
+        made: list[tuple[Any, Any, Any]] = [
+            (int(id) if id.isdecimal() else id, vector, dict(fields)) for id, vector, fields in rows
         ]
+        points = [models.PointStruct(id=id, vector=v, payload=fields) for id, v, fields in made]
         with self.client() as client:
             client.create_collection(name, vectors_config=vectors, **more)
             if points:
@@ -214,15 +211,7 @@ class ChromaPlace(Place):
         self._made(name, how, [(*row, None) for row in rows])
 
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        made = [
-            (
-                row.id,
-                row.vector,
-                row.node(text=False) if "llama" in layout else row.fields,
-                row.text,
-            )
-            for row in rows
-        ]
+        made = [(row.id, row.vector, _flat(layout, row), row.text) for row in rows]
         self._made(name, {"metadata": {"hnsw:space": "cosine"}}, made)
         return name
 
@@ -230,12 +219,9 @@ class ChromaPlace(Place):
         collection = self._client().create_collection(name, **how)
         if rows:
             ids, vectors, fields, texts = zip(*rows, strict=True)
-            collection.add(
-                ids=list(ids),
-                embeddings=[list(vector) for vector in vectors],
-                metadatas=[dict(one) or {"-": 0} for one in fields],
-                documents=None if texts[0] is None else list(texts),
-            )
+            kept = {"ids": list(ids), "metadatas": [dict(one) or {"-": 0} for one in fields]}
+            kept |= {"documents": list(texts)} if texts[0] is not None else {}
+            collection.add(embeddings=[list(vector) for vector in vectors], **kept)
 
     def everything(self, name: str) -> object:
         collection = self._client().get_collection(name, embedding_function=None)
@@ -249,10 +235,9 @@ class MilvusPlace(Place):
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         kind = {"cosine": "COSINE", "dot": "IP", "euclid": "L2"}[metric]
+        how = {"metric_type": kind, "id_type": "string", "max_length": 200}
         with self.client() as client:
-            client.create_collection(
-                name, dimension=dimension, metric_type=kind, id_type="string", max_length=200
-            )
+            client.create_collection(name, dimension=dimension, **how)
             if rows:
                 made = [{"id": id, "vector": list(vector), **fields} for id, vector, fields in rows]
                 client.insert(name, made)
@@ -263,19 +248,13 @@ class MilvusPlace(Place):
             "llamaindex": ("id", "text", "embedding"),
             "haystack": ("id", "content", "vector"),
         }[layout]
-        made = [
-            {key: row.id, text: row.text, vector: list(row.vector)}
-            | (row.node(text=False) if layout == "llamaindex" else row.fields)
-            for row in rows
-        ]
+        named = [(row, _flat(layout, row)) for row in rows]
+        made = [{key: r.id, text: r.text, vector: list(r.vector), **more} for r, more in named]
         self._made(name, (key, text, vector), made, words=False)
         return name
 
     def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        made = [
-            {"id": row.id, "text": row.text, "vector": list(row.vector), **row.metadata}
-            for row in rows
-        ]
+        made = [{"id": r.id, "text": r.text, "vector": list(r.vector), **r.metadata} for r in rows]
         self._made(name, ("id", "text", "vector"), made, words=True)
 
     def _made(
@@ -333,9 +312,7 @@ class PostgresPlace(Place):
         if rows:
             kinds = list(columns.values())[: len(rows[0])]
             marks = ", ".join(f"%s::{kind.partition(' ')[0]}" for kind in kinds)
-            said = [
-                [json.dumps(at) if isinstance(at, dict) else str(at) for at in row] for row in rows
-            ]
+            said = [[json.dumps(v) if isinstance(v, dict) else str(v) for v in row] for row in rows]
             self.run(f'INSERT INTO "{name}" VALUES ({marks})', *said)
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
@@ -345,11 +322,8 @@ class PostgresPlace(Place):
         self.run(f'CREATE INDEX ON "{name}" USING hnsw (v vector_{kind}_ops)')
 
     def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        columns = {"id": "text PRIMARY KEY", "text": "text", "year": "int", "source": "text"}
-        made = [
-            (row.id, row.text, row.metadata["year"], row.metadata["source"], row.vector)
-            for row in rows
-        ]
+        columns = {"id": "text PRIMARY KEY", "text": "text", "source": "text", "year": "int"}
+        made = [(row.id, row.text, *row.metadata.values(), row.vector) for row in rows]
         self.table(name, columns | {"v": f"vector({len(rows[0].vector)})"}, made)
         stems = "to_tsvector('english', text)"
         self.run(f'ALTER TABLE "{name}" ADD words tsvector GENERATED ALWAYS AS ({stems}) STORED')
@@ -379,10 +353,7 @@ class PostgresPlace(Place):
         else:
             columns = {"id": "varchar PRIMARY KEY", "embedding": vector, "content": "text"}
             columns |= {"meta": "jsonb", "blob_data": "bytea", "blob_meta": "jsonb"}
-            made = [
-                (row.id, row.vector, row.text, {"source_id": row.document_id, **row.metadata})
-                for row in rows
-            ]
+            made = [(row.id, row.vector, row.text, row.sourced) for row in rows]
         self.table(name, columns, made)
         return name
 

@@ -21,18 +21,12 @@ from ragbench_cli.main import main
 from tests.contract.elastic_server import Server, serving, vector_field
 
 QUERIES = np.random.default_rng(2).normal(size=(3, 4))
-ROWS: list[dict[str, Any]] = [
-    {
-        "content": f"The {('rent', 'fees', 'garden')[at % 3]} of flat {at}.",
-        "metadata": {
-            "year": 2000 + at,
-            "valid": f"2024-01-{at + 1:02}",
-            **({"note": "checked"} if at % 2 else {}),
-        },
-        "embedding": row.tolist(),
-    }
-    for at, row in enumerate(np.random.default_rng(1).normal(size=(30, 4)))
-]
+ROWS: list[dict[str, Any]] = []
+for at, row in enumerate(np.random.default_rng(1).normal(size=(30, 4))):
+    known = {"year": 2000 + at, "valid": f"2024-01-{at + 1:02}"}
+    known |= {"note": "checked"} if at % 2 else {}
+    text = f"The {('rent', 'fees', 'garden')[at % 3]} of flat {at}."
+    ROWS.append({"content": text, "metadata": known, "embedding": row.tolist()})
 PACKAGES = {"elasticsearch": "elasticsearch", "opensearch": "opensearchpy"}
 
 
@@ -45,34 +39,22 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def fill(server: Server) -> Server:
     kinds = {"year": {"type": "integer"}, "valid": {"type": "date"}, "note": {"type": "text"}}
-    properties = {
-        "content": {"type": "text"},
-        "metadata": {"properties": kinds},
-        "embedding": vector_field(server.kind, 4, "cosine"),
-    }
+    properties = {"content": {"type": "text"}, "metadata": {"properties": kinds}}
+    properties["embedding"] = vector_field(server.kind, 4, "cosine")
     server.make("docs", properties, {str(at + 1): row for at, row in enumerate(ROWS)})
     return server
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"metadata.year": {"gte": 2010, "lt": 2015}},
-        {"note": {"exists": True}},
-        {"note": {"exists": False}},
-        {"valid": {"gte": "2024-01-05", "lt": "2024-01-09"}},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("given", [
+    {"metadata.year": {"gte": 2010, "lt": 2015}}, {"note": {"exists": True}},
+    {"note": {"exists": False}}, {"valid": {"gte": "2024-01-05", "lt": "2024-01-09"}},
+], ids=str)  # fmt: skip
 def test_filters_know_the_kinds_of_fields_in_every_search(
     server: Server, given: dict[str, Any]
 ) -> None:
     filters = parse_filters(given)
-    wanted = {
-        str(at + 1)
-        for at, row in enumerate(ROWS)
-        if matches(filters, {**row["metadata"], "metadata": row["metadata"]})
-    }
+    known = [{**row["metadata"], "metadata": row["metadata"]} for row in ROWS]
+    wanted = {str(at + 1) for at, row in enumerate(known) if matches(filters, row)}
     with attach(fill(server).url, "docs") as docs:
         for (found,) in (
             docs.search(QUERIES[:1], k=30, filters=filters),

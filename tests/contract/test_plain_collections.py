@@ -75,13 +75,9 @@ def write(address: str) -> None:
 
 def ran(code: str, argument: str) -> list[str]:
     """The lines that a program prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, argument],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, argument]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=known)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -23,27 +23,11 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.settings import from_settings, schema_of_settings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-from ragbench.post.augment import (
-    Context,
-    LinkExpand,
-    Metadata,
-    Neighbours,
-    QueryMerge,
-    Reflection,
-    SecondaryQuery,
-    Temporal,
-)
+from ragbench.post import augment
+from ragbench.post import filter as filters
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
 from ragbench.post.compress import Abstractive, Extractive
-from ragbench.post.filter import (
-    Dedup,
-    DedupNear,
-    LlmFilter,
-    Nothing,
-    Threshold,
-    TokenBudget,
-    TopK,
-)
+from ragbench.post.filter import TokenBudget
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Rerank, Reranker
@@ -71,16 +55,9 @@ def chunk_lists(draw: st.DrawFn, least: int = 0, scores: Any = SCORES) -> list[C
     found: list[Chunk] = []
     for at in range(draw(st.integers(least, 8))):
         held = {key: value for key, value in draw(metadata).items() if value is not None}
+        given: dict[str, Any] = {"text": draw(TEXTS), "score": draw(scores), "metadata": held}
         document = draw(st.sampled_from([None, "a", "b"]))
-        found.append(
-            Chunk(
-                id=str(at),
-                text=draw(TEXTS),
-                score=draw(scores),
-                document_id=document,
-                metadata=held,
-            )
-        )
+        found.append(Chunk(id=str(at), document_id=document, **given))
     return found
 
 
@@ -106,24 +83,25 @@ SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
 
 # Chunks that stay are the same objects in the same order.
 SUBSETS: list[Operator] = [
-    TopK(k=3), Threshold(min_score=0.0), TokenBudget(budget=20), Dedup(),
-    DedupNear(similarity=0.5, shingle=1), LlmFilter(chat=CHAT),
+    filters.TopK(k=3), filters.Threshold(min_score=0.0), TokenBudget(budget=20), filters.Dedup(),
+    filters.DedupNear(similarity=0.5, shingle=1), filters.LlmFilter(chat=CHAT),
 ]  # fmt: skip
 # Every chunk stays, the same object.
 PERMUTATIONS: list[Operator] = [
-    Nothing(), LongContext(), Rerank(reranker=LexicalReranker()), JsonFormat(), Chat(), Xml(),
-    Template(template="{rank} {text} {metadata.title} {question}"),
+    filters.Nothing(), LongContext(), Rerank(reranker=LexicalReranker()), JsonFormat(), Chat(),
+    Xml(), Template(template="{rank} {text} {metadata.title} {question}"),
 ]  # fmt: skip
 # Every chunk stays, the same object, and others come.
+AGAIN = augment.SecondaryQuery(query="{question}")
 SUPERSETS: list[Operator] = [
-    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("concat", "interleave")),
-    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("weighted", "rrf")),
-    QueryMerge(service=SHELF, queries=(SecondaryQuery(query="{question}"),), fusion="rrf"),
-    Reflection(chat=CHAT),
+    *(augment.LinkExpand(service=SHELF, first=2, fusion=f) for f in get_args(augment.Fusion)),
+    augment.QueryMerge(service=SHELF, queries=(AGAIN,), fusion="rrf"),
+    augment.Reflection(chat=CHAT),
 ]
 # Every chunk stays in its place; its text may be longer.
 REWRITES: list[Operator] = [
-    Context(), Metadata(fields=("title", "role")), Temporal(), Neighbours(service=SHELF),
+    augment.Context(), augment.Metadata(fields=("title", "role")), augment.Temporal(),
+    augment.Neighbours(service=SHELF),
 ]  # fmt: skip
 # Texts that stay are made of slices.
 CUTS: list[Operator] = [TokenBudget(budget=12, policy="truncate"), Extractive(budget=12)]
@@ -158,9 +136,11 @@ def objects(output: PostRetrieved) -> list[int]:
     return [id(entry.chunk) for entry in output.chunks]
 
 
-@pytest.mark.parametrize(
-    "operator", [one for one in ALL if not isinstance(one, QueryMerge)], ids=lambda one: one.name
-)  # further queries do not depend on what was found
+# Further queries do not depend on what was found.
+ALONE = [one for one in ALL if not isinstance(one, augment.QueryMerge)]
+
+
+@pytest.mark.parametrize("operator", ALONE, ids=lambda one: one.name)
 def test_nothing_in_nothing_out_and_nobody_is_asked(operator: Operator) -> None:
     asked = len(SHELF.asked)
     assert run(operator, []).chunks == ()
@@ -383,10 +363,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("filter.threshold", {"min_score": float("nan")}, "min_score must be a"),
     ("filter.threshold", {"min_score": float("inf")}, "min_score must be a"),
     ("filter.token_budget", {"budget": 5, "policy": "cut"}, "policy must be one of drop, trunc"),
-    (
-        "merge.multi_query", {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
-        r"query must not be empty\ntop_k must be .*\nweight must",
-    ),
+    ("merge.multi_query", {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
+     r"query must not be empty\ntop_k must be .*\nweight must"),
     ("merge.link_expand", {"fusion": "mix"}, "fusion must be one of concat, interleave"),
     ("format.template", {"template": "{txt}"}, r"template holds '\{txt\}'. Known: \{text\}, .*KEY"),
     ("format.template", {"template": "{"}, r"template holds '\{'"),

@@ -13,21 +13,14 @@ import pickle
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from ragbench import (
-    AsyncRAGInterface,
-    BaselineRAG,
-    GenerationResult,
-    RAGInterface,
-    RetrievalResult,
-    as_rag,
-    load_pipeline,
-)
+import ragbench
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench import Document as Page
 from ragbench.errors import InterfaceError
 from ragbench.rag.adapt import AnyRAG
@@ -61,23 +54,15 @@ class New(RAGInterface):
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        return [
-            RetrievalResult(
-                contexts_of(query)[:top_k],
-                context_ids=["1", "2"][:top_k],
-                scores=[0.9, 0.1][:top_k],
-                metadata={"took": 0.1},
-            )
-            for query in queries
-        ]
+        found = {"context_ids": ["1", "2"][:top_k], "scores": [0.9, 0.1][:top_k]}
+        known: Any = {**found, "metadata": {"took": 0.1}}
+        return [RetrievalResult(contexts_of(query)[:top_k], **known) for query in queries]
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult]:
-        return [
-            GenerationResult(answer_of(q), multi_responses=[answer_of(q)], confidence=1.0)
-            for q in queries
-        ]
+        made = map(answer_of, queries)
+        return [GenerationResult(one, multi_responses=[one], confidence=1.0) for one in made]
 
 
 class Later(AsyncRAGInterface):
@@ -90,40 +75,27 @@ class Later(AsyncRAGInterface):
         return answer_of(query)
 
 
-@dataclass
-class Document:
-    page_content: str
-    id: str
-    metadata: dict[str, Any]
-
-
 class ChainRetriever:
     """LangChain's shape."""
 
-    def _get_relevant_documents(self, query: str, **options: Any) -> list[Document]:
-        texts = contexts_of(query)[: options.get("k")]
-        return [Document(text, str(i), {}) for i, text in enumerate(texts)]
+    def _get_relevant_documents(self, query: str, **options: Any) -> list[SimpleNamespace]:
+        texts = enumerate(contexts_of(query)[: options.get("k")])
+        return [SimpleNamespace(page_content=text, id=str(i), metadata={}) for i, text in texts]
 
-    def invoke(self, query: str, **options: Any) -> list[Document]:
-        return self._get_relevant_documents(query, **options)
+    invoke = _get_relevant_documents
 
-    def batch(self, queries: list[str], **options: Any) -> list[list[Document]]:
+    def batch(self, queries: list[str], **options: Any) -> list[list[SimpleNamespace]]:
         return [self.invoke(query, **options) for query in queries]
-
-
-@dataclass
-class Response:
-    response: str
-    source_nodes: list[dict[str, str]]
 
 
 class QueryEngine:
     """LlamaIndex's shape."""
 
-    def query(self, query: str) -> Response:
-        return Response(answer_of(query), [{"text": text} for text in contexts_of(query)])
+    def query(self, query: str) -> SimpleNamespace:
+        nodes = [{"text": text} for text in contexts_of(query)]
+        return SimpleNamespace(response=answer_of(query), source_nodes=nodes)
 
-    async def aquery(self, query: str) -> Response:
+    async def aquery(self, query: str) -> SimpleNamespace:
         return self.query(query)
 
 
@@ -131,19 +103,18 @@ class Component:
     """Haystack's shape."""
 
     def run(self, query: str, top_k: int | None = None) -> dict[str, Any]:
-        return {"documents": [{"content": text} for text in contexts_of(query)[:top_k]]}
-
-
-class Duck:
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return contexts_of(query)[:top_k]
-
-    async def generate(self, query: str, contexts: list[str]) -> str:
-        return answer_of(query)
+        return {"documents": [{"content": text} for text in find(query, top_k)]}
 
 
 def find(query: str, top_k: int | None = None) -> list[str]:
     return contexts_of(query)[:top_k]
+
+
+class Duck:
+    retrieve = staticmethod(find)
+
+    async def generate(self, query: str, contexts: list[str]) -> str:
+        return answer_of(query)
 
 
 def tell(query: str, contexts: list[str]) -> str:
@@ -171,9 +142,7 @@ def url() -> Iterator[str]:
 
 
 IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {
-    "old": lambda url: Old(),
-    "new": lambda url: New(),
-    "async": lambda url: Later(),
+    "old": lambda url: Old(), "new": lambda url: New(), "async": lambda url: Later(),
     "duck": lambda url: as_rag(Duck()),
     "functions": lambda url: as_rag(retrieve=find, generate=tell),
     "one call": lambda url: as_rag(ask),
@@ -183,7 +152,7 @@ IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {
     "Haystack": lambda url: as_rag(retrieve=Component(), generate=tell),
     "HTTP": lambda url: as_rag(url),
     "HTTP, one call": lambda url: as_rag(f"{url}/answer"),
-}
+}  # fmt: skip
 WITHOUT_TOP_K = {"LlamaIndex"}
 DOCUMENTS = [
     Page(id="red", text="The red house is in Galway. It is old.", title="Red"),
@@ -207,10 +176,10 @@ PIPELINES = {
 @contextmanager
 def opened(name: str, documents: list[Page], folder: Path) -> Generator[RAGInterface]:
     if name == "baseline":
-        yield BaselineRAG(documents, top_k=2)
+        yield ragbench.BaselineRAG(documents, top_k=2)
         return
     (folder / "rag.yaml").write_text(PIPELINES[name], "utf-8")
-    with load_pipeline(folder / "rag.yaml").open(lambda: documents) as pipeline:
+    with ragbench.load_pipeline(folder / "rag.yaml").open(lambda: documents) as pipeline:
         yield pipeline.rag
 
 

@@ -59,15 +59,9 @@ def index(
     words: WordsPlace | None = None,
 ) -> tuple[int, int, int]:
     """How many chunks were written, unchanged and removed."""
-    result = index_documents(
-        documents,
-        database,
-        collection,
-        embedder=EMBEDDER,
-        embedder_name="hashing:64",
-        chunker=WHOLE,
-        words=words_of(words, database, collection, documents, WHOLE),
-    )
+    how = {"embedder": EMBEDDER, "embedder_name": "hashing:64", "chunker": WHOLE}
+    ranked_by = words_of(words, database, collection, documents, WHOLE)
+    result = index_documents(documents, database, collection, words=ranked_by, **how)  # type: ignore[arg-type]
     return result.written, result.unchanged, result.removed
 
 
@@ -150,11 +144,8 @@ def test_an_index_is_searched_kept_changed_and_continued_in_every_engine(opened:
 def test_the_store_ranks_as_ragbench_s_own_bm25(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[dict[str, Any]] = [
-        {"filters": filters, "strategy": strategy}
-        for filters in FILTERS
-        for strategy in ("sparse", "hybrid")
-    ]
+    strategies = ("sparse", "hybrid")
+    asked: list[Any] = [{"filters": f, "strategy": one} for f in FILTERS for one in strategies]
     with own() as engine:
         every = [engine.batch_search("kb", QUERIES, 7, **given) for given in asked]
     monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
@@ -173,10 +164,8 @@ def test_a_chunk_that_shares_only_function_words_does_not_match(
     database: Database, nothing_is_downloaded: None
 ) -> None:
     # "of", "the" and "is" are in many of them, and in some more often than "roof" is in any.
-    texts = [
-        f"{'what is of the ' * (at % 7)} {'roof' if at < 3 else 'fee'} {at}" for at in range(99)
-    ]
-    documents = [Document(id=f"d{at:02}", text=text) for at, text in enumerate(texts)]
+    said = {at: f"{'what is of the ' * (at % 7)} {'roof' if at < 3 else 'fee'}" for at in range(99)}
+    documents = [Document(id=f"d{at:02}", text=f"{text} {at}") for at, text in said.items()]
     stored(database, documents)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         found = engine.search("kb", "what is the roof of the zebra", 10, strategy="sparse")
@@ -192,11 +181,9 @@ def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_show(
     database: Database,
 ) -> None:
     # "roof" is in nearly all, "what is" in two: one has no roof, the other is the longest one.
-    documents = [Document(id=f"d{at:02}", text="roof fee") for at in range(60)]
-    documents += [
-        Document(id="idle", text="what is"),
-        Document(id="long", text=f"roof what is {'fee ' * 9}"),
-    ]
+    texts = {f"d{at:02}": "roof fee" for at in range(60)}
+    texts |= {"idle": "what is", "long": f"roof what is {'fee ' * 9}"}
+    documents = [Document(id=id, text=text) for id, text in texts.items()]
     stored(database, documents)
     with own(documents) as one, RetrievalEngine(database, embedder=EMBEDDER) as other:
         for k in (1, 3):
@@ -228,19 +215,10 @@ def test_a_word_weighs_its_inverse_document_frequency(
     assert found[0].score == pytest.approx(0.5 * math.log(1 + 4.5 / 1.5) * has, abs=1e-6)
 
 
-def test_equal_chunks_are_ordered_and_cut_by_id(database: Database) -> None:
-    stored(database, [Document(id=f"d{at:03}", text="the rent is due") for at in range(150)])
-    with RetrievalEngine(database, embedder=EMBEDDER) as engine:
-        found = engine.search("kb", "rent", 5, strategy="sparse")
-    assert ranked(found) == ["d000", "d001", "d002", "d003", "d004"]
-
-
 def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:
-    changed = [
-        Document(id=DOCUMENTS[0].id, text="A new clause on the boiler."),
-        *DOCUMENTS[3:],
-        Document(id="added", text="The boiler and the roof of flat 99 are new."),
-    ]
+    new = Document(id=DOCUMENTS[0].id, text="A new clause on the boiler.")
+    added = Document(id="added", text="The boiler and the roof of flat 99 are new.")
+    changed = [new, *DOCUMENTS[3:], added]
     database = opened()
     stored(database)
     database.close()
@@ -259,9 +237,8 @@ def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:
     store = database.open("kb")
     assert store.words is not None
     # Two of 59, whatever was there before.
-    assert StoredWordsStrategy(store=store, words=store.words).idf("boiler") == pytest.approx(
-        math.log(1 + 57.5 / 2.5)
-    )
+    strategy = StoredWordsStrategy(store=store, words=store.words)
+    assert strategy.idf("boiler") == pytest.approx(math.log(1 + 57.5 / 2.5))
     database.close()
 
 
@@ -283,9 +260,8 @@ def test_words_of_another_release_are_not_searched_by(database: Database) -> Non
     assert words is not None
     stored(database, collection="other")
     identity = database.open("other").info().identity
-    store = database.create(
-        "kb", dimension=64, identity=identity, words=replace(words, tokeniser="0")
-    )
+    other = replace(words, tokeniser="0")
+    store = database.create("kb", dimension=64, identity=identity, words=other)
     with pytest.raises(StoreError, match="cut by another release of ragbench"):
         store.upsert([Chunk(id="a", text="rent")], EMBEDDER.embed_passages(["rent"]))
     with (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,12 +81,8 @@ def test_a_folder_that_another_process_has_open_is_one_line(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     address = f"qdrant:{tmp_path}/q"
-    started = subprocess.Popen(
-        [sys.executable, "-c", OPENS, address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    pipes: Any = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    started = subprocess.Popen([sys.executable, "-c", OPENS, address], text=True, **pipes)
     request.addfinalizer(started.communicate)
     assert started.stdout is not None
     assert started.stdout.readline() == "open\n"

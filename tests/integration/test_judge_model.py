@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RAGInterface, evaluate, parse_metrics
+from ragbench import Case, RAGInterface, evaluate
 from ragbench.core.outcome import Status
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import resolve
@@ -50,23 +50,16 @@ class Bees(RAGInterface):
 
 
 def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
-    settings = resolve(
-        {
-            "base_url": URL, "model": MODEL, "cache": str(tmp_path / "cache.sqlite"),
-            "max_tokens": 400, "concurrency": 2, "timeout": 300,
-        },
-        {},
-    )  # fmt: skip
-    cases = [
-        Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives.")
-    ]
+    limits = {"max_tokens": 400, "concurrency": 2, "timeout": 300}
+    place = {"base_url": URL, "model": MODEL, "cache": str(tmp_path / "cache.sqlite")}
+    settings = resolve({**place, **limits}, {})
+    bees = Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives.")
 
     def run() -> tuple[Any, Any]:
         with LLMSession(lambda: open_models(settings)) as session:
             judging = Judging(session=session, chat=settings)
-            report = evaluate(
-                cases, Bees(), out=tmp_path / "run", metrics=parse_metrics(METRICS), judging=judging
-            )
+            out = tmp_path / "run"
+            report = evaluate([bees], Bees(), out=out, metrics=METRICS, judging=judging)
             return report, session.receipt()
 
     report, receipt = run()

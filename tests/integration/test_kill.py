@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -63,30 +63,33 @@ class Workplace:
         (folder / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
     def run(
-        self,
-        out: str,
-        *options: str,
-        rag: str = "Mortal",
-        script: str = PLAIN,
-        script_arguments: tuple[str, ...] = (),
+        self, out: str, *options: str, rag: str = "Mortal", script: tuple[str, ...] = (PLAIN,),
         **fate: str,
-    ) -> Ended:
+    ) -> Ended:  # fmt: skip
         """Runs ``ragbench eval`` in a process of its own."""
         log = self.folder / f"{out}.log"
         before = self.calls(log)
         rag_name = f"{HERE / 'mortal_rag.py'}:{rag}"
         arguments = ["eval", "cases.jsonl", "--rag", rag_name, "--out", out, *options]
+        known = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "MORTAL_LOG": str(log)}
         done = subprocess.run(
-            [sys.executable, "-c", script, *script_arguments, *arguments],
-            cwd=self.folder,
-            env=os.environ
-            | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "MORTAL_LOG": str(log)}
-            | fate,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [sys.executable, "-c", *script, *arguments], cwd=self.folder, check=False,
+            env=os.environ | known | fate, capture_output=True, text=True,
+        )  # fmt: skip
         return Ended(done.returncode, done.stderr, self.calls(log)[len(before) :])
+
+    def killed(self, out: str, *options: str, **how: Any) -> tuple[Ended, Ended]:
+        """A run that SIGKILL ends, and the same command again; both gave what a whole one gives."""
+        rag = how.get("rag", "Mortal")
+        killed = self.run(out, *options, **how)
+        assert killed.code == -signal.SIGKILL, killed.error
+        return killed, self.resumed(out, *options, rag=rag)
+
+    def resumed(self, out: str, *options: str, rag: str = "Mortal") -> Ended:
+        resumed = self.run(out, *options, rag=rag)
+        assert resumed.code == 0, resumed.error
+        assert self.report(out) == self.report(f"whole-{rag}")
+        return resumed
 
     @staticmethod
     def calls(log: Path) -> list[tuple[str, str]]:
@@ -97,6 +100,10 @@ class Workplace:
 
     def report(self, out: str) -> dict[str, bytes]:
         return {name: (self.folder / out / name).read_bytes() for name in SAME}
+
+
+def nightly(*rows: tuple[Any, ...]) -> list[Any]:
+    return [pytest.param(*row, marks=pytest.mark.nightly) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +118,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> None:
-    assert undisturbed.run("again").code == 0
-    assert undisturbed.report("again") == undisturbed.report("whole-Mortal")
+    undisturbed.resumed("again")
 
 
 @pytest.mark.parametrize(
@@ -120,49 +126,30 @@ def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> Non
     [
         ("retrieve 6", ()),
         ("generate 7", ("--concurrency", "3")),
-        *(
-            pytest.param(fate, options, marks=pytest.mark.nightly)
-            for fate, options in (
-                ("retrieve 1", ()),
-                ("generate 1", ()),
-                ("generate 10", ()),
-                ("generate 7", ("--timeout", "60")),
-                ("retrieve 7", ("--concurrency", "3")),
-            )
-        ),
+        *nightly(("retrieve 1", ()), ("generate 1", ()), ("generate 10", ()),
+                 ("generate 7", ("--timeout", "60")), ("retrieve 7", ("--concurrency", "3"))),
     ],
-)
+)  # fmt: skip
 def test_a_killed_run_ends_like_an_undisturbed_one(
     undisturbed: Workplace, fate: str, options: tuple[str, ...]
 ) -> None:
     out = f"{fate} {options}".replace(" ", "")
-    killed = undisturbed.run(out, *options, MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL")
-    assert killed.code == -signal.SIGKILL
-    resumed = undisturbed.run(out, *options)
-    assert resumed.code == 0, resumed.error
+    killed, resumed = undisturbed.killed(out, *options, MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL")
     repeated = set(killed.finished) & set(resumed.finished)
     # Calls side by side may all have been finished and not yet stored.
     assert len(repeated) <= (3 if "--concurrency" in options else 0), repeated
     assert set(killed.finished) | set(resumed.finished) == CALLS
-    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
 
 
-@pytest.mark.parametrize(
-    "fate", [pytest.param("retrieve 6", marks=pytest.mark.nightly), "generate 9"]
-)
+@pytest.mark.parametrize("fate", [*nightly(("retrieve 6",)), "generate 9"])
 def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     undisturbed: Workplace, fate: str
 ) -> None:
     out, options = f"batch{fate}".replace(" ", ""), ("--batch-size", "4")
-    killed = undisturbed.run(
-        out, *options, rag="MortalBatch", MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL"
-    )
-    assert killed.code == -signal.SIGKILL
-    resumed = undisturbed.run(out, *options, rag="MortalBatch")
-    assert resumed.code == 0, resumed.error
+    died = {"MORTAL_FATE": fate, "MORTAL_SIGNAL": "SIGKILL"}
+    killed, resumed = undisturbed.killed(out, *options, rag="MortalBatch", **died)
     # Query 4 fails its batch, which is split: its neighbours are asked in smaller batches.
     assert len(set(killed.finished) & set(resumed.finished)) < 4
-    assert undisturbed.report(out) == undisturbed.report("whole-MortalBatch")
 
 
 @pytest.mark.parametrize(
@@ -170,33 +157,21 @@ def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     [
         (2, "before"),
         (16, "before"),
-        *(
-            pytest.param(number, when, marks=pytest.mark.nightly)
-            for number, when in ((1, "before"), (1, "after"), (8, "after"), (22, "before"))
-        ),
+        *nightly((1, "before"), (1, "after"), (8, "after"), (22, "before")),
     ],
 )
 def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
     undisturbed: Workplace, transaction: int, when: str
 ) -> None:
-    out = f"transaction-{transaction}-{when}"
-    arguments = (str(transaction), when)
-    killed = undisturbed.run(out, script=IN_TRANSACTION, script_arguments=arguments)
-    assert killed.code == -signal.SIGKILL, killed.error
-    resumed = undisturbed.run(out)
-    assert resumed.code == 0, resumed.error
+    script = (IN_TRANSACTION, str(transaction), when)
+    killed, resumed = undisturbed.killed(f"transaction-{transaction}-{when}", script=script)
     repeated = set(killed.finished) & set(resumed.finished)
     assert len(repeated) <= (1 if when == "before" else 0), repeated
-    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
 
 
 @pytest.mark.parametrize(
     ("name", "fate"),
-    [
-        ("SIGTERM", "retrieve 10"),
-        ("SIGINT", "generate 4"),
-        pytest.param("SIGINT", "retrieve 3", marks=pytest.mark.nightly),
-    ],
+    [("SIGTERM", "retrieve 10"), ("SIGINT", "generate 4"), *nightly(("SIGINT", "retrieve 3"))],
 )
 def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     undisturbed: Workplace, name: str, fate: str
@@ -208,10 +183,7 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     assert "Traceback" not in stopped.error
     stage, number = fate.split()
     assert stopped.finished[-1] == (stage, QUERIES[int(number) - 1]), "the call in flight is kept"
-    resumed = undisturbed.run(out)
-    assert resumed.code == 0, resumed.error
-    assert not set(stopped.finished) & set(resumed.finished)
-    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
+    assert not set(stopped.finished) & set(undisturbed.resumed(out).finished)
 
 
 @pytest.mark.parametrize(
@@ -219,8 +191,7 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     [
         ("retrieve", ()),
         ("generate", ("--concurrency", "3")),
-        pytest.param("retrieve", ("--concurrency", "3"), marks=pytest.mark.nightly),
-        pytest.param("generate", (), marks=pytest.mark.nightly),
+        *nightly(("retrieve", ("--concurrency", "3")), ("generate", ())),
     ],
 )
 def test_a_question_that_takes_the_process_down_costs_itself_alone(

@@ -42,7 +42,8 @@ def test_every_module_of_the_product_is_reached_by_a_test() -> None:
 
 
 SMALL_PROJECT = {
-    "ragbench/__init__.py": "if TYPE_CHECKING:\n    from ragbench.gate.gate import decide\n",
+    "ragbench/__init__.py": "",
+    "ragbench/__init__.pyi": "from ragbench.gate.gate import decide as decide\n",
     "ragbench/gate/gate.py": "from ragbench.gate.drops import drop\nNAMES = 'names.toml'\n",
     "ragbench/gate/drops.py": "",
     "ragbench/gate/names.toml": 'reader = "listed:read"',

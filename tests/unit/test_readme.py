@@ -187,7 +187,7 @@ def check_scores(printed: dict[str, str]) -> None:
         if not line.startswith("ragbench eval") or printed[line].startswith("Error: "):
             continue
         assert "what became of the cases" in printed[line], line
-        scores = dict(re.findall(r"^(recall@\d|token_f1) +([\d.]+) ", printed[line], re.M))
+        scores = dict(re.findall(r"^(recall@\d|answer_correct) +([\d.]+) ", printed[line], re.M))
         assert scores, line
         assert all(float(score) > 0 for score in scores.values()), printed[line]
 

@@ -22,8 +22,7 @@ app = typer.Typer(
 _CacheOption = Annotated[
     Path | None,
     option(
-        "FILE",
-        help="The cache's file. By default RAGBENCH_LLM_CACHE, or reports/llm-cache.sqlite.",
+        "FILE", help="The cache's file. By default RAGBENCH_LLM_CACHE, or reports/llm-cache.sqlite."
     ),
 ]
 

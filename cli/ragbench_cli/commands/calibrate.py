@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import (
-    MEASURED,
-    OUTPUT,
-    JsonOption,
-    argument,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.validator_options import (
     DumpChoice,
     OnProcesses,
@@ -149,11 +142,7 @@ def _rows(name: str, before: Quality, after: Quality) -> None:
     for label, first, second in (
         ("precision", _share(before, "precision"), _share(after, "precision")),
         ("recall", _share(before, "recall"), _share(after, "recall")),
-        (
-            "calibration error",
-            f"{before.calibration_error:.3f}",
-            f"{after.calibration_error:.3f}",
-        ),
+        ("calibration error", f"{before.calibration_error:.3f}", f"{after.calibration_error:.3f}"),
     ):
         typer.echo(f"  {label:<22}{first:<26}{second}")
 

@@ -23,8 +23,8 @@ class Asked:
     only_common_cases: Annotated[bool, option(rare=True)] = False
     """If the datasets differ, compare only the cases that are the same."""
     same: Annotated[Literal["content", "id"], option(rare=True)] = "content"
-    """What makes two cases the same: all that is known of them, or their id, which compares two
-    ways to ask the same: a last turn and its rewrite."""
+    """How cases of two runs are matched: by content, or by id, which compares two ways to ask the
+    same: a last turn and its rewrite."""
     cases: Annotated[int | None, option(min=0)] = None
     """How many cases of each kind are spelled out; by default none on the screen and 20 in
     Markdown."""

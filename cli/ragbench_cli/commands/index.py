@@ -18,6 +18,7 @@ from ragbench_cli.options import (
     JsonOption,
     OnEngine,
     argument,
+    completed,
     option,
     takes_records,
 )
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from ragbench.stores.database import Database
 
 
-def _chunkers(typed: str) -> list[str]:
-    from ragbench.pipeline.documents import CHUNKERS
-
-    return [name for name in sorted(CHUNKERS.targets()) if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     store: StoreOption
@@ -44,7 +39,7 @@ class Asked:
     """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and
     others."""
     stored: StoredIn
-    chunker: Annotated[str, option(complete=_chunkers)] = "auto"
+    chunker: Annotated[str, option(complete=completed("chunkers"))] = "auto"
     """How documents are split: auto (Markdown by structure, the rest by tokens), tokens, sentences,
     markdown or whole."""
     chunk_size: Annotated[int, option("TOKENS")] = 256
@@ -63,7 +58,7 @@ class Asked:
     encoding: EncodingOption = None
     on: OnEngine
     list_: Annotated[bool, option("--list", envvar="RAGBENCH_INDEX_LIST_")] = False
-    """Say which collections the store has; index nothing."""
+    """List the collections of the store; index nothing."""
     check: bool = False
     """Measure how much of an exact search the store's index finds; index nothing."""
     drop: str | None = None

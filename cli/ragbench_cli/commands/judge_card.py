@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,8 @@ from ragbench_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, Probe, ProbeFigure
+    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure
     from ragbench.core.metric import Metric
-    from ragbench.io.labels import LabelledClaim
     from ragbench_cli.models import ModelChoice
 
 
@@ -36,7 +35,7 @@ class Asked:
     PANEL: ClassVar = MEASURED
 
     labels: Annotated[Path, argument("LABELS")]
-    """File with claims, their evidence and human labels. See docs/judging.md."""
+    """File with claims, their evidence and human labels. See docs/judge_card.md."""
     metric: Annotated[str, option("-m")] = "support"
     """How claims are judged: support, or another metric that asks a model about an answer and its
     contexts, such as ragas:faithfulness."""
@@ -96,7 +95,14 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         dry_run=asked.dry_run,
     )
     if asked.dry_run:
-        _rehearse(tuple(drawn), judged, choice, tried, as_json=json)
+        from ragbench.verbs.judge_card import rehearse_card
+        from ragbench_cli.costs import show_estimate
+        from ragbench_cli.models import models_in_use
+
+        with models_in_use(choice, [judged]) as models:
+            if models.judging is not None and models.dry_run is not None:
+                rehearse_card(tuple(drawn), judged, models.judging, models.dry_run, probes=tried)
+                show_estimate(models.dry_run.estimate(), models.dry_run.cases, as_json=json)
         return
     card_of = partial(
         judge_card, tuple(drawn), judged, labels=str(asked.labels), probes=tried, seed=asked.seed
@@ -108,24 +114,6 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         _print(card)
     if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _rehearse(
-    claims: Sequence[LabelledClaim],
-    metric: Metric,
-    choice: ModelChoice,
-    probes: Sequence[Probe],
-    *,
-    as_json: bool,
-) -> None:
-    from ragbench.verbs.judge_card import rehearse_card
-    from ragbench_cli.costs import show_estimate
-    from ragbench_cli.models import models_in_use
-
-    with models_in_use(choice, [metric]) as models:
-        if models.judging is not None and models.dry_run is not None:
-            rehearse_card(claims, metric, models.judging, models.dry_run, probes=probes)
-            show_estimate(models.dry_run.estimate(), models.dry_run.cases, as_json=as_json)
 
 
 def _judged(

@@ -27,9 +27,9 @@ class Asked:
     by: Annotated[str, option("NAME")] = ""
     """Who labels; by default the name of the login. Several people may label the same draw."""
     show_judge: Annotated[bool, option(rare=True)] = False
-    """Show what the metric says and which run it is: labels then lean its way."""
+    """Show the metric's value and the run: labels are then biased towards it."""
     output: Annotated[Path, option("FILE", "--output", "-o", panel=OUTPUT)] = Path("labels.jsonl")
-    """File that labels are added to. What it holds is not asked again."""
+    """File that labels are added to. Its labels are not asked again."""
     page: Annotated[Path | None, option("FILE", panel=OUTPUT)] = None
     """Write a page to label on, which needs no server and no network, instead of asking here."""
 

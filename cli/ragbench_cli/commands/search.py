@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
@@ -65,9 +65,9 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --field text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench_cli.stores import opened_search
+    from ragbench_cli.stores import opened_search, search_settings
 
-    settings = _settings(asked.strategy, asked.top_k, asked.score_threshold)
+    settings = search_settings(asked)
     questions = _asked(asked.query, asked.questions)
     with (
         where.searched(
@@ -154,18 +154,6 @@ def _why_nothing(settings: RetrievalSettings) -> str:
         "No results: no chunk's vector scores 0 or more, the score of an unrelated text"
         f"{and_words}. --score-threshold -9 shows the nearest anyway."
     )
-
-
-def _settings(
-    strategy: str | None, top_k: int | None, score_threshold: float | None
-) -> RetrievalSettings:
-    import os
-
-    from ragbench.pipeline.strategies import RetrievalSettings
-
-    given = {"strategy": strategy, "top_k": top_k, "score_threshold": score_threshold}
-    options = {name: value for name, value in given.items() if value is not None}
-    return replace(RetrievalSettings.from_environment(os.environ), **cast("Any", options))
 
 
 def _asked(query: str | None, questions: str | None) -> list[_Question] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -13,7 +12,6 @@ from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.stores import CollectionChoice
 
 if TYPE_CHECKING:
-    from ragbench.stats.mean import Interval
     from ragbench.verbs.tune import Tuning
 
 
@@ -49,14 +47,12 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
     from ragbench.io.read import read_cases
-    from ragbench.pipeline.strategies import RetrievalSettings
     from ragbench.verbs.tune import tune
-    from ragbench_cli.stores import opened_collection
+    from ragbench_cli.stores import opened_collection, search_settings
 
     cases = list(read_cases(asked.questions))
-    settings = RetrievalSettings.from_environment(os.environ)
     with (
-        where.searched(asked.store, settings) as choice,
+        where.searched(asked.store, search_settings()) as choice,
         opened_collection(choice) as opened,
         console.users_code(),
     ):
@@ -75,7 +71,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 
 def _print(found: Tuning) -> None:
-    from ragbench_cli.tables import draw, table
+    from ragbench_cli.tables import draw, range_text, table
 
     heading = f"{found.measure} over {found.questions:,} questions"
     if found.skipped:
@@ -86,8 +82,8 @@ def _print(found: Tuning) -> None:
         (
             one.name,
             _number(one.score.mean),
-            _range(one.score),
-            "" if one.name == found.best else _range(one.difference, sign=True),
+            range_text(one.score),
+            "" if one.name == found.best else range_text(one.difference, sign=True),
             "" if one.overlap is None else _number(one.overlap.mean),
             f"{one.p50_ms:.1f} ms",
             "+".join(word for word, name in places if one.name == name),
@@ -107,10 +103,3 @@ def _print(found: Tuning) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _range(interval: Interval, *, sign: bool = False) -> str:
-    if interval.low is None or interval.high is None:
-        return "-"
-    form = "+.3f" if sign else ".3f"
-    return f"{interval.low:{form}} .. {interval.high:{form}}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,6 @@ from ragbench_cli.stores import CollectionChoice
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
-    from ragbench.stats.mean import Interval
     from ragbench.verbs.why import Change, Reasons
 
 
@@ -51,9 +49,9 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
     and after each operator; and the changes that bring it into the context, the cheapest first. For
-    a run: every change with what it gains in recall and an interval, and the best of them together.
-    What needs another index (chunk size, a static embedder, BM25) is estimated on the store's own
-    texts. Nothing is written to the store.
+    a run: every change with its gain in recall and an interval, and the best of them together.
+    Changes that need another index (chunk size, a static embedder, BM25) are estimated on the
+    store's own texts. Nothing is written to the store.
 
     \b
     Examples:
@@ -61,23 +59,16 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench why memory:reports/index --run reports/nightly --case rent-due
       ragbench why memory:reports/index --run reports/nightly -k 5
     """
-    from ragbench.pipeline.strategies import RetrievalSettings
     from ragbench.post.build import load_post_retrieval
     from ragbench.verbs.why import why
-    from ragbench_cli.stores import opened_collection
+    from ragbench_cli.stores import opened_collection, search_settings
 
     cases = _cases(asked)
-    names = ("strategy", "top_k", "score_threshold")
-    known: dict[str, Any] = {name: getattr(asked, name) for name in names}
-    known = {name: one for name, one in known.items() if one is not None}
-    settings = replace(RetrievalSettings.from_environment(os.environ), **known)
+    settings = search_settings(asked)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
     with (
         where.searched(
-            asked.store,
-            settings,
-            strategy=asked.strategy,
-            score_threshold=settings.score_threshold,
+            asked.store, settings, strategy=asked.strategy, score_threshold=settings.score_threshold
         ) as choice,
         opened_collection(choice) as opened,
         console.users_code(),
@@ -122,7 +113,7 @@ def _cases(asked: Asked) -> list[Case]:
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if asked.question is not None:
         if not asked.gold or asked.case is not None:
-            raise ConfigError("say with --gold ID which chunk or document it should find")
+            raise ConfigError("name with --gold ID the chunk or document that it should find")
         return [Case(id="question", query=asked.question, reference_context_ids=(*asked.gold,))]
     if asked.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")
@@ -173,7 +164,7 @@ def _words(name: str) -> str:
 
 
 def _print_run(found: Reasons) -> None:
-    from ragbench_cli.tables import draw, paragraph, table
+    from ragbench_cli.tables import draw, paragraph, range_text, table
 
     page = console.data_console()
     skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
@@ -187,12 +178,8 @@ def _print_run(found: Reasons) -> None:
         (
             change.name,
             f"{change.gain.mean or 0.0:+.3f}",
-            _range(change.gain),
-            ", ".join(
-                word
-                for word, said in (("sure", change.is_sure), ("estimated", change.is_estimate))
-                if said
-            ),
+            range_text(change.gain, sign=True),
+            ", ".join(["sure"] * change.is_sure + ["estimated"] * change.is_estimate),
         )
         for change in _best_of_each(found.changes)
     ]
@@ -203,11 +190,11 @@ def _print_run(found: Reasons) -> None:
     draw(page, [table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
     if found.together is not None:
         names = "; ".join(found.together.changes)
-        number = len(found.together.changes)
-        gain = found.together.gain
+        number, gain = len(found.together.changes), found.together.gain
+        gained = f"{gain.mean or 0.0:+.3f} ({range_text(gain, sign=True)})"
         typer.echo(
-            f"\n{number} of them together: {gain.mean or 0.0:+.3f} ({_range(gain)}): {names}. They "
-            "were chosen by these questions: others will gain a little less."
+            f"\n{number} of them together: {gained}: {names}. They were chosen by these questions: "
+            "others will gain a little less."
         )
     best = [one for one in found.changes if (one.gain.mean or 0.0) > 0][:3]
     draw(page, paragraph("how", (line for one in best for line in _change(one))))
@@ -232,9 +219,3 @@ def _print_notes(found: Reasons) -> None:
         )
     for note in found.notes:
         console.say(note)
-
-
-def _range(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return "-"
-    return f"{interval.low:+.3f} .. {interval.high:+.3f}"

@@ -273,10 +273,7 @@ def _paths(field: str, paths: str) -> Iterator[Iterable[str]]:
 
 
 JOINED_FORMS = {
-    "trec": (
-        "A TREC run; --corpus has the texts, --queries the topics.",
-        "q1 Q0 doc7 1 12.3 bm25",
-    ),
+    "trec": ("A TREC run; --corpus has the texts, --queries the topics.", "q1 Q0 doc7 1 12.3 bm25"),
     "beir": (
         "BEIR results, a JSON object of query, document and score; --corpus is the BEIR folder.",
         '{"q1": {"doc7": 12.3}}',

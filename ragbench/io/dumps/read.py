@@ -125,7 +125,7 @@ def open_dump(
     encoding: str | None = None,
     only: Only | None = None,
 ) -> Generator[OpenDump, None, None]:
-    """Opens a dump: finds out its form and which of its fields means what.
+    """Opens a dump: recognises its form and its fields.
 
     Example:
         >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP

@@ -153,9 +153,9 @@ class TimeWeightedReranker(Checked):
     time_field: str = "timestamp"
     """The field of a chunk's metadata that holds its time."""
     undated: Share = 0.5
-    """What a chunk without a time is multiplied by, in [0, 1]."""
+    """Factor of a chunk without a time, in [0, 1]."""
     default_score: float = 0.5
-    """Stands in where a chunk has no score."""
+    """Score of a chunk without one."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The given scores, less those of old chunks."""

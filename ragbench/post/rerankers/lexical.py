@@ -90,7 +90,7 @@ def _counted(corpus: str) -> tuple[int, Counter[str]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LexicalReranker(Checked):
-    """Scores by words shared with the query; what is rare among the candidates counts more.
+    """Scores by words shared with the query; words that are rare among the candidates count more.
 
     Each token of the query adds its weight, ln(1 + N / n) with n of the N candidates holding it,
     times
@@ -151,7 +151,7 @@ _K1, _B = 1.2, 0.75
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeedbackReranker(Checked):
-    """Takes the best candidates for relevant and widens the query by what they hold.
+    """Takes the best candidates for relevant and widens the query by their words.
 
     That is pseudo-relevance feedback (Rocchio 1971, "Relevance Feedback in Information Retrieval").
     No model is asked and nothing is searched again: the widened query scores the candidates.
@@ -170,7 +170,7 @@ class FeedbackReranker(Checked):
     name = "feedback"
 
     by: Literal["auto", "words", "embeddings"] = "auto"
-    """What is compared; ``"auto"``: embeddings where all are there."""
+    """Compared values; ``"auto"``: embeddings if all are there."""
     examples: Positive = 5
     """How many of the best candidates are taken for relevant, at least 1."""
     query_weight: Share = 0.5
@@ -217,11 +217,7 @@ class FeedbackReranker(Checked):
         return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        best: list[int],
-        shares: NDArray[np.float64],
+        self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: NDArray[np.float64]
     ) -> NDArray[np.float64] | None:
         import numpy as np
 

@@ -45,7 +45,7 @@ class LlmListwiseReranker(Checked):
     step: Positive = 10
     """How far the window moves, from 1 to the window."""
     max_characters: Positive = 2000
-    """How much of a chunk is shown; a note says how many were cut."""
+    """How much of a chunk is shown; a note counts the cut ones."""
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -148,7 +148,7 @@ class LlmPointwiseReranker(Checked):
     highest: Positive = 10
     """The best grade, at least 1."""
     max_characters: Positive = 8000
-    """How much of a chunk is shown; a note says how many were cut."""
+    """How much of a chunk is shown; a note counts the cut ones."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Numbers in [0, 1]."""

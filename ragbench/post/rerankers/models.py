@@ -92,8 +92,9 @@ class CrossEncoderReranker(Checked):
     revision: str | None = None
     """Branch, tag or commit of the hub repository."""
     passages: Literal["whole", "sentences", "words"] = "whole"
-    """What is read of each chunk. ``"sentences"``: the run of whole sentences that shares most with
-    the query. ``"words"``: the same, and of a sentence that is too long only its best stretch."""
+    """The part of each chunk that is read. ``"sentences"``: the run of whole sentences that shares
+    most with the query. ``"words"``: the same, and of a sentence that is too long only its best
+    stretch."""
     words: Positive = 24
     """But for ``"whole"``: how many words a run may have, at least 1."""
     windows: Positive = 1

@@ -126,7 +126,7 @@ class SemanticReranker:
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""
     default_score: float = 0.5
-    """Stands in where a chunk has neither an embedding nor a score."""
+    """Score of a chunk with neither an embedding nor a score."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Cosines, or given scores where embeddings are missing."""

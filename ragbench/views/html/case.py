@@ -41,15 +41,16 @@ class CaseBlocks:
         assert attribution is not None
         reference, response = compared_texts(row.reference, row.response)
         before = None if self.against is None else self.against.cases.get(row.id)
+        main, scores = _scores(row, self.metrics, self._names)
         values = {
             "row": row,
             "query": cut(row.query, _QUERY),
             "cause": attribution,
             "anchor": anchor(row.id),
-            "main": _main(row, self.metrics),
+            "main": main,
             "reference": reference,
             "response": response,
-            "scores": _scores(row, self._names),
+            "scores": scores,
             "judged": list(_judged(row, self.metrics)) if any(row.judgements) else (),
             "verdict": None if verdict is None else _verdict(verdict),
             "before": None if before is None else _before(before, row),
@@ -107,29 +108,26 @@ def _state(cell: Cell) -> str:
     return cell.status.value if cell.value is None else f"{cell.value:.3g}"
 
 
-def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
-    """The scores that a closed case shows: one of retrieval, one of the answer."""
+def _scores(row: CaseRow, metrics: Sequence[Metric], names: Sequence[str]) -> tuple[str, Markup]:
+    """What a closed case shows: a score of retrieval and one of the answer; then every metric.
+
+    Those without a value stand behind, by how their cells ended.
+    """
     wanted: dict[str, str] = {}
-    for metric, cell in zip(metrics, row.cells, strict=True):
+    values: list[str] = []
+    without: dict[str, list[str]] = {}
+    for metric, name, cell in zip(metrics, names, row.cells, strict=True):
+        if cell.value is None:
+            without.setdefault(cell.status.value, []).append(name)
+            continue
+        values.append(f"{name} {cell.value:.3g}")
         group = metric.definition.group.value
         shown = wanted.get(group, "")
         is_first = not shown or (metric.name == "token_f1" and "answer_correct" not in shown)
-        if cell.value is not None and group in ("retriever", "generator") and is_first:
+        if group in ("retriever", "generator") and is_first:
             wanted[group] = f"{metric.name} {cell.value:.3g}"
-    return " · ".join(wanted.values())
-
-
-def _scores(row: CaseRow, names: Sequence[str]) -> Markup:
-    """Every metric with its value; then those without one, by how their cells ended."""
-    values: list[str] = []
-    without: dict[str, list[str]] = {}
-    for name, cell in zip(names, row.cells, strict=True):
-        if cell.value is None:
-            without.setdefault(cell.status.value, []).append(name)
-        else:
-            values.append(f"{name} {cell.value:.3g}")
     rest = (f"{status}: {', '.join(found)}" for status, found in without.items())
-    return Markup(" · ".join([*values, *rest]))
+    return " · ".join(wanted.values()), Markup(" · ".join([*values, *rest]))
 
 
 def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[dict[str, str]]:

@@ -37,9 +37,7 @@ def forest(
     return _ROW.format(Markup('role="img" aria-label="{}"').format(shown), inside)
 
 
-def differences(
-    found: Sequence[tuple[float | None, float | None, float | None]],
-) -> list[Markup]:
+def differences(found: Sequence[tuple[float | None, float | None, float | None]]) -> list[Markup]:
     """Differences with their intervals, all on one axis around 0; nothing where there is none."""
     edge = max((abs(each) for one in found for each in one if each is not None), default=0.0) or 1.0
     return [

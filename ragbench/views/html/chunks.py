@@ -58,9 +58,18 @@ class Chunks:
         return [*self._shelf.values()]
 
     def _row(self, chunk: ChunkStory) -> str:
-        shelved = self._shelved(chunk)
+        key = (chunk.id, chunk.text)
+        shelved = self._shelf.get(key)
+        if shelved is None:
+            text = cut(chunk.text, LONGEST)
+            self._letters += len(text)
+            if self._letters > _TEXTS:
+                text = "(not in this page, which would be too large: see ragbench explain)"
+            shelved = self._shelf[key] = Shelved(len(self._shelf), safe(chunk.id), text)
         score = "" if chunk.score is None else f"{chunk.score:.4g}"
         link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
+        if chunk.address is not None:
+            link += f' <a class=src rel=noreferrer href="{safe(chunk.address)}">source</a>'
         if not (chunk.is_gold or chunk.moves or chunk.marks):
             return f"<tr><td>{link}<td>{score}"  # most of them
         marks = ";".join(
@@ -72,17 +81,6 @@ class Chunks:
         spans = f" data-m={marks}" if marks else ""
         happened = safe(chunk_fate(chunk)) + "".join(_quotes(chunk))
         return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{happened}"
-
-    def _shelved(self, chunk: ChunkStory) -> Shelved:
-        key = (chunk.id, chunk.text)
-        found = self._shelf.get(key)
-        if found is None:
-            text = cut(chunk.text, LONGEST)
-            self._letters += len(text)
-            if self._letters > _TEXTS:
-                text = "(not in this page, which would be too large: see ragbench explain)"
-            found = self._shelf[key] = Shelved(len(self._shelf), safe(chunk.id), text)
-        return found
 
 
 def _units(text: str) -> int:

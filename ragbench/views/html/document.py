@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ragbench.core.comparison import CaseDifference, CaseKind
-from ragbench.views.document import Document, flip_text, ids_text
+from ragbench.views.document import Document, cause_text, flip_text, ids_text
 from ragbench.views.html.case import anchor
 from ragbench.views.html.chunks import compared_texts
 from ragbench.views.html.page import Page, render
@@ -15,17 +19,23 @@ _MOST = 500
 _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED: "passes"}
 
 
-def document_page(document: Document) -> Page:
-    values = {"document": document, "told": _told, "most": _MOST, "tones": _TONES}
+def document_page(document: Document, folder: Path = Path()) -> Page:
+    """The page of a document; from the folder that it lies in, it links to the pages of runs."""
+    told = partial(_told, folder)
+    values = {"document": document, "told": told, "most": _MOST, "tones": _TONES}
     body = render("document.html.jinja", values)
     return Page(title=f"{document.kind}: {document.title}", body=[body])
 
 
-def _told(case: CaseDifference) -> dict[str, Any]:
+def _told(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
     """What the template cannot read off a case."""
+    page = Path(place, "report.html")
+    link = quote(os.path.relpath(page, folder).replace(os.sep, "/")) if page.is_file() else ""
     before, after = compared_texts(case.response_before, case.response_after)
     return {
         "anchor": anchor(case.id),
+        "link": f"{link}#{anchor(case.id)}",
+        "cause": cause_text(case),
         "flips": [
             f"{'fails' if flip.newly_fails else 'passes'}: {flip_text(flip)}" for flip in case.flips
         ],
@@ -33,5 +43,5 @@ def _told(case: CaseDifference) -> dict[str, Any]:
             (case.first, before, case.stages_before.get("generate", "unknown")),
             (case.second, after, case.stages_after.get("generate", "unknown")),
         ),
-        "ids": ids_text(case.ids),
+        "ids": ids_text(case.ids, case.gold),
     }

@@ -12,18 +12,11 @@ from markupsafe import Markup
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.metric import Metric
-from ragbench.core.report import (
-    CaseRow,
-    Latency,
-    Report,
-    StageCount,
-    Summary,
-    badness,
-    main_metric,
-)
+from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary, badness, main_metric
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
+from ragbench.views.html.lost import LostCases
 from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
@@ -61,6 +54,7 @@ class RunPage:
         self._values = [array("d") for _ in metrics]
         self._matrix: Counter[tuple[bool, Answer]] = Counter()
         self._confidences: list[tuple[float, bool]] = []
+        self._lost = LostCases()
         self._cases = CaseBlocks(metrics, against)
 
     @property
@@ -80,6 +74,9 @@ class RunPage:
         self._matrix[is_there, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
+        value = None if self._at is None else row.cells[self._at].value
+        place = badness(value, self._main)
+        self._lost.add(row, attribution, place)
         before = None if self.against is None else self.against.cases.get(row.id)
         kind = None if before is None else before.kind
         if kind is not None:
@@ -89,8 +86,7 @@ class RunPage:
             return
         self._count += 1
         kept = self._worst.setdefault(attribution.cause, [])
-        value = None if self._at is None else row.cells[self._at].value
-        kept.append((badness(value, self._main), self._count, row.id))
+        kept.append((place, self._count, row.id))
         if len(kept) > 2 * MOST_CASES:
             kept.sort()
             del kept[MOST_CASES:]
@@ -114,7 +110,7 @@ class RunPage:
         values = {**self._head(), "shown": len(ids), "cut": cut, "against": against}
         yield render("run.html.jinja", values)
         yield from map(self._cases.block, self.report.find(ids))
-        yield render("chunks.html.jinja", {"chunks": self._cases.chunks.listed()})
+        yield render("run.html.jinja", {"chunks": self._cases.chunks.listed()})
 
     def _head(self) -> dict[str, Any]:
         report = self.report
@@ -136,6 +132,9 @@ class RunPage:
             "notes": notes,
             "falls": [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls],
             "share_bar": charts.share_bar,
+            "lost": list(self._lost.groups()),
+            "heat": self._lost.heat([count.cause for count in report.causes]),
+            "tags": len(self._lost.causes),
             "groups": groups,
             "unmeasured": unmeasured_text(report),
             "matrix": [
@@ -146,9 +145,7 @@ class RunPage:
             "calibrated": len(self._confidences),
             "times": list(_times(report.latencies)),
             "sharing": sharing_remark(report.latencies),
-            "stages": [
-                (one.stage, *(f"{count:,}" for count in _counts(one))) for one in report.stages
-            ],
+            "stages": list(_stages(report.stages)),
             "sections": [each for each in detail_sections(report) if not each.is_empty],
         }
 
@@ -183,7 +180,7 @@ def _against(against: Against) -> dict[str, Any]:
     counts = [f"{count:,} {what}" for count, what in apart if count]
     return {
         "run": against,
-        "counts": f"{counts_text(against.pair)} cases.",
+        "counts": f"{counts_text(against.pair)}.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER],
         "flows": flows_section(against.flows),
@@ -198,12 +195,14 @@ def _drawn(summary: Summary, measured: Sequence[float]) -> tuple[str, str, str]:
     definition, interval, score = summary.metric.definition, summary.interval, summary.score
     least = definition.low if definition.low is not None else min(measured, default=0.0)
     most = definition.high if definition.high is not None else max(measured, default=1.0)
+    axis = least if definition.aggregate is None else max(least, 0.0)
+    """A figure that is no mean of its cells, such as ECE, is one of its own size."""
     if score is not None:
-        least, most = min(least, score), max(most, score)
+        axis, most = min(axis, score), max(most, score)
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     counts = [(name, getattr(summary, name)) for name in _WITHOUT]
     return (
-        "" if score is None else charts.forest(score, low, high, least=least, most=most),
+        "" if score is None else charts.forest(score, low, high, least=axis, most=most),
         charts.histogram(measured, least, most, bins=_BINS) if measured else "",
         ", ".join(f"{count:,} {name}" for name, count in counts if count),
     )
@@ -236,8 +235,9 @@ def _times(latencies: Sequence[Latency]) -> Iterator[list[str]]:
         yield [one.stage, charts.times(*figures, most=most), f"{one.count:,}", *shown]
 
 
-def _counts(stage: StageCount) -> tuple[int, ...]:
-    """How a stage ended, and where from its outcomes are."""
-    ends = (stage.measured, stage.abstained, stage.skipped, stage.failed)
-    asked = sum(ends) - stage.reused - stage.recorded - stage.skipped
-    return (*ends, max(asked, 0), stage.reused, stage.recorded)
+def _stages(stages: Sequence[StageCount]) -> Iterator[list[str]]:
+    """How each stage ended, and where from its outcomes are."""
+    for one in stages:
+        ends = (one.measured, one.abstained, one.skipped, one.failed)
+        asked = max(sum(ends) - one.reused - one.recorded - one.skipped, 0)
+        yield [one.stage, *(f"{count:,}" for count in (*ends, asked, one.reused, one.recorded))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from scipy import stats
 
 from ragbench import (
     AsyncRAGInterface,
-    Case,
     GenerationResult,
     PostRetrieval,
     RAGInterface,
@@ -22,16 +21,16 @@ from ragbench import (
 from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
-from ragbench.post.operator import OperatorInput, RankedChunk
 from ragbench.post.rerank import Rerank, ScoreStore
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.views.ablation import ablation_object
-from tests.behaviour.rags import NotingRAG, OnlyRetrieves, cases, run
+from tests.behaviour.rags import Backwards, Failing, NotingRAG, OnlyRetrieves, cases, run
 from tests.unit.post.builders import Paid
 
 METRICS = parse_metrics("hit_rate@1, recall@2")
 FIRST = parse_metrics("nDCG@1, recall@2")
 ANSWERS = parse_metrics("exact_match, hit_rate@1")
+STORED = "hit_rate@1, exact_match, retrieval_latency"
 NAMES = [f"easy {at}" for at in range(4)] + [f"hard {at}" for at in range(12)]
 
 
@@ -52,20 +51,6 @@ class Ranked(NotingRAG):
 
 class Three(Ranked):
     noise = 2
-
-
-class Backwards:
-    name = "test.backwards"
-
-    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        return context.chunks[::-1]
-
-
-class Failing:
-    name = "custom.failing"
-
-    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        raise RuntimeError("no model")
 
 
 class Reading(RAGInterface, families=("generation",)):
@@ -89,6 +74,7 @@ class AsyncReading(AsyncRAGInterface, families=("generation",)):
     def __init__(self) -> None:
         super().__init__()
         self.plain = Reading()
+        self.given = self.plain.given
 
     async def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
         return self.plain.generate_with_metadata(query, contexts)
@@ -111,7 +97,7 @@ def variant(name: str, *operators: Any, **settings: Any) -> Variant:
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     data = cases("easy a", "easy b", "hard c", "hard d", "lost e")
-    run(data, Ranked(), tmp_path / "run", metrics="hit_rate@1, exact_match, retrieval_latency")
+    run(data, Ranked(), tmp_path / "run", metrics=STORED)
     return tmp_path / "run"
 
 
@@ -125,10 +111,10 @@ def test_variants_are_compared_with_the_first_one(stored: Path) -> None:
     hit, recall = swapped.changes
     assert (hit.score, hit.difference, hit.gained, hit.lost, hit.compared) == (0.5, 0.0, 2, 2, 4)
     assert (recall.difference, recall.gained, recall.lost) == (0.0, 0, 0)
-    assert one.changes[1].difference == -0.5
     # Differences 0, 0, -1, -1: sd = 0.57735, se = 0.288675, t(3) = 3.182446; the lower end,
     # -1.4187, is cut at the end of the scale.
     recall = one.changes[1]
+    assert recall.difference == -0.5
     assert recall.alone == pytest.approx((-1.0, -0.5 + 3.182446 * 0.288675), abs=1e-5)
     assert recall.low == pytest.approx(-1.0)
     assert recall.high >= recall.alone[1]
@@ -163,8 +149,7 @@ def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None
 def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(tmp_path: Path) -> None:
     """What its own post-retrieval left is not looked at."""
     stage = PostRetrieval(operators=(TopK(k=1),))
-    metrics = "hit_rate@1, exact_match, retrieval_latency"
-    run(cases("hard a"), Ranked(), tmp_path, metrics=metrics, post_retrieval=stage)
+    run(cases("hard a"), Ranked(), tmp_path, metrics=STORED, post_retrieval=stage)
     before = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
     found = compare(tmp_path, variant("all"))
     assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
@@ -186,10 +171,8 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
     def high(*clusters: str | None) -> Any:
         folder = tmp_path / str(len(set(clusters)))
         names = ("easy a", "easy b", "hard c", "hard d", "hard e", "easy f")
-        data = [
-            Case(id=name, query=name, reference_context_ids=(f"d-{name}",), cluster=cluster)
-            for name, cluster in zip(names, clusters, strict=True)
-        ]
+        pairs = zip(cases(*names), clusters, strict=True)
+        data = [replace(case, cluster=cluster) for case, cluster in pairs]
         run(data, Ranked(), folder, metrics="hit_rate@1")
         found = compare(folder, variant("all"), variant("one", TopK(k=1)), metrics=METRICS)
         return found.variants[1].changes[1].high
@@ -257,10 +240,8 @@ def test_what_each_variant_did_is_listed(deep: Path) -> None:
     ]
     assert first.operators.operators[0].lost_for_good == 12
     assert not turned.changes[0].is_significant  # beyond chance alone, not among four comparisons
-    assert done.keep == (
-        "By nDCG@1: keep as retrieved; turned, first: inconclusive against as retrieved; "
-        "semantic: did not act."
-    )
+    kept = "By nDCG@1: keep as retrieved; turned, first: inconclusive against as retrieved; "
+    assert done.keep == f"{kept}semantic: did not act."
 
 
 def test_a_gain_beyond_chance_is_kept(tmp_path: Path) -> None:
@@ -289,8 +270,8 @@ def test_scores_are_asked_once_for_all_variants_and_runs(deep: Path, tmp_path: P
     broke, rich = Paid(money=[5]), Paid()
     with ScoreStore(tmp_path / "others.sqlite") as store:
         with pytest.raises(LLMStoppedError, match="the cap"):
-            ablate(deep, [variant("a", Rerank(reranker=broke))], metrics=FIRST, scores=store)
-        ablate(deep, [variant("a", Rerank(reranker=rich))], metrics=FIRST, scores=store)
+            compare(deep, variant("a", Rerank(reranker=broke)), metrics=FIRST, scores=store)
+        compare(deep, variant("a", Rerank(reranker=rich)), metrics=FIRST, scores=store)
     assert [sum(map(len, one.asked)) for one in (broke, rich)] == [15, 33]
 
 
@@ -322,20 +303,17 @@ def test_each_variant_has_the_quality_of_its_answers(
     asked: Path, rag: Any, concurrency: int
 ) -> None:
     done = answered(asked, rag, concurrency=concurrency)
-    all_, one, both = done.variants
     assert [each.changes[0].score for each in done.variants] == [1.0, None, 1.0]
-    for each, counts in ((all_, (4, 0, 0)), (one, (0, 4, 0))):
-        told = each.answers
-        assert (told.answered, told.declined, told.failed) == counts
-    assert both.acted == 0
+    told = [each.answers for each in done.variants[:2]]
+    assert [(t.answered, t.declined, t.failed) for t in told] == [(4, 0, 0), (0, 4, 0)]
+    assert done.variants[2].acted == 0
     assert done.generator == type(rag).__name__
     # "all" and "both" leave the same: four questions with two lists of contexts each.
-    assert len(getattr(rag, "plain", rag).given) == 8
+    assert len(rag.given) == 8
 
 
 def test_declining_is_no_way_to_win(asked: Path) -> None:
-    variants = [variant("all"), variant("one", TopK(k=1))]
-    done = ablate(asked, variants, rag=Reading())
+    done = compare(asked, variant("all"), variant("one", TopK(k=1)), rag=Reading())
     assert [metric.name for metric in done.metrics] == ["end_to_end_f1", "token_f1", "hit_rate@1"]
     end_to_end = done.variants[1].changes[0]
     assert (end_to_end.score, end_to_end.difference, end_to_end.lost) == (0.0, -1.0, 4)
@@ -346,9 +324,8 @@ def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
     run(cases("red", "broken blue"), Ranked(), tmp_path / "run", metrics="hit_rate@1")
     rag = Reading()
     raised = variant("raised", Failing(), on_error="raise")
-    first, other = compare(
-        tmp_path / "run", variant("all"), raised, rag=rag, metrics=ANSWERS
-    ).variants
+    done = compare(tmp_path / "run", variant("all"), raised, rag=rag, metrics=ANSWERS)
+    first, other = done.variants
     assert (first.answers.answered, first.answers.failed) == (1, 1)
     assert (first.changes[0].score, first.changes[0].measured) == (1.0, 1)
     assert [count for text, count in first.failures if "no words" in text] == [1]

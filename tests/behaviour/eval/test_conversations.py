@@ -140,14 +140,9 @@ def test_pipelines_and_validators_read_a_question_with_its_history() -> None:
 
 
 def test_an_answer_may_rest_on_what_the_user_said_and_on_no_earlier_answer() -> None:
-    case = Case(
-        id="1",
-        query="Sure?",
-        history=(
-            Turn(role="user", text="We are 12 people."),
-            Turn(role="assistant", text="It holds 40.", contexts=("The room has 30 seats.",)),
-        ),
-    )
+    asked = Turn(role="user", text="We are 12 people.")
+    said = Turn(role="assistant", text="It holds 40.", contexts=("The room has 30 seats.",))
+    case = Case(id="1", query="Sure?", history=(asked, said))
     assert case.told == ("We are 12 people.", "The room has 30 seats.")
     answers = {"For 12 people.": 1.0, "It has 30 seats.": 1.0, "It holds 40.": 0.0}
     assert {text: numbers_supported(case, text, []) for text in answers} == answers
@@ -223,38 +218,28 @@ FOUND = RetrievalResult(
 )
 
 
-def searched(result: RetrievalResult[Any], gold: tuple[str, ...] | None) -> Trace:
-    return Trace(
-        case=Case(id="1", query="q", reference_context_ids=gold),
-        retrieval=Outcome(status=Status.MEASURED, value=result),
-        generation=Outcome(status=Status.MEASURED, value=GenerationResult("a")),
-    )
+HOPLESS: tuple[Any, ...] = (None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []})
+UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]})
 
 
 @pytest.mark.parametrize(
-    ("gold", "first"),
-    [(("d2",), 2), (("d1", "d2"), 1), (("d9",), None), (None, None)],
-)
-def test_hops_by_hand(gold: tuple[str, ...] | None, first: int | None) -> None:
-    trace = searched(FOUND, gold)
-    assert (hops(trace), redundant_hops(trace)) == (3, 1)
-    found = first_gold_hop(trace)
-    assert (found if isinstance(found, (int, float)) else None) == first
-
-
-def test_searches_that_do_not_say_what_they_found_are_counted_alone() -> None:
-    trace = searched(
-        RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]}), ("d1",)
-    )
-    assert hops(trace) == 2
-    assert not isinstance(redundant_hops(trace), (int, float))
-
-
-@pytest.mark.parametrize("metadata", [None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []}])
-def test_one_search_that_says_nothing_has_no_hops(metadata: Any) -> None:
-    trace = searched(RetrievalResult(["one"], context_ids=["d1"], metadata=metadata), ("d1",))
-    for found in (hops(trace), first_gold_hop(trace), redundant_hops(trace)):
-        assert not isinstance(found, (int, float))
+    ("result", "gold", "figures"),
+    [
+        (FOUND, ("d2",), (3, 2, 1)),
+        (FOUND, ("d1", "d2"), (3, 1, 1)),
+        (FOUND, ("d9",), (3, None, 1)),
+        (FOUND, None, (3, None, 1)),
+        (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
+        *((RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
+          for said in HOPLESS),
+    ],
+)  # fmt: skip
+def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:
+    outcomes = {"retrieval": result, "generation": GenerationResult("a")}
+    measured = {name: Outcome(status=Status.MEASURED, value=one) for name, one in outcomes.items()}
+    trace = Trace(case=Case(id="1", query="q", reference_context_ids=gold), **measured)
+    found = (hops(trace), first_gold_hop(trace), redundant_hops(trace))
+    assert tuple(one if isinstance(one, (int, float)) else None for one in found) == figures
 
 
 def test_recorded_hops_are_measured_and_each_is_explained(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,6 +27,7 @@ from ragbench.stages.reuse import RunVersion, project_of, run_version
 from ragbench.verbs.evaluate import evaluate_entries
 from ragbench.views.report import report_json
 from ragbench.views.write import are_written, write_reports
+from tests.cli.runs import lines
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
 RAG = '''
@@ -138,32 +140,26 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def command(
-    metrics: str = "exact_match",
-    *,
-    source: str = "",
-    out: str = "run",
-    stored: bool = False,
-    cases: Any = CASES,
-    stopped: Callable[[], bool] = lambda: False,
-    **arguments: Any,
-) -> tuple[int, Any]:
-    """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
+@contextmanager
+def watched(arguments: dict[str, Any]) -> Iterator[tuple[Watch, Any]]:
+    """The system, in modules loaded afresh."""
     forget()
-    before = len(vars(sys)["edit_calls"])
     with Watch() as watch:
         __import__("far_module")
-        rag = load_rag("edited_rag.py:Edited", arguments)
+        yield watch, load_rag("edited_rag.py:Edited", arguments)
+
+
+def command(
+    metrics: str = "exact_match", *, source: str = "", out: str = "run", stored: bool = False,
+    cases: Any = CASES, stopped: Callable[[], bool] = lambda: False, **arguments: Any,
+) -> tuple[int, Any]:  # fmt: skip
+    """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
+    before = len(vars(sys)["edit_calls"])
+    with watched(arguments) as (watch, rag):
         chosen = parse_metrics(metrics)
-        report = evaluate_entries(
-            cases,
-            rag,
-            out=Path(out),
-            metrics=chosen,
-            settings=EvalSettings(source=source, trust_stored=stored),
-            watch=watch,
-            stopped=stopped,
-        )
+        settings = EvalSettings(source=source, trust_stored=stored)
+        given: Any = {"settings": settings, "watch": watch, "stopped": stopped}
+        report = evaluate_entries(cases, rag, out=Path(out), metrics=chosen, **given)
     return len(vars(sys)["edit_calls"]) - before, report
 
 
@@ -194,10 +190,6 @@ def linked() -> None:
     Path("linked").symlink_to("../declared", target_is_directory=True)
 
 
-def installed(name: str, text: str) -> Callable[[], object]:
-    return add(f"../site/{name}", text)
-
-
 EDITS: dict[str, Callable[[], object]] = {
     "the file of the class": add("edited_rag.py"),
     "an imported module": add("edited_pkg/prompts.py"),
@@ -225,8 +217,8 @@ EDITS: dict[str, Callable[[], object]] = {
     "a link to a folder": linked,
     "a file elsewhere that was opened": add("../outside/far.txt"),
     "a declared file elsewhere": add("../declared/native.bin"),
-    "a package at the same version": installed("thing-1.0.dist-info/RECORD", "b.py,sha256=b,1\n"),
-    "a package that is new": installed("more-1.0.dist-info/RECORD", "more.py,sha256=b,1\n"),
+    "a package at the same version": add("../site/thing-1.0.dist-info/RECORD", "b.py,sha256=b,1\n"),
+    "a package that is new": add("../site/more-1.0.dist-info/RECORD", "more.py,sha256=b,1\n"),
     "an editable package": add("../editable/local.py"),
 }
 VARIABLES = (
@@ -299,12 +291,10 @@ def test_a_corpus_beside_the_cases_counts_and_the_cases_do_not(project: Path) ->
 def test_another_argument_of_a_program_asks_again(project: Path) -> None:
     """What a program does with its arguments is in no file."""
     program = (
-        "import sys\nfrom ragbench import Case, as_rag, evaluate\nANSWER = sys.argv[1]\n"
-        "class Rag:\n    def retrieve(self, query, top_k=None):\n        return ['c']\n"
-        "    def generate(self, query, contexts):\n        return ANSWER\n"
-        "cases = [Case(id='1', query='q', reference='yes')]\n"
-        "found = evaluate(cases, as_rag(Rag()), out=__import__('pathlib').Path('run'),"
-        " metrics=['exact_match'])\n"
+        "import sys\nfrom ragbench import evaluate\nANSWER = sys.argv[1]\n"
+        "def rag(query):\n    return {'contexts': ['c'], 'response': ANSWER}\n"
+        "cases = [{'id': '1', 'query': 'q', 'reference': 'yes'}]\n"
+        "found = evaluate(cases, rag, out='run', metrics=['exact_match'])\n"
         "print(found.summaries[0].score, found.stages[1].reused)\n"
     )
     Path("program.py").write_text(program)
@@ -330,10 +320,7 @@ def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> N
 
 
 def version() -> RunVersion:
-    forget()
-    with Watch() as watch:
-        __import__("far_module")
-        rag = load_rag("edited_rag.py:Edited")
+    with watched({}) as (watch, rag):
         return run_version(Path("run"), project_of(rag, None, None, watch=watch))
 
 
@@ -403,12 +390,9 @@ def halved() -> None:
     ids=["its file", "what it imports", "a variable"],
 )
 def test_a_metric_of_ones_own_has_no_old_score(
-    project: Path,
-    edit: Callable[[], object],
-    score: float,
-    asked: int,
+    project: Path, edit: Callable[[], object], score: float, asked: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.setenv("FACTOR", "1")
     assert command("edited_metric.py:edited")[1].summaries[0].score == 0.5
     edit()
@@ -435,18 +419,24 @@ SETTINGS = {"answer": "yes"}
 GLOBAL: str | None = None
 
 
-def changed_by(answer: str) -> dict[str, Any]:
-    """Ways to change what a system answers without a file: each a context that holds it."""
-    return {
-        "a dict of the module": lambda: mock.patch.dict(SETTINGS, answer=answer),
-        "a global that is bound anew": lambda: mock.patch(f"{__name__}.GLOBAL", answer),
-        "a patched method": lambda: mock.patch.object(Counting, "generate", lambda *_: answer),
-        "a closure": lambda: mock.patch.dict(SETTINGS, answer=answer),
-    }
-
-
 def closure(settings: dict[str, str]) -> Callable[[str], dict[str, Any]]:
     return lambda query: {"contexts": ["c"], "response": settings["answer"]}
+
+
+def says_no(*_: object) -> str:
+    return "no"
+
+
+WAYS: dict[str, tuple[object, Callable[[], Any]]] = {
+    # What answers, and how to change it without a file.
+    "a dict of the module": (Counting, lambda: mock.patch.dict(SETTINGS, answer="no")),
+    "a global that is bound anew": (Counting, lambda: mock.patch(f"{__name__}.GLOBAL", "no")),
+    "a patched method": (
+        Counting,
+        lambda: mock.patch.object(Counting, "generate", lambda *_: "no"),
+    ),
+    "a closure": (closure(SETTINGS), lambda: mock.patch.dict(SETTINGS, answer="no")),
+}
 
 
 def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
@@ -454,26 +444,13 @@ def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
     return evaluate(CASES, rag, out=out, **options).summaries[0].score
 
 
-@pytest.mark.parametrize("way", changed_by(""))
+@pytest.mark.parametrize("way", WAYS)
 def test_a_sweep_in_one_process_has_new_answers(tmp_path: Path, way: str) -> None:
-    rag = closure(SETTINGS) if way == "a closure" else Counting
+    rag, changed = WAYS[way]
     assert scored(tmp_path, rag) == 1.0
-    with changed_by("no")[way]():
+    with changed():
         assert scored(tmp_path, rag) == 0.0
     assert scored(tmp_path, rag) == 1.0
-
-
-def test_a_metric_patched_in_one_process_has_a_new_score(tmp_path: Path) -> None:
-    values = {"value": 0.5}
-
-    @metric
-    def swept(response: str) -> float:
-        """What the dictionary says."""
-        return values["value"]
-
-    for value in (0.5, 0.75):
-        values["value"] = value
-        assert scored(tmp_path / "run", metrics=[swept], version="1") == value
 
 
 def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
@@ -488,15 +465,16 @@ def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
 # --- a run that is the same
 
 
-ANSWERED = [
-    {"id": str(n), "query": f"q{n}", "reference": "yes", "response": "yes", "said": "no"}
-    for n in range(3)
-]
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder holds answers; each is right, and another field of it is wrong."""
+    monkeypatch.chdir(tmp_path)
+    write_answers()
 
 
-def write_answers(response: str = "yes", *, path: str = "answers.jsonl") -> None:
-    lines = [json.dumps({**each, "response": response}) for each in ANSWERED]
-    Path(path).write_text("\n".join(lines) + "\n")
+def write_answers(response: str = "yes") -> None:
+    lines("answers.jsonl", ({"id": str(n), "query": f"q{n}", "reference": "yes",
+                             "response": response, "said": "no"} for n in range(3)))  # fmt: skip
 
 
 def recorded(**given: Any) -> tuple[Any, list[str]]:
@@ -538,11 +516,8 @@ CHANGES: dict[str, tuple[Callable[[], object] | None, dict[str, Any], float]] = 
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_same_run_stands_and_another_is_counted_anew(
-    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_answers()
+@pytest.mark.usefixtures("answers")
+def test_the_same_run_stands_and_another_is_counted_anew(change: str) -> None:
     first, began = recorded()
     files = {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
     same, still = recorded()
@@ -558,11 +533,8 @@ def test_the_same_run_stands_and_another_is_counted_anew(
     assert recorded()[0].summaries[0].metric.name == "exact_match"
 
 
-def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_answers()
+@pytest.mark.usefixtures("answers")
+def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were() -> None:
     recorded()
     table = Path("run/cases.csv").read_bytes()
     Path("run/cases.csv").write_text("edited")
@@ -572,11 +544,8 @@ def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were(
     assert Path("run/report.md").exists()
 
 
-def test_a_metric_of_ones_own_is_asked_though_the_run_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_answers()
+@pytest.mark.usefixtures("answers")
+def test_a_metric_that_changed_in_one_process_has_a_new_score_though_the_run_is_the_same() -> None:
     values = {"value": 0.5}
 
     @metric
@@ -587,6 +556,7 @@ def test_a_metric_of_ones_own_is_asked_though_the_run_is_the_same(
     for value in (0.5, 0.75):
         values["value"] = value
         assert recorded(metrics=[swept])[0].summaries[0].score == value
+        assert scored(Path("asked"), metrics=[swept], version="1") == value
 
 
 def test_a_run_whose_answers_are_reused_stands(project: Path) -> None:
@@ -594,7 +564,7 @@ def test_a_run_whose_answers_are_reused_stands(project: Path) -> None:
         with Journal(Path("run/journal.sqlite")) as journal:
             return len(journal.runs.started())
 
-    Path("data.jsonl").write_text('{"query": "q", "reference": "yes"}\n')
+    lines("data.jsonl", [{"query": "q", "reference": "yes"}])
     counts: list[tuple[int, int, int]] = []
     for edited in (False, False, False, True, False):
         if edited:

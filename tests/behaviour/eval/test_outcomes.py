@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,24 +16,19 @@ from ragbench import (
     Case,
     Document,
     Entry,
-    EvalSettings,
     GenerationResult,
-    Known,
     Matching,
-    Outcome,
     PartialBatchError,
     RAGInterface,
     Report,
     RetrievalResult,
     Status,
-    as_rag,
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
 from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.stage import Progress
 from ragbench.validators.validator import build_validator
-from ragbench.verbs.evaluate import evaluate_entries
 from ragbench.views.write import CaseFiles, write_reports
 from tests.behaviour.rags import (
     AsyncRAG,
@@ -45,6 +40,7 @@ from tests.behaviour.rags import (
     rows,
     run,
 )
+from tests.unit.metrics.builders import retrieved
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
@@ -69,38 +65,22 @@ def test_every_case_goes_through_every_stage(tmp_path: Path) -> None:
     assert rag.given == {"a": ["text a"], "b": ["text b"]}
     assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (2, 0, 0, 0)}
     assert [(s.metric.name, s.score, s.measured) for s in report.summaries] == [
-        ("set_recall", 1.0, 2),
-        ("exact_match", 1.0, 2),
+        (name, 1.0, 2) for name in ("set_recall", "exact_match")
     ]
     row = rows(report)["a"]
     assert (row.retrieved_ids, row.response, row.failures) == (("d-a",), "A a", ())
 
 
-class MeetInThreads(RAGInterface, families=("generation",)):
-    """Answers when all have come."""
+def test_coroutines_overlap(tmp_path: Path) -> None:
+    class Meeting(AsyncRAGInterface, families=("generation",)):
+        together: asyncio.Barrier | None = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.together = threading.Barrier(3)
+        async def generate(self, query: str, contexts: list[str]) -> str:
+            self.together = self.together or asyncio.Barrier(3)
+            await asyncio.wait_for(self.together.wait(), 30)
+            return "met"
 
-    def generate(self, query: str, contexts: list[str]) -> str:
-        self.together.wait(30)
-        return "met"
-
-
-class MeetInLoop(AsyncRAGInterface, families=("generation",)):
-    together: asyncio.Barrier | None = None
-
-    async def generate(self, query: str, contexts: list[str]) -> str:
-        self.together = self.together or asyncio.Barrier(3)
-        await asyncio.wait_for(self.together.wait(), 30)
-        return "met"
-
-
-@pytest.mark.parametrize("kind", [MeetInThreads, MeetInLoop])
-def test_calls_overlap(tmp_path: Path, kind: Callable[[], Any]) -> None:
-    limits = CallSettings(concurrency=3)
-    report = run(cases("a", "b", "c"), kind(), tmp_path / "r", limits=limits)
+    report = run(cases(*"abc"), Meeting(), tmp_path, limits=CallSettings(concurrency=3))
     assert counts(report)["generate"] == (3, 0, 0, 0)
 
 
@@ -285,24 +265,13 @@ def test_how_chunks_are_matched(tmp_path: Path, matching: str, recall: float) ->
 @pytest.mark.parametrize("order", [1, -1])
 def test_matching_does_not_depend_on_the_order_of_the_cases(tmp_path: Path, order: int) -> None:
     """More unanswerable cases than a window holds stand before or behind those that tell."""
-    text = "The page about q{} says that its number is {}, and other things of no interest."
-    texts = {f"q{n}": text.format(n, n) for n in range(5)}
-    answerable = [
-        Case(
-            id=query,
-            query=query,
-            reference_context_ids=(f"gold-{query}",),
-            reference_contexts=(found,),
-        )
-        for query, found in texts.items()
-    ]
+    answerable = cases(*(f"q{n}" for n in range(5)))
     unanswerable = [Case(id=f"u{n}", query=f"u{n}", reference_context_ids=()) for n in range(520)]
     data = [*answerable, *unanswerable][::order]
 
     class Own(RAGInterface, families=("retrieval",)):
         def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-            found = texts.get(query, "nothing")
-            return RetrievalResult([found], context_ids=[f"own-{query}"])
+            return RetrievalResult([f"text {query}"], context_ids=[f"own-{query}"])
 
     report, again = (run(data, Own(), tmp_path / "run", metrics="recall@5") for _ in range(2))
     assert report.manifest["settings"]["matching"] == "text"
@@ -327,13 +296,8 @@ def test_latencies_are_times_that_were_measured(tmp_path: Path) -> None:
     """Nearest rank: of 20 times the 10th, and the 19th."""
 
     def entry(seconds: float) -> Entry:
-        found = Outcome(
-            status=Status.MEASURED,
-            value=RetrievalResult(["x"]),
-            seconds=seconds,
-            known=Known.RECORDED,
-        )
-        return Entry(case=Case(id=str(seconds), query="q"), recorded={"retrieve": found})
+        recorded = {"retrieve": retrieved("x", seconds=seconds)}
+        return Entry(case=Case(id=str(seconds), query="q"), recorded=recorded)
 
     report = run([entry(float(n)) for n in range(20, 0, -1)], None, tmp_path / "run")
     (latency,) = report.latencies
@@ -355,8 +319,7 @@ def test_the_time_of_a_case_in_a_batch_is_not_known(tmp_path: Path) -> None:
 
     for report in (asked("four", 4), asked("four", 4)):  # a run that is read again knows it, too
         (latency,) = report.latencies
-        assert (latency.count, latency.sharing) == (5, 4)
-        assert latency.mean > 0
+        assert (latency.count, latency.sharing, latency.mean > 0) == (5, 4, True)
         assert (latency.p50, latency.p95, latency.longest) == (None, None, None)
         (figure,) = report.summaries
         assert (figure.measured, figure.skipped) == (1, 4)
@@ -387,27 +350,17 @@ def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:
     rag = NotingRAG()  # retrieves one chunk
     names = "recall@1, recall@5, precision@3, set_recall, exact_match"
     notes = run(cases("a", "b"), rag, tmp_path, metrics=names).notes
-    assert (
-        "No case has more than 1 retrieved chunk: recall@5, precision@3 look no further; "
-        "precision@3 still divides by its cutoff."
-    ) in notes
+    said = "No case has more than 1 retrieved chunk: recall@5, precision@3 look no further; "
+    assert f"{said}precision@3 still divides by its cutoff." in notes
 
 
 def test_files_of_collected_cases_are_those_of_cases_that_are_read_again(tmp_path: Path) -> None:
     """Also where all were counted again, since no retrieved id is one of the gold's."""
-    cases = [
-        Case(id=f"={n}", query=f"q{n}", reference="a", reference_context_ids=("x",)) for n in "ab"
-    ]
+    data = [replace(one, id=f"={one.id}", reference_contexts=None) for one in cases(*"ab")]
+    rag = returning(RetrievalResult(["a b"], context_ids=["y"]))
+    more: Any = {"validator": build_validator("lexical"), "metrics": "recall@5, exact_match"}
     with CaseFiles() as files:
-        report = evaluate_entries(
-            cases,
-            as_rag(lambda query: {"contexts": ["a b"], "context_ids": ["y"], "response": query}),
-            out=tmp_path,
-            metrics="recall@5, exact_match",
-            validator=build_validator("lexical"),
-            settings=EvalSettings(),
-            collect=files.begin,
-        )
+        report = run(data, rag, tmp_path, collect=files.begin, **more)
         collected = [path.read_bytes() for path in write_reports(report, tmp_path, files)]
     assert not report.is_comparable
     assert collected == [path.read_bytes() for path in write_reports(report, tmp_path)]

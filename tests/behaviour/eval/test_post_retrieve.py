@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragbench import (
-    Chunk,
-    PostRetrieval,
-    RetrievalResult,
-    Status,
-    as_rag,
-    open_traces,
-)
+from ragbench import Chunk, PostRetrieval, RetrievalResult, Status, as_rag, open_traces
 from ragbench.errors import ConfigError
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
-from ragbench.post.operator import ChunkNeighbours, OperatorInput, OperatorOutput
+from ragbench.post.operator import ChunkNeighbours
 from ragbench.stages.rag import chunk_service
-from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
+from tests.behaviour.rags import (
+    AsyncRAG,
+    Failing,
+    NotingRAG,
+    OnlyGenerates,
+    cases,
+    counts,
+    rows,
+    run,
+)
 
+STAGES = ["retrieve", "post_retrieve", "generate"]
 KEEP_ONE = PostRetrieval(operators=(TopK(k=1),))
 
 
@@ -39,38 +41,15 @@ class Three(NotingRAG):
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failing:
-    """Fails as long as the switch is on."""
-
-    broken: list[bool] = field(metadata={"setting": False})
-    name: str = "custom.failing"
-
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        if self.broken:
-            raise RuntimeError("no model")
-        return OperatorOutput(chunks=context.chunks[-1:])
-
-
 def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None:
     rag = Three()
     stage = PostRetrieval(operators=(Threshold(min_score=0.5),))
-    report = run(
-        cases("a", "b"), rag, tmp_path / "run", metrics="precision@1", post_retrieval=stage
-    )
+    report = run(cases(*"ab"), rag, tmp_path, metrics="precision@1", post_retrieval=stage)
     assert rag.given["a"] == ["text a"]
     assert report.summaries[0].score == 1.0
-    assert counts(report) == {
-        "retrieve": (2, 0, 0, 0),
-        "post_retrieve": (2, 0, 0, 0),
-        "generate": (2, 0, 0, 0),
-    }
+    assert counts(report) == dict.fromkeys(STAGES, (2, 0, 0, 0))
     assert rows(report)["a"].retrieved_ids == ("d-a",)
-    assert [latency.stage for latency in report.latencies] == [
-        "retrieve",
-        "post_retrieve",
-        "generate",
-    ]
+    assert [latency.stage for latency in report.latencies] == STAGES
 
 
 def test_generation_is_given_the_formatted_text(tmp_path: Path) -> None:
@@ -136,12 +115,9 @@ def test_on_error_raise_costs_the_case_of_functions_and_coroutines(
 def test_a_rag_that_gives_no_room_for_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not retrieve"):
         run(cases("a"), OnlyGenerates(), tmp_path / "run", post_retrieval=KEEP_ONE)
-
-    def chain(query: str) -> dict[str, Any]:
-        return {"answer": "A", "contexts": ["text"]}
-
+    chain = as_rag(lambda query: {"answer": "A", "contexts": ["text"]})
     with pytest.raises(ConfigError, match="in one call"):
-        run(cases("a"), as_rag(chain), tmp_path / "run", post_retrieval=KEEP_ONE)
+        run(cases("a"), chain, tmp_path / "run", post_retrieval=KEEP_ONE)
     assert not (tmp_path / "run").exists()
 
 

@@ -17,11 +17,14 @@ from ragbench import (
     RetrievalResult,
     Status,
     evaluate,
+    open_source,
     open_traces,
     parse_metrics,
-    report_of,
 )
-from tests.behaviour.rags import NotingRAG, OnlyGenerates
+from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
+from ragbench.stages.stored import entries
+from tests.behaviour.rags import NotingRAG, OnlyGenerates, cases, run
+from tests.unit.metrics.builders import generated, retrieved
 
 METRICS = parse_metrics("recall@5, token_f1")
 
@@ -31,12 +34,9 @@ def entry(
 ) -> Entry:
     recorded: dict[str, Outcome[Any]] = {}
     if response is not None:
-        recorded["generate"] = Outcome(
-            status=Status.MEASURED, value=GenerationResult(response), seconds=seconds
-        )
+        recorded["generate"] = generated(response, seconds=seconds)
     if found:
-        value = RetrievalResult([f"text of {id}" for id in found], context_ids=list(found))
-        recorded["retrieve"] = Outcome(status=Status.MEASURED, value=value)
+        recorded["retrieve"] = retrieved(*found)
     case = Case(
         id=name, query=f"capital of {name}?", reference="Paris", reference_context_ids=("a", "b")
     )
@@ -49,17 +49,6 @@ def scored(entries: list[Entry], out: Path, rag: Any = None, **options: Any) -> 
 
 def figures(report: Report) -> dict[str, tuple[float | None, int]]:
     return {s.metric.name: (s.score, s.measured) for s in report.summaries}
-
-
-def test_recorded_answers_are_scored_without_a_rag(tmp_path: Path) -> None:
-    report = scored([entry("x", "Paris", "a", "b"), entry("y", "Lyon", "c")], tmp_path / "run")
-    assert figures(report) == {"recall@5": (0.5, 2), "token_f1": (0.5, 2)}
-    assert [(s.stage, s.recorded, s.reused) for s in report.stages] == [
-        ("retrieve", 2, 0),
-        ("generate", 2, 0),
-    ]
-    assert report.latencies == ()  # of a recorded answer nothing is known but what the file says
-    assert report_of(tmp_path / "run").summaries == report.summaries
 
 
 def test_a_recorded_latency_is_that_of_the_file(tmp_path: Path) -> None:
@@ -188,3 +177,25 @@ def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_pa
     found = [scored([entry("x", "Paris", "elsewhere")], tmp_path / "run") for _ in range(2)]
     assert not found[0].is_comparable
     assert found[0].causes == found[1].causes
+
+
+# --- a stored run as the source of another evaluation
+
+
+def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError):
+        run(cases("a", "b"), rag, tmp_path, stopped=lambda: bool(rag.generated))
+    found = list(entries(tmp_path))
+    assert [sorted(entry.recorded) for entry in found] == [["generate", "retrieve"], ["retrieve"]]
+    took = next(open_traces(tmp_path)).trace.generation.seconds
+    assert took and found[0].recorded["generate"].seconds == took
+
+
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunMismatchError, match="not a run folder"):
+        list(entries(tmp_path))
+    (tmp_path / "journal.sqlite").write_bytes(b"no journal")
+    (tmp_path / "manifest.json").write_text("{}", "utf-8")
+    with open_source(tmp_path) as source, pytest.raises(DataError, match="not a manifest"):
+        list(source)

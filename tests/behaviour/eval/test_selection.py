@@ -3,12 +3,10 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Case, Selection
-from ragbench.errors import ConfigError
 
 
 def cases(*ids: object) -> list[Case]:
@@ -47,9 +45,3 @@ def test_a_draw_is_fair() -> None:
         for name in ids(Selection(sample=5, seed=seed), *range(10)):
             counts[name] += 1
     assert all(abs(count - 200) < 50 for count in counts.values())
-
-
-@pytest.mark.parametrize("options", [{"limit": 0}, {"sample": 0}, {"limit": -1}])
-def test_numbers_below_one_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="must be at least 1"):
-        Selection(**options)

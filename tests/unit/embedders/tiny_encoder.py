@@ -6,7 +6,6 @@ of ONNX (https://onnx.ai/onnx/repo-docs/IR.html).
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.unit.post import tiny_onnx as onnx
 
 def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
     """Writes model.onnx and tokenizer.json; pooled, it gives the highest number of each column."""
-    folder.mkdir(parents=True, exist_ok=True)
     raw = b"".join(struct.pack("<fff", 1, number, 0) for number in range(10))
     shape = onnx._number(1, 10) + onnx._number(1, 3) + onnx._number(2, onnx.FLOAT)
     table = shape + onnx._text(8, "table") + onnx._bytes(9, raw)
@@ -26,20 +24,4 @@ def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
         nodes.append(onnx._node("ReduceMax", ["tokens"], "texts", over))
         output = [1, 3]
     name = "texts" if pooled else "tokens"
-    graph = b"".join(
-        [
-            *(onnx._bytes(1, node) for node in nodes),
-            onnx._text(2, "tiny"),
-            onnx._bytes(5, table),
-            onnx._bytes(11, onnx._value("input_ids", onnx.INT64, [1, "length"])),
-            onnx._bytes(12, onnx._value(name, onnx.FLOAT, output)),
-        ]
-    )
-    model = (
-        onnx._number(1, 8)
-        + onnx._bytes(7, graph)
-        + onnx._bytes(8, onnx._text(1, "") + onnx._number(2, 13))
-    )
-    (folder / "model.onnx").write_bytes(model)
-    (folder / "tokenizer.json").write_text(json.dumps(onnx._tokenizer()), "utf-8")
-    return folder
+    return onnx.write_model(folder, nodes, [table], ["input_ids"], {name: output})

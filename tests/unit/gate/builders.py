@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 
-__all__ = ["column", "run", "run_of"]
-
+SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
 Score = float | str
 """A number, or the status of a cell without one."""
 
 
+def config(changes: Mapping[str, Any] | None = None, **metrics: Any) -> GateConfig:
+    """Limits of each metric, as its gate or as the values of its limits."""
+    demands = {
+        name: found if isinstance(found, MetricGate) else MetricGate(limits=FigureLimits(**found))
+        for name, found in metrics.items()
+    }
+    return replace(GateConfig(metrics=demands), **(changes or {}))
+
+
 def column(name: str, **changes: Any) -> MetricColumn:
     """A metric between 0 and 1, higher is better."""
-    facts: dict[str, Any] = {
-        "version": 1,
-        "group": "retriever",
-        "direction": Direction.HIGHER,
-        "low": 0.0,
-        "high": 1.0,
-    }
-    return MetricColumn(name=name, **(facts | changes))
+    scale: dict[str, Any] = {"low": 0.0, "high": 1.0, "direction": Direction.HIGHER}
+    return MetricColumn(name=name, **(scale | {"version": 1, "group": "retriever"} | changes))
 
 
 def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) -> RunScores:
     """A run of these cases."""
     facts: dict[str, Any] = {
-        "source": "run",
-        "dataset": "quiz",
-        "rag": "rag",
-        "fingerprints": {"dataset": "d1"},
-        "matching": "id",
-        "commit": None,
-        "dirty": False,
+        "source": "run", "dataset": "quiz", "rag": "rag", "fingerprints": {"dataset": "d1"},
+        "matching": "id", "commit": None, "dirty": False, "cases": tuple(cases),
         "metrics": tuple(sorted(metrics, key=lambda metric: metric.name)),
-        "cases": tuple(cases),
-    }
+    }  # fmt: skip
     return RunScores(**(facts | changes))
 
 
@@ -73,8 +71,6 @@ def run(
 
 
 def _figured(metric: MetricColumn, values: list[Score]) -> MetricColumn:
-    from dataclasses import replace
-
     numbers = [value for value in values if not isinstance(value, str)]
     return replace(metric, score=sum(numbers) / len(numbers) if numbers else None)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench import compare
+from ragbench import compare, parse_metrics
 from ragbench.core.attribution import Cause
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, Difference
 from ragbench.core.metric import Direction
@@ -18,6 +18,7 @@ from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
 from ragbench.gate.compare import cases_beside
+from ragbench.gate.variants import Measured, variant_effects, what_to_keep
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")
@@ -52,8 +53,7 @@ def test_a_difference_that_can_be_checked_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "better"),
-    [(Direction.HIGHER, [("b",), ()]), (Direction.LOWER, [(), ("a",)])],
+    ("direction", "better"), [(Direction.HIGHER, [("b",), ()]), (Direction.LOWER, [(), ("a",)])]
 )
 def test_the_better_run_is_marked_with_the_letter_of_the_worse(
     direction: Direction, better: list[tuple[str, ...]]
@@ -89,16 +89,12 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
     assert "token_f1: 2 cases were measured in a and not in b" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
-        ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
-        ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
-        ({"digest": "d1"}, {"digest": "d2"},
-         "the code that computes it has changed between the runs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "reason"), [
+    ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
+    ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
+    ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
+    ({"digest": "d1"}, {"digest": "d2"}, "the code that computes it has changed between the runs"),
+])  # fmt: skip
 def test_what_has_no_mean_or_another_formula_is_shown_and_decides_nothing(
     first: dict[str, Any], second: dict[str, Any], reason: str
 ) -> None:
@@ -149,12 +145,9 @@ def test_main_metrics_are_one_a_group_and_have_a_better_side() -> None:
     groups = {"exact_match": "generator", "token_f1": "generator", "answer_rate": "overall"}
     names = ["MRR@10", "recall@5", "abstention_accuracy"]
     columns = [column(name, group=group) for name, group in groups.items()]
-    scores = {name: [1.0] for name in [*names, *groups]}
-    both = run(scores, *columns)
-    assert compare([both, both]).main == ("token_f1", "recall@5", "answer_rate")
-    del scores["answer_rate"]
-    both = run(scores, *columns)
-    assert compare([both, both]).main == ("token_f1", "recall@5")
+    for measured in ([*names, *groups], [*names, *groups][:-1]):
+        main = compare([run({name: [1.0] for name in measured}, *columns)] * 2).main
+        assert main == ("token_f1", "recall@5", "answer_rate")[: len(measured) - 3]
     pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare(pair, main=["judged"])
@@ -181,18 +174,10 @@ def changed(before: ScoredCase, after: ScoredCase) -> tuple[CaseDifference, ...]
     return compare([recall(before), recall(after)]).changed
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "newly_fails"),
-    [
-        (1.0, 0.0, [True]),
-        (0.5, 0.49, [True]),
-        (0.49, 0.5, [False]),
-        (1.0, 0.5, []),
-        (0.4, 0.0, []),
-        (None, 0.0, []),
-        (1.0, None, []),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "newly_fails"), [
+    (1.0, 0.0, [True]), (0.5, 0.49, [True]), (0.49, 0.5, [False]), (1.0, 0.5, []), (0.4, 0.0, []),
+    (None, 0.0, []), (1.0, None, []),
+])  # fmt: skip
 def test_a_case_fails_below_the_middle_of_the_scale(
     before: float | None, after: float | None, newly_fails: list[bool]
 ) -> None:
@@ -200,14 +185,11 @@ def test_a_case_fails_below_the_middle_of_the_scale(
     assert [flip.newly_fails for each in found for flip in each.flips] == newly_fails
 
 
-@pytest.mark.parametrize(
-    ("after", "stage", "subject", "status"),
-    [
-        # A stage that failed is named, and not its metrics.
-        (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
-        (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
-    ],
-)
+@pytest.mark.parametrize(("after", "stage", "subject", "status"), [
+    # A stage that failed is named, and not its metrics.
+    (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
+    (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
+])  # fmt: skip
 def test_what_broke_or_was_declined_is_named_once(
     after: Cell, stage: Status, subject: str, status: str
 ) -> None:
@@ -226,25 +208,19 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     (right,) = compare([before, after]).changed
     assert (right.id, right.kind) == ("q4", "newly fixed")
     found = compare([before, after], main=["recall@5", "token_f1"])
-    assert [(one.id, one.kind) for one in found.changed] == [
-        ("q3", "newly failing"),
-        ("q2", "newly failing"),
-        ("q4", "mixed"),
-        ("q1", "newly fixed"),
-    ]
+    assert [one.id for one in found.changed] == ["q3", "q2", "q4", "q1"]
+    kinds = ["newly failing", "newly failing", "mixed", "newly fixed"]
+    assert [one.kind for one in found.changed] == kinds
     (pair,) = found.pairs
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "kind"),
-    [
-        ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
-        (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
-        (("abstained", 0.0), (0.1, 1.0), None),
-        (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "kind"), [
+    ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
+    (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
+    (("abstained", 0.0), (0.1, 1.0), None),
+    (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
+])  # fmt: skip
 def test_declining_is_right_where_there_is_no_answer(
     before: tuple[float | str, float], after: tuple[float | str, float], kind: str | None
 ) -> None:
@@ -275,11 +251,9 @@ def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
         for side in (0, 1)
     )
     flows = compare([first, first, second]).flows
-    assert [(f.before, f.after, f.cases) for f in flows if f.second == "c"] == [
-        (lost, right, 6),
-        (right, lost, 1),  # as causes follow each other in the report
-        (right, declined, 1),
-    ]
+    # Of equally frequent ones as causes follow each other in the report.
+    found = [(f.before, f.after, f.cases) for f in flows if f.second == "c"]
+    assert found == [(lost, right, 6), (right, lost, 1), (right, declined, 1)]
     assert next(one for one in flows if one.cases == 6).examples == ("q2", "q3", "q4", "q5", "q6")
     unmoved = {(one.before, one.after) for one in flows if one.second == "b"}
     assert unmoved == {(lost, lost), (right, right)}
@@ -320,37 +294,84 @@ def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
 
 
 def test_each_case_stands_beside_the_same_one() -> None:
-    earlier = recall(
-        case(
-            "lost", 1.0, response="27", query="?", retrieved_ids=("a", "b", "c"), cause=Cause.RIGHT
-        ),
-        case("same", 1.0),
-        case("won", 0.0),
-        case("edited", 1.0, fingerprint="old"),
-        case("gone", 1.0),
+    first: Any = {"response": "27", "query": "?", "retrieved_ids": ("a", "b", "c")}
+    right = case("lost", 1.0, cause=Cause.RIGHT, **first)
+    wrong = case("lost", 0.0, **first | {"response": "30", "retrieved_ids": ("b", "z", "c")})
+    values = {"same": (1.0, 1.0), "won": (0.0, 1.0), "gone": (1.0, None), "new": (None, 0.0)}
+    before, after = (
+        [case(name, of[side]) for name, of in values.items() if of[side] is not None]
+        for side in (0, 1)
     )
-    now = recall(
-        case("lost", 0.0, response="30", query="?", retrieved_ids=("b", "z", "c")),
-        *(case(name, value) for name, value in (("same", 1.0), ("won", 1.0), ("edited", 0.0))),
-        case("new", 0.0),
-    )
+    earlier = recall(right, *before, case("edited", 1.0, fingerprint="old"))
+    now = recall(wrong, *after, case("edited", 0.0))
     found = cases_beside(now, earlier)
     kinds = {"lost": CaseKind.FAILING, "same": None, "won": CaseKind.FIXED}
     assert {name: one.kind for name, one in found.cases.items()} == kinds
-    lost = found.cases["lost"]
-    assert (lost.cause, lost.response) == (Cause.RIGHT, "27")
-    assert lost.ids is not None
-    assert (lost.ids.gained, lost.ids.lost) == ((("z", 2),), (("a", 1),))
+    lost, (changed_now, _) = found.cases["lost"], found.changed
+    assert (lost.cause, lost.response, changed_now.response_after) == (Cause.RIGHT, "27", "30")
+    assert lost.ids is not None and (lost.ids.gained, lost.ids.lost) == ((("z", 2),), (("a", 1),))
     assert (lost.ids.moved, lost.ids.kept) == ((("b", 2, 1),), 1)
-    (changed_now, _) = found.changed
-    assert (changed_now.response_before, changed_now.response_after) == ("27", "30")
-    assert [(name, old.value, new.value) for name, old, new in lost.scores] == [
-        ("recall@5", 1.0, 0.0)
-    ]
-    assert found.cases["same"].scores == ()
+    [(name, old, new)] = lost.scores
+    assert (name, old.value, new.value, found.cases["same"].scores) == ("recall@5", 1.0, 0.0, ())
     assert [one.id for one in found.changed] == ["lost", "won"]
     assert (found.edited, found.added, found.gone) == (1, 1, 1)
     assert (found.pair.cases, found.pair.newly_failing, found.pair.newly_fixed) == (3, 1, 1)
     assert (found.pair.other_ids, found.pair.other_response) == (1, 1)
     with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
         cases_beside(recall(case("edited", 1.0)), earlier)
+
+
+HIGHER = parse_metrics("nDCG@1")
+LOWER = parse_metrics("total_tokens")
+CASES = [f"c{at:02}" for at in range(12)]
+
+
+@pytest.mark.parametrize(("metrics", "values", "sentence"), [
+    (HIGHER, {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
+     "keep most; some, less: also better than plain; idle: did not act."),
+    (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
+     "keep least; less: also better than plain; more: worse than plain."),
+    (HIGHER, {"plain": 0.5, "other": 0.5}, "keep plain; other: inconclusive against plain."),
+])  # fmt: skip
+def test_of_several_better_ones_the_one_that_gains_most_is_kept(
+    metrics: tuple[Any, ...], values: dict[str, float | None], sentence: str
+) -> None:
+    """Each variant gives every case the same value; None: it did not act."""
+    variants = [
+        Measured(name=name, acted=value is not None, values=[dict.fromkeys(CASES, value or 0.0)])
+        for name, value in values.items()
+    ]
+    effects, _ = variant_effects(metrics, variants, dict.fromkeys(CASES), confidence=0.95)
+    assert what_to_keep(variants, effects) == f"By {metrics[0].name}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "losses"),
+    [(HIGHER, [("c", 1.0, 0.0), ("b", 0.75, 0.5)]), (LOWER, [("d", 0.0, 0.5), ("e", 0.25, 0.5)])],
+)
+def test_the_largest_losses_come_first(
+    metrics: tuple[Any, ...], losses: list[tuple[str, float, float]]
+) -> None:
+    before: dict[str, float | None] = dict(zip("abcdef", (1, 0.75, 1, 0, 0.25, None), strict=True))
+    after: dict[str, float | None] = dict(zip("abcdef", (1, 0.5, 0, 0.5, 0.5, 1), strict=True))
+    runs = [before, after]
+    variants = [Measured(name=str(at), acted=True, values=[x]) for at, x in enumerate(runs)]
+    effects, family = variant_effects(metrics, variants, dict.fromkeys(before), confidence=0.95)
+    effect = effects[1][0]
+    assert family == 1
+    assert [(loss.case, loss.before, loss.after) for loss in effect.losses] == losses
+    # Of a, b, c, d and e the differences are 0, -1/4, -1, 1/2 and 1/4.
+    assert effect.compared == 5
+    assert effect.difference == pytest.approx(-0.1)
+
+
+def test_intervals_end_at_the_ends_of_a_scale_and_only_where_it_has_both() -> None:
+    """Differences 0 and -1: the mean is -1/2, and Student's interval of two reaches far beyond."""
+    pair = [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.0}]
+    variants = [Measured(name=str(at), acted=True, values=[one]) for at, one in enumerate(pair)]
+    bounded = variant_effects(HIGHER, variants, dict.fromkeys("ab"), confidence=0.95)[0][1][0]
+    assert (bounded.low, bounded.high) == (-1.0, 1.0)
+    endless = variant_effects(LOWER, variants, dict.fromkeys("ab"), confidence=0.95)[0][1][0]
+    # 12.7062 standard errors of one half each.
+    assert endless.low == pytest.approx(-0.5 - 12.7062 * 0.5, abs=1e-4)
+    assert endless.high == pytest.approx(-0.5 + 12.7062 * 0.5, abs=1e-4)

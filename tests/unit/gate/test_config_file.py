@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,12 +14,14 @@ from hypothesis import strategies as st
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.errors import DataError
 from ragbench.gate.config import (
+    FIGURES,
     LatencyBudget,
     SliceGate,
     Undecided,
     read_gate_config,
     with_options,
 )
+from tests.unit.gate.builders import config
 
 WHOLE = """\
 eval:
@@ -51,13 +56,10 @@ def problems(tmp_path: Path, text: str) -> list[str]:
 def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "ragbench.yaml"
     path.write_text(WHOLE, "utf-8")
+    zh = FigureLimits(minimum=0.5, max_drop=0.1)
     assert read_gate_config(path) == GateConfig(
-        baseline=str(tmp_path / "baselines/main.json"),
-        undecided=Undecided.FAIL,
-        max_drop=0.03,
-        max_error_rate=0.1,
-        min_cases=20,
-        must_pass=("tag:golden", "q7"),
+        baseline=str(tmp_path / "baselines/main.json"), undecided=Undecided.FAIL, max_drop=0.03,
+        max_error_rate=0.1, min_cases=20, must_pass=("tag:golden", "q7"),
         latency=(
             LatencyBudget(stage="generate", figure="mean", seconds=1),
             LatencyBudget(stage="generate", figure="p95", seconds=2.5),
@@ -65,22 +67,15 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
         metrics={
             "recall@5": MetricGate(
                 limits=FigureLimits(max_drop=0.02, minimum=0.8),
-                slices=(
-                    SliceGate(by="language", value=None),
-                    SliceGate(by="tag", value="lang:de"),
-                ),
+                slices=(SliceGate(by="language", value=None), SliceGate(by="tag", value="lang:de")),
             ),
             "P(rel=2)@5": MetricGate(
                 limits=FigureLimits(maximum=0.9),
-                slices=(
-                    SliceGate(
-                        by="language", value="zh", limits=FigureLimits(minimum=0.5, max_drop=0.1)
-                    ),
-                ),
+                slices=(SliceGate(by="language", value="zh", limits=zh),),
             ),
             "42": MetricGate(limits=FigureLimits(maximum=0.5)),
         },
-    )
+    )  # fmt: skip
 
 
 def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: Path) -> None:
@@ -88,40 +83,36 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
     assert read_gate_config(tmp_path / "ragbench.yaml", optional=True) == GateConfig()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", ": is empty"),
-        ("gate: [", ":1: is not YAML"),
-        ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
-        ("a: &x [*x]", ":1: an alias leads into itself"),
-        ("[" * 2000, ": is nested too deep"),
-        ("- gate", ":1: expected 'name: value' entries, found a list"),
-        ("gate:\n  max_dorp: 0.1", "Did you mean 'max_drop'?"),
-        ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
-        ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
-        ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': it must be a number < 1.0"),
-        ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': it must be a number, not 'many'"),
-        ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': it must be a number"),
-        ("gate:\n  max_drop: -1", "it must be a number >= 0.0, not -1"),
-        ("gate:\n  max_error_rate: 2", "it must be a number <= 1.0, not 2"),
-        ("gate:\n  min_cases: 1.5", "it must be a whole number, not 1.5"),
-        ("gate:\n  undecided: maybe", "must be one of pass, inconclusive, fail"),
-        ("gate:\n  alpha: 0.1", ":2: field 'gate.alpha': this option is gone"),
-        ("gate:\n  quarantine: q.json", "'gate.quarantine': there is no quarantine any more"),
-        ("gate:\n  baseline: []", "field 'gate.baseline': it must be a text, not []"),
-        ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
-        ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': no check: give"),
-        ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
-        ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': it must be"),
-        ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
-        ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
-        ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': no check: give"),
-        ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
-        ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key. Did you mean"),
-        ("gate:\n  max_latency: {generate: {p95: 0}}", "it must be a number > 0.0, not 0"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", ": is empty"), ("gate: [", ":1: is not YAML"),
+    ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
+    ("a: &x [*x]", ":1: an alias leads into itself"),
+    ("[" * 2000, ": is nested too deep"),
+    ("- gate", ":1: expected 'name: value' entries, found a list"),
+    ("gate:\n  max_dorp: 0.1", "Did you mean 'max_drop'?"),
+    ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
+    ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
+    ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': it must be a number < 1.0"),
+    ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': it must be a number, not 'many'"),
+    ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': it must be a number"),
+    ("gate:\n  max_drop: -1", "it must be a number >= 0.0, not -1"),
+    ("gate:\n  max_error_rate: 2", "it must be a number <= 1.0, not 2"),
+    ("gate:\n  min_cases: 1.5", "it must be a whole number, not 1.5"),
+    ("gate:\n  undecided: maybe", "must be one of pass, inconclusive, fail"),
+    ("gate:\n  alpha: 0.1", ":2: field 'gate.alpha': this option is gone"),
+    ("gate:\n  quarantine: q.json", "'gate.quarantine': there is no quarantine any more"),
+    ("gate:\n  baseline: []", "field 'gate.baseline': it must be a text, not []"),
+    ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
+    ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': no check: give"),
+    ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
+    ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': it must be"),
+    ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
+    ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
+    ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': no check: give"),
+    ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
+    ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key. Did you mean"),
+    ("gate:\n  max_latency: {generate: {p95: 0}}", "it must be a number > 0.0, not 0"),
+])  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     assert message in "\n".join(problems(tmp_path, text))
 
@@ -148,22 +139,17 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 
 
 def test_options_go_before_the_file() -> None:
-    known = GateConfig(
-        metrics={"m": MetricGate(limits=FigureLimits(minimum=0.5, max_drop=0.1))},
-        latency=(LatencyBudget(stage="generate", figure="p95", seconds=1),),
-    )
+    budget = LatencyBudget(stage="generate", figure="p95", seconds=1)
+    known = config({"latency": (budget,)}, m={"minimum": 0.5, "max_drop": 0.1})
     found = with_options(
-        known,
-        minimum=["m=0.7", "P(rel=2)@5=0.1"],
-        maximum=["n=1e1"],
-        max_drop=["n=0"],
+        known, minimum=["m=0.7", "P(rel=2)@5=0.1"], maximum=["n=1e1"], max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
-    )
-    assert found.metrics == {
-        "m": MetricGate(limits=FigureLimits(minimum=0.7, max_drop=0.1)),
-        "P(rel=2)@5": MetricGate(limits=FigureLimits(minimum=0.1)),
-        "n": MetricGate(limits=FigureLimits(maximum=10, max_drop=0)),
-    }
+    )  # fmt: skip
+    limits: dict[str, Any] = {
+        "m": {"minimum": 0.7, "max_drop": 0.1}, "P(rel=2)@5": {"minimum": 0.1},
+        "n": {"maximum": 10, "max_drop": 0},
+    }  # fmt: skip
+    assert found.metrics == config(**limits).metrics
     assert [(budget.stage, budget.seconds) for budget in found.latency] == [
         ("generate", 2),
         ("retrieve", 0.5),
@@ -171,12 +157,36 @@ def test_options_go_before_the_file() -> None:
 
 
 def test_all_mistakes_in_options_are_reported_at_once() -> None:
+    latency = ["generate=1", "generate:p99=1", "generate:p95=0", "x"]
+    wrong: Any = {"minimum": ["m", "=1", "m=much", "m=nan"], "max_drop": ["m=-1"]}
     with pytest.raises(DataError) as caught:
-        with_options(
-            GateConfig(),
-            minimum=["m", "=1", "m=much", "m=nan"],
-            max_drop=["m=-1"],
-            max_latency=["generate=1", "generate:p99=1", "generate:p95=0", "x"],
-        )
+        with_options(GateConfig(), max_latency=latency, **wrong)
     assert len(caught.value.problems) == 9
     assert "--min: 'm' is not understood: expected NAME=NUMBER" in str(caught.value)
+
+
+# --- docs/gate.md: its configuration is understood, its tables name what there is
+
+PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text("utf-8")
+
+
+def test_the_configuration_in_the_page_is_understood(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(gate:.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "ragbench.yaml"
+    path.write_text(block, "utf-8")
+    found = read_gate_config(path)
+    assert found.metrics["token_f1"].slices[0].value == "multi-hop"
+    assert found.latency[0].seconds == 2.5
+
+
+def test_the_table_of_keys_is_complete_and_its_defaults_are_true() -> None:
+    table = PAGE.partition("| key | default | meaning |")[2].partition("\n\n")[0]
+    keys = {
+        key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    names = {field.name for field in fields(GateConfig)}
+    assert keys == (names - {"latency", "alpha"}) | {"max_latency"}
+    for name in ("max_drop", "max_error_rate", "min_cases", "undecided"):
+        assert re.search(rf"\| `{name}` \| `?{getattr(GateConfig(), name)}`? \|", table)
+    for name in (*FIGURES, *Undecided):
+        assert f"`{name}`" in PAGE

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
@@ -21,22 +22,14 @@ from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.words import UNDECIDED_NOTE
 from ragbench.views.gate import github_annotations
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import Score, column, config, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 BRIER = column("brier", direction=Direction.LOWER)
 ECE = column("ece", aggregate="a:b", low=-1.0, direction=Direction.LOWER)
 STARS = column("stars", high=5.0)
 SECONDS = column("seconds", high=None, direction=Direction.LOWER)
-
-
-def config(changes: Mapping[str, Any] | None = None, **metrics: Any) -> GateConfig:
-    """Limits of each metric, as its gate or as the values of its limits."""
-    demands = {
-        name: found if isinstance(found, MetricGate) else MetricGate(limits=FigureLimits(**found))
-        for name, found in metrics.items()
-    }
-    return replace(GateConfig(metrics=demands), **(changes or {}))
+TOKENS = column("total_tokens", high=None, direction=Direction.LOWER)
 
 
 def sliced(by: str = "language", *, max_drop: float | None = None, **limits: float) -> MetricGate:
@@ -49,6 +42,16 @@ def sliced(by: str = "language", *, max_drop: float | None = None, **limits: flo
 def check_of(verdict: GateResult, metric: str, slice: str | None = None) -> GateCheck:
     (found,) = [c for c in verdict.checks if (c.subject, c.slice) == (metric, slice)]
     return found
+
+
+def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    """The facts of a run whose stage took so long of each case."""
+    times = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
+    counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
+    return {
+        "latencies": (Latency(stage=stage, count=cases, **times),),
+        "stages": (StageCount(stage=stage, **counts),),
+    }
 
 
 def drop_of(now: RunScores, before: RunScores, wanted: GateConfig, subject: str = "m") -> Drop:
@@ -71,50 +74,40 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     assert verdict.outcome.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("now", "clusters", "tolerated", "ground", "message"),
-    [
-        ([0.0] * 5 + [1.0] * 5, None, 0.0, Ground.SHOWN, "is shown (p = 0.031)"),
-        ([0.0] * 8 + [1.0] * 2, ["a"] * 8 + [None, None], 0.0, Ground.TOO_FEW_CLUSTERS,
-         "10 cases in 3 clusters can never show a drop"),
-        ([0.6] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.TOO_FEW_CLUSTERS,
-         "8 cases in 4 clusters can never show a drop, more are needed"),
-        ([0.0] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.ALL_LOST,
-         "down 1.000 from 1.000 to 0.000 (95% interval"),
-        ([0.05] * 8, ["a", "b", "c"] * 2 + ["c"] * 2, 0.05, Ground.ALL_LOST,
-         ": next to nothing is left, which needs no test"),
-        ([0.95] * 8, None, 0.05, Ground.EXACTLY_TOLERATED,
-         "every case lost exactly what is tolerated"),
-        ([0.0] * 4 + [1.0] * 8, ["a"] * 4 + ["b", "c"] + ["d"] * 6, 0.05,
-         Ground.TOO_FEW_CLUSTERS, "12 cases in 4 clusters can never show a drop"),
-        ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
-        ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
-        ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
-        ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
-        ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
-        (["abstained"] * 8, None, 0.05, Ground.NOTHING_MEASURED,
-         "no case was measured in both runs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("now", "clusters", "tolerated", "ground", "message"), [
+    ([0.0] * 5 + [1.0] * 5, None, 0.0, Ground.SHOWN, "is shown (p = 0.031)"),
+    ([0.0] * 8 + [1.0] * 2, ["a"] * 8 + [None, None], 0.0, Ground.TOO_FEW_CLUSTERS,
+     "10 cases in 3 clusters can never show a drop"),
+    ([0.6] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.TOO_FEW_CLUSTERS,
+     "8 cases in 4 clusters can never show a drop, more are needed"),
+    ([0.0] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.ALL_LOST,
+     "down 1.000 from 1.000 to 0.000 (95% interval"),
+    ([0.05] * 8, ["a", "b", "c"] * 2 + ["c"] * 2, 0.05, Ground.ALL_LOST,
+     ": next to nothing is left, which needs no test"),
+    ([0.95] * 8, None, 0.05, Ground.EXACTLY_TOLERATED, "every case lost exactly what is tolerated"),
+    ([0.0] * 4 + [1.0] * 8, ["a"] * 4 + ["b", "c"] + ["d"] * 6, 0.05,
+     Ground.TOO_FEW_CLUSTERS, "12 cases in 4 clusters can never show a drop"),
+    ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
+    ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
+    ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
+    ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
+    ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
+    (["abstained"] * 8, None, 0.05, Ground.NOTHING_MEASURED, "no case was measured in both runs"),
+])  # fmt: skip
 def test_each_ground_of_a_drop_has_its_own_sentence(
-    now: list[float | str],
-    clusters: list[str | None] | None,
-    tolerated: float,
-    ground: Ground,
+    now: list[float | str], clusters: list[str | None] | None, tolerated: float, ground: Ground,
     message: str,
-) -> None:
+) -> None:  # fmt: skip
     """From a baseline where all is right; losses of one cluster are one observation."""
     before = run({"m": [1.0] * len(now)})
-    check = check_of(
-        gate(run({"m": now}, clusters=clusters), before, config(m={"max_drop": tolerated})), "m"
-    )
-    assert check.ground is ground
-    assert message in check.reason
+    verdict = gate(run({"m": now}, clusters=clusters), before, config(m={"max_drop": tolerated}))
+    check = check_of(verdict, "m")
+    assert check.ground is ground and message in check.reason
 
 
 def test_of_a_metric_where_lower_is_better_a_rise_is_the_loss() -> None:
     wanted = config(brier={"max_drop": 0.05})
-    before, now = run({"brier": [0.1] * 10}, BRIER), run({"brier": [0.4] * 10}, BRIER)
+    before, now = (run({"brier": [each] * 10}, BRIER) for each in (0.1, 0.4))
     assert gate(now, before, wanted).outcome is FAILED
     assert gate(before, now, wanted).outcome is PASSED
     drop = drop_of(now, before, wanted, "brier")
@@ -162,25 +155,20 @@ def test_a_metric_that_only_the_baseline_measured_is_demanded_and_not_forgotten(
 def test_the_order_of_the_metrics_changes_no_p_value() -> None:
     """Forty cases each: too many arrangements of signs to count, so they are drawn."""
     draw, names = random.Random(4), ["m", "n", "o"]
-    now, before = (
-        run({name: [draw.random() for _ in range(40)] for name in names}) for _ in range(2)
-    )
-    one, other = (
-        config(**{name: {"max_drop": 0.0} for name in way}) for way in (names, names[::-1])
-    )
+    scores = [{name: [draw.random() for _ in range(40)] for name in names} for _ in range(2)]
+    now, before = map(run, scores)
+    ways = [config(**{key: {"max_drop": 0.0} for key in way}) for way in (names, names[::-1])]
     for name in names:
-        first, second = (drop_of(now, before, wanted, name) for wanted in (one, other))
+        first, second = (drop_of(now, before, wanted, name) for wanted in ways)
         assert first.p_worse == second.p_worse
 
 
 def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
     before = run({"m": [1.0, 1.0, "abstained", "failed"]})
     now = run({"m": [1.0, "failed", 1.0, "failed"]})
-    assert drop_of(now, before, config(m={"max_drop": 0.1})).left_out == {
-        "not measured in the baseline": 1,
-        "not measured in this run": 1,
-        "not measured in either": 1,
-    }
+    places = ("the baseline", "this run", "either")
+    left_out = {f"not measured in {place}": 1 for place in places}
+    assert drop_of(now, before, config(m={"max_drop": 0.1})).left_out == left_out
 
 
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
@@ -229,16 +217,13 @@ def test_a_total_loss_never_passes_on_however_few_documents(documents: int, each
             assert UNDECIDED_NOTE not in verdict.notes
 
 
-@pytest.mark.parametrize(
-    ("right_before", "right_now", "ground"),
-    [
-        (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
-        (10, 5, Ground.OPEN),  # exactly half
-        (9, 4, Ground.OPEN),  # ten right ones are needed before
-        (3, 0, Ground.ALL_LOST),
-        (2, 0, Ground.OPEN),  # of 200 cases; chance does that
-    ],
-)
+@pytest.mark.parametrize(("right_before", "right_now", "ground"), [
+    (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
+    (10, 5, Ground.OPEN),  # exactly half
+    (9, 4, Ground.OPEN),  # ten right ones are needed before
+    (3, 0, Ground.ALL_LOST),
+    (2, 0, Ground.OPEN),  # of 200 cases; chance does that
+])  # fmt: skip
 def test_what_lost_more_than_half_needs_no_test(
     right_before: int, right_now: int, ground: Ground
 ) -> None:
@@ -249,21 +234,9 @@ def test_what_lost_more_than_half_needs_no_test(
     assert check.ground is ground
     # What may be lost is for the user to say; nor is half of a scale from 1 to 5 half of anything.
     assert gate(now, before, config(m={"max_drop": 0.5})).outcome is PASSED
-    marks = column("m", low=-1.0)
-    other, earlier = (replace(each, metrics=(marks,)) for each in (now, before))
-    assert (
-        check_of(gate(other, earlier, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
-    )
-
-
-def test_a_slice_that_lost_everything_needs_no_test() -> None:
-    languages, wanted = ["de"] * 5 + ["en"] * 300, config(m=sliced(max_drop=0.1))
-    before = run({"m": [1] * 305}, languages=languages)
-    lost = gate(run({"m": [0] * 5 + [1] * 300}, languages=languages), before, wanted)
-    assert check_of(lost, "m", "language:de").ground is Ground.ALL_LOST
-    assert lost.headline.startswith("m [language:de] down 1.000 from 1.000 to 0.000")
-    four = gate(run({"m": [0] * 4 + [1] * 301}, languages=languages), before, wanted)
-    assert four.outcome is PASSED
+    other, earlier = (replace(each, metrics=(column("m", low=-1.0),)) for each in (now, before))
+    verdict = gate(other, earlier, config(m={"max_drop": 0.0}))
+    assert check_of(verdict, "m").ground is not Ground.HALVED
 
 
 def test_slices_take_a_fifth_of_the_level_and_cost_the_metric_nothing_more() -> None:
@@ -288,12 +261,8 @@ def test_metrics_that_are_one_number_are_one_row() -> None:
 def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_it() -> None:
     """Twelve lost and eight won of 200: .02 beyond nothing tolerated, and chance explains it."""
     before = run({"m": [1] * 100 + [0] * 100}, source="main")
-    now = run(
-        {"m": [0] * 12 + [1] * 96 + [0] * 92},
-        source="a run",
-        origins=(),
-        latencies=(Latency(stage="retrieve", count=200, mean=0.3, p50=0.3, p95=0.3, longest=0.3),),
-    )
+    scores = {"m": [0] * 12 + [1] * 96 + [0] * 92}
+    now = run(scores, source="a run", origins=(), **timed("retrieve", 200, 0.3))
     wanted = config(m={"max_drop": 0.01})
     verdict = gate(now, before, wanted)
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
@@ -332,19 +301,22 @@ def test_a_floor_that_rests_on_less_than_half_of_its_cases_is_not_passed(
 # --- slices
 
 
-def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
-    languages, wanted = ["de"] * 6 + ["en"] * 30, config(m=sliced(max_drop=0.3))
-    before = run({"m": [1] * 36}, languages=languages)
-    lost = gate(run({"m": [0] * 6 + [1] * 30}, languages=languages), before, wanted)
-    assert check_of(lost, "m").outcome is not FAILED
-    check = check_of(lost, "m", "language:de")
-    assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 6)
-    assert (check.name, lost.outcome) == ("m [language:de]", FAILED)
-    little = gate(run({"m": [0] + [1] * 35}, languages=languages), before, wanted)
-    assert check_of(little, "m", "language:de").outcome is CANNOT_TELL
-    assert little.outcome is PASSED
+def test_a_slice_fails_the_gate_only_when_its_loss_is_shown_or_total() -> None:
+    languages, wanted = ["de"] * 5 + ["en"] * 300, config(m=sliced(max_drop=0.1))
+    before, lost, little = (
+        run({"m": [0] * lost + [1] * (305 - lost)}, languages=languages) for lost in (0, 5, 4)
+    )
+    verdict = gate(lost, before, wanted)
+    assert check_of(verdict, "m").outcome is not FAILED
+    check = check_of(verdict, "m", "language:de")
+    assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 5)
+    assert (check.name, check.ground) == ("m [language:de]", Ground.ALL_LOST)
+    assert verdict.outcome is FAILED and verdict.headline.startswith("m [language:de] down 1.000")
+    little_lost = gate(little, before, wanted)
+    assert check_of(little_lost, "m", "language:de").outcome is CANNOT_TELL
+    assert little_lost.outcome is PASSED
     # That of thirty that lost nothing is decided.
-    (note,) = [note for note in little.notes if "slices" in note]
+    (note,) = [note for note in little_lost.notes if "slices" in note]
     assert note == "1 of the checks on slices cannot be decided; they do not count."
 
 
@@ -352,11 +324,8 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
     """One that cannot be decided does not count; one that is broken fails."""
     wanted = config(m=sliced(minimum=0.5))
     verdict = gate(run({"m": ["skipped", 0.0]}, languages=["de", "en"]), None, wanted)
-    found = {check.slice: (check.kind, check.outcome) for check in verdict.checks if check.slice}
-    assert found == {
-        "language:de": (CheckKind.SLICE, CANNOT_TELL),
-        "language:en": (CheckKind.SLICE, FAILED),
-    }
+    found = {c.slice: c.outcome for c in verdict.checks if c.kind is CheckKind.SLICE}
+    assert found == {"language:de": CANNOT_TELL, "language:en": FAILED}
     undecided = gate(run({"m": ["skipped", 1.0]}, languages=["de", "en"]), None, wanted)
     assert undecided.outcome is PASSED
 
@@ -364,34 +333,27 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
 # --- limits, errors, coverage
 
 
-@pytest.mark.parametrize(
-    ("scores", "changes", "limits", "subject", "outcome", "message"),
-    [
-        ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
-        ([1, 0] * 20, {}, {"minimum": 0.51}, "m", FAILED, "0.500 is below 0.510, but its"),
-        ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
-        ([1, 0] * 20, {}, {"maximum": 0.49}, "m", FAILED,
-         "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides"),
-        # What is not measured is no zero.
-        ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
-        ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
-        ([1.0] * 18 + ["failed"] * 2, {}, {"minimum": 0.5}, "error rate", FAILED,
-         "2 of 20 cases failed (10.0%), more than 5.0%"),
-        ([1.0] * 18 + ["failed"] * 2, {"max_error_rate": 0.1}, {"minimum": 0.5}, "error rate",
-         PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
-        # Fails even where nothing compares.
-        ([0], {"undecided": Undecided.PASS}, {"minimum": 0.5, "max_drop": 0.1}, "m", FAILED,
-         "0.000 is below 0.500"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scores", "changes", "limits", "subject", "outcome", "message"), [
+    ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
+    ([1, 0] * 20, {}, {"minimum": 0.51}, "m", FAILED, "0.500 is below 0.510, but its"),
+    ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
+    ([1, 0] * 20, {}, {"maximum": 0.49}, "m", FAILED,
+     "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides"),
+    # What is not measured is no zero.
+    ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
+    ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
+    ([1.0] * 18 + ["failed"] * 2, {}, {"minimum": 0.5}, "error rate", FAILED,
+     "2 of 20 cases failed (10.0%), more than 5.0%"),
+    ([1.0] * 18 + ["failed"] * 2, {"max_error_rate": 0.1}, {"minimum": 0.5}, "error rate",
+     PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
+    # Fails even where nothing compares.
+    ([0], {"undecided": Undecided.PASS}, {"minimum": 0.5, "max_drop": 0.1}, "m", FAILED,
+     "0.000 is below 0.500"),
+])  # fmt: skip
 def test_the_observed_figure_decides_about_a_limit(
-    scores: list[float | str],
-    changes: dict[str, Any],
-    limits: dict[str, float],
-    subject: str,
-    outcome: GateOutcome,
-    message: str,
-) -> None:
+    scores: list[float | str], changes: dict[str, Any], limits: dict[str, float], subject: str,
+    outcome: GateOutcome, message: str,
+) -> None:  # fmt: skip
     verdict = gate(run({"m": scores}), None, config(changes, m=limits))
     check = check_of(verdict, subject)
     assert (verdict.outcome, check.outcome) == (outcome, outcome)
@@ -428,20 +390,16 @@ def test_fewer_than_half_of_ten_measured_cases_fail_whatever_is_tolerated(
 ) -> None:
     before = run({"m": [1.0] * measured})
     now = run({"m": [1.0] * left + ["abstained"] * (measured - left)})
-    check = check_of(
-        gate(now, before, config({"max_unmeasured": 0.99}, m={"max_drop": 0.1})), "measured: m"
-    )
+    wanted = config({"max_unmeasured": 0.99}, m={"max_drop": 0.1})
+    check = check_of(gate(now, before, wanted), "measured: m")
     assert check.outcome is outcome
     assert check.reason.endswith(": fewer than half") is (outcome is FAILED)
 
 
 def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
     """204 right answers before; now ten, and 194 times "I don't know"; of a metric not gated."""
-    both: dict[str, list[float | str]] = {"n": [1.0] * 204}
-    before, now = (
-        run({**both, "m": [1.0] * 204}),
-        run({**both, "m": [1.0] * 10 + ["abstained"] * 194}),
-    )
+    scores: list[list[float | str]] = [[1.0] * 204, [1.0] * 10 + ["abstained"] * 194]
+    before, now = (run({"n": [1.0] * 204, "m": each}) for each in scores)
     for wanted in (config(m={"max_drop": 0.02, "minimum": 0.6}), config(n={"max_drop": 0.1})):
         verdict = gate(now, before, wanted)
         assert verdict.outcome is FAILED
@@ -451,14 +409,11 @@ def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
         assert (drop.low or 0.0) < -0.951 < (drop.high or 0.0)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "after"),
-    [
-        # What never applied is not missing; what applies no more is lost where it was measured.
-        ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 1.0),
-        ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 0.5),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "after"), [
+    # What never applied is not missing; what applies no more is lost where it was measured.
+    ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 1.0),
+    ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 0.5),
+])  # fmt: skip
 def test_only_cases_that_a_metric_applied_to_count_as_measured(
     before: list[float | str], now: list[float | str], after: float
 ) -> None:
@@ -477,24 +432,12 @@ def test_only_cases_that_a_metric_applied_to_count_as_measured(
 )
 def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None:
     """Of cases that shared a call, only mean and total are known."""
-    times = Latency(stage="retrieve", count=8, mean=0.5, p50=0.4, p95=0.9, longest=1.0)
-    shared = Latency(
-        stage="retrieve", count=8, mean=0.5, p50=None, p95=None, longest=None, sharing=2
-    )
-    stage = StageCount(stage="retrieve", measured=8, abstained=0, skipped=0, failed=0)
+    times = {"p95": 0.9, "longest": 1.0}, {"p50": None, "p95": None, "longest": None, "sharing": 2}
+    runs = [run({"m": [1.0] * 8}, **timed("retrieve", 8, 0.5, **each)) for each in times]
     for limit, outcome in ((seconds, PASSED), (seconds - 0.01, FAILED)):
         budget = LatencyBudget(stage="retrieve", figure=figure, seconds=limit)
-        one, other = (
-            check_of(
-                gate(
-                    run({"m": [1.0] * 8}, latencies=(each,), stages=(stage,)),
-                    None,
-                    config({"latency": (budget,)}),
-                ),
-                f"retrieve {figure}",
-            )
-            for each in (times, shared)
-        )
+        verdicts = [gate(each, None, config({"latency": (budget,)})) for each in runs]
+        one, other = (check_of(verdict, f"retrieve {figure}") for verdict in verdicts)
         assert (one.observed, one.outcome, one.cases) == (seconds, outcome, 8)
         is_known = figure in ("mean", "total")
         assert other.outcome is (outcome if is_known else CANNOT_TELL)
@@ -503,18 +446,15 @@ def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None
 
 
 def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
-    tokens = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
-    now = run({"total_tokens": [100, 300]}, tokens, judge_cost=0.5, currency="USD")
+    now = run({"total_tokens": [100, 300]}, TOKENS, judge_cost=0.5, currency="USD")
     budgets = {"max_tokens": {"case": 150, "all": 400}, "max_cost": {"case": 0.25, "all": 0.4}}
     verdict = gate(now, None, config(budgets))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
     assert found == {
-        "tokens (per case)": (FAILED, 200.0),
-        "tokens (in all)": (PASSED, 400.0),
-        "cost of judging (per case)": (PASSED, 0.25),
-        "cost of judging (in all)": (FAILED, 0.5),
+        "tokens (per case)": (FAILED, 200.0), "tokens (in all)": (PASSED, 400.0),
+        "cost of judging (per case)": (PASSED, 0.25), "cost of judging (in all)": (FAILED, 0.5),
         "error rate": (PASSED, 0.0),
-    }
+    }  # fmt: skip
     assert "0.5 USD is above 0.4 USD" in verdict.headline
     silent = gate(run({"m": [1]}), None, config(budgets))
     assert silent.outcome is CANNOT_TELL
@@ -523,30 +463,21 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("seconds", "tokens", "outcomes", "noted"),
-    [
-        (0.5, 100, (PASSED, PASSED), []),
-        (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
-        (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
-                                      "Tokens per case: 130 tokens, before 100 tokens (+30%).",
-                                      "Cost of the RAG per 1,000 cases: 2.167, before 1.667 "
-                                      "(+30%)."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("seconds", "tokens", "outcomes", "noted"), [
+    (0.5, 100, (PASSED, PASSED), []),
+    (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
+    (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
+                                  "Tokens per case: 130 tokens, before 100 tokens (+30%).",
+                                  "Cost of the RAG per 1,000 cases: 2.167, before 1.667 "
+                                  "(+30%)."]),
+])  # fmt: skip
 def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
 ) -> None:
-    metric = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
-    stage = StageCount(stage="generate", measured=3, abstained=0, skipped=0, failed=0)
-
     def taking(mean: float, used: float) -> RunScores:
-        time = Latency(stage="generate", count=3, mean=mean, p50=mean, p95=mean, longest=mean)
         scores = {"m": [1.0] * 3, "total_tokens": [used] * 3, "generation_cost": [used / 6e4] * 3}
-        return run(
-            scores, metric, replace(metric, name="generation_cost"), latencies=(time,),
-            stages=(stage,),
-        )  # fmt: skip
+        cost = replace(TOKENS, name="generation_cost")
+        return run(scores, TOKENS, cost, **timed("generate", 3, mean))
 
     rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
     wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
@@ -570,22 +501,19 @@ def judged_by(judge: str, models: str) -> RunScores:
     return run({"m": [1]}, fingerprints={"dataset": "d1", "judge": judge}, judge=models)
 
 
-@pytest.mark.parametrize(
-    ("now", "before", "what", "reason"),
-    [
-        (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
-        (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
-         run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
-        (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
-         "m (version 2, there version 1)"),
-        (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
-        (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
-         "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
-        (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
-         "by no judge;"),
-        (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("now", "before", "what", "reason"), [
+    (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
+    (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
+     run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
+    (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
+     "m (version 2, there version 1)"),
+    (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
+    (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
+     "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
+    (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
+     "by no judge;"),
+    (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
+])  # fmt: skip
 def test_what_does_not_compare_is_refused(
     now: RunScores, before: RunScores | None, what: str, reason: str
 ) -> None:
@@ -605,20 +533,17 @@ def test_a_baseline_that_is_not_found_and_a_metric_that_differs_leave_the_rest_j
     assert (both.outcome, check_of(both, "n").outcome) == (FAILED, FAILED)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "renamed", "edited", "added", "gone"),
-    [
-        ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
-        # A row was inserted, and ids count rows.
-        ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
-        # The first row was removed: its id is another case's now.
-        ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
-        ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
-        # Two that are the same question keep their order.
-        ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
-        ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "renamed", "edited", "added", "gone"), [
+    ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
+    # A row was inserted, and ids count rows.
+    ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
+    # The first row was removed: its id is another case's now.
+    ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
+    ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
+    # Two that are the same question keep their order.
+    ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
+    ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
+])  # fmt: skip
 def test_cases_are_recognised_under_other_ids(
     before: str, now: str, renamed: str, edited: str, added: str, gone: str
 ) -> None:
@@ -629,8 +554,7 @@ def test_cases_are_recognised_under_other_ids(
 
     verdict = gate(of(now), of(before), config({"min_common": 0}, m={"max_drop": 0}))
     change = verdict.dataset
-    assert change is not None
-    assert " ".join(f"{old}>{new}" for old, new in change.renamed) == renamed
+    assert change is not None and " ".join(f"{old}>{new}" for old, new in change.renamed) == renamed
     assert tuple(map(" ".join, (change.edited, change.added))) == (edited, added)
     assert ", ".join(change.gone) == gone
     assert change.common == check_of(verdict, "m").cases
@@ -655,9 +579,7 @@ def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> 
         ("language:de", 8, 10), ("tag:c", 2, 0), ("tag:d", 0, 4)]  # fmt: skip
     (score,) = change.scores
     assert (score.new, score.new_cases, score.common, score.common_cases) == (0.75, 4, 1.0, 6)
-    assert verdict.headline.endswith(
-        "; 2 of the baseline's 8 cases are gone or edited; no case has tag:c any more"
-    )
+    assert verdict.headline.endswith("8 cases are gone or edited; no case has tag:c any more")
     assert "Nothing is checked on tag:c: no case has it any more (2 before)." in verdict.notes
     assert gate(before, before, wanted).dataset is None
 
@@ -668,30 +590,24 @@ def test_too_few_cases_in_common_fail_the_gate() -> None:
     now = replace(now, cases=(now.cases[0], replace(now.cases[1], fingerprint="new")))
     verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert verdict.outcome is FAILED
-    assert verdict.headline == (
-        "cases in common 1 of 329 cases of the baseline are in this run, unchanged (0.3%), less "
-        "than 50.0%"
-    )
+    assert verdict.headline.startswith("cases in common 1 of 329 cases of the baseline are in this")
     assert gate(now, before, config({"min_common": 0.0}, m={"max_drop": 0.1})).outcome is PASSED
 
 
 # --- which cases lost
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "expected"),
-    [
-        # Newly failed ones first, then by the loss.
-        ({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
-         {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]},
-         [("q1", "m", "failed", 0.0), ("q2", "m", "abstained", 1.0), ("q3", "m", "measured", 0.5)]),
-        # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
-        ({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
-         {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
-         [("q3", "seconds", "measured", 3.0), ("q2", "m", "measured", 0.5),
-          ("q1", "stars", "measured", 0.4)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "now", "expected"), [
+    # Newly failed ones first, then by the loss.
+    ({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
+     {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]},
+     [("q1", "m", "failed", 0.0), ("q2", "m", "abstained", 1.0), ("q3", "m", "measured", 0.5)]),
+    # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
+    ({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
+     {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
+     [("q3", "seconds", "measured", 3.0), ("q2", "m", "measured", 0.5),
+      ("q1", "stars", "measured", 0.4)]),
+])  # fmt: skip
 def test_cases_that_lost_stand_by_the_share_of_their_scale(
     before: dict[str, Any], now: dict[str, Any], expected: list[tuple[str, str, str, float]]
 ) -> None:
@@ -704,21 +620,18 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale(
 # --- what cannot be demanded
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        (GateConfig(), "no checks are configured"),
-        (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
-        (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
-        (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
-        (config(m={"max_drop": 1.0}), "nothing would ever fail"),
-        (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
-        (config(time={"max_drop": 1.0}), "no per-case values of it"),
-        (config(time=sliced("tag")), "slices cannot be judged"),
-        (config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
-         "the run has no stage 'rank'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wanted", "message"), [
+    (GateConfig(), "no checks are configured"),
+    (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
+    (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
+    (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
+    (config(m={"max_drop": 1.0}), "nothing would ever fail"),
+    (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
+    (config(time={"max_drop": 1.0}), "no per-case values of it"),
+    (config(time=sliced("tag")), "slices cannot be judged"),
+    (config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
+     "the run has no stage 'rank'"),
+])  # fmt: skip
 def test_what_can_never_be_judged_is_an_error_of_its_configuration(
     wanted: GateConfig, message: str
 ) -> None:
@@ -727,6 +640,88 @@ def test_what_can_never_be_judged_is_an_error_of_its_configuration(
         column("time", high=None, has_cells=False, direction=Direction.LOWER),
     )
     now = run({"m": [1], "tokens": [5], "time": ["skipped"]}, *metrics)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         gate(now, None, wanted)
-    assert message in str(caught.value)
+
+
+RECALL = column("recall@5")
+ANSWER = column("answer_correct", group="generator")
+
+
+def golden(recall: Sequence[Score], answers: Sequence[Score]) -> RunScores:
+    """A run whose first three cases have the tag golden."""
+    found = run({"recall@5": recall, "answer_correct": answers}, RECALL, ANSWER)
+    tagged = [replace(case, tags=("golden",)) for case in found.cases[:3]]
+    return replace(found, cases=(*tagged, *found.cases[3:]))
+
+
+def must(now: RunScores, before: RunScores | None, *selectors: str) -> GateCheck:
+    verdict = gate(now, before, GateConfig(max_error_rate=1.0, must_pass=selectors))
+    (check,) = [check for check in verdict.checks if check.kind is CheckKind.MUST_PASS]
+    return check
+
+
+RIGHT = golden([1.0] * 40, [1.0] * 40)
+
+
+def test_one_lost_case_fails_the_gate_where_no_test_shows_a_drop() -> None:
+    now = golden([1.0] * 40, [1.0, 0.4, *[1.0] * 38])
+    assert gate(now, RIGHT, GateConfig()).outcome is GateOutcome.PASSED
+    verdict = gate(now, RIGHT, GateConfig(must_pass=("tag:golden",)))
+    assert verdict.outcome is GateOutcome.FAILED
+    assert verdict.headline == ("must pass 1 of 3 cases lost: q2 (answer_correct 1.000, now 0.400)")
+    assert must(now, RIGHT, "q1", "q3").outcome is GateOutcome.PASSED
+
+
+@pytest.mark.parametrize(("recall", "answer", "before", "lost"), [
+    (1.0, 0.5, None, False),  # half of the scale passes
+    (0.4, 1.0, None, True),  # each of the main metrics must
+    (1.0, "abstained", None, True), (1.0, "failed", None, True),
+    ("skipped", 1.0, None, False),  # does not apply
+    (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
+    (0.0, 0.0, (1.0, 0.0), True),  # one more way
+    (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
+])  # fmt: skip
+def test_a_case_is_lost_when_it_fails_and_did_not_before(
+    recall: Score, answer: Score, before: tuple[Score, Score] | None, lost: bool
+) -> None:
+    now = golden([recall, 1.0, 1.0], [answer, 1.0, 1.0])
+    old = None if before is None else golden([before[0], 1.0, 1.0], [before[1], 1.0, 1.0])
+    check = must(now, old, "tag:golden")
+    assert [change.id for change in check.lost] == (["q1"] if lost else [])
+    assert check.failed_before == int(not lost and answer == 0.0)
+    assert ("; 1 fail as before" in check.reason) is bool(check.failed_before)
+    # A question that was edited since is a new one, which must pass.
+    if old is not None:
+        edited = replace(old, cases=(replace(old.cases[0], fingerprint="e"), *old.cases[1:]))
+        assert [one.id for one in must(now, edited, "tag:golden").lost] == ["q1"]
+
+
+@pytest.mark.parametrize(("right", "lost"), [(1, True), (2, False), (3, False)])
+def test_of_a_case_that_was_asked_repeatedly_most_times_decide(right: int, lost: bool) -> None:
+    """Of four times; the mean of one that is right half of the time lies at the threshold."""
+    cells = Repeats(cells=tuple(Cell.measured(float(n < right)) for n in range(4)))
+    once = golden([1.0] * 3, [right / 4, 1.0, 1.0])
+    first = replace(once.cases[0], repeats={"answer_correct": cells})
+    now = replace(once, cases=(first, *once.cases[1:]))
+    assert bool(must(now, RIGHT, "q1").lost) is lost
+
+
+def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
+    bare = replace(RIGHT, cases=tuple(replace(case, tags=()) for case in RIGHT.cases))
+    assert must(bare, RIGHT, "tag:golden").cases == 3
+    gone = replace(bare, cases=bare.cases[1:])
+    check = must(gone, RIGHT, "tag:golden")
+    assert check.summary == "1 of 3 cases lost: q1 (not in this run)"
+    assert must(gone, RIGHT, "q1").outcome is GateOutcome.FAILED
+
+
+@pytest.mark.parametrize(("selector", "message"), [
+    ("tag:gold", "'tag:gold' names no case of this run"),
+    ("q111", "Did you mean 'q11'?"), ("language:de", "names no case"),
+    ("q4", "q4: none of answer_correct, recall@5 says whether it passes"),
+])  # fmt: skip
+def test_what_can_never_be_judged_is_an_error(selector: str, message: str) -> None:
+    now = golden([1.0] * 3 + ["skipped"] + [1.0] * 36, [1.0] * 3 + ["skipped"] + [1.0] * 36)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        must(now, RIGHT, selector)

@@ -13,7 +13,7 @@ from ragbench import Case, GenerationResult, RetrievalResult, open_source, read_
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 Row = dict[str, Any]
 
@@ -24,12 +24,6 @@ def entries(path: Path, form: str, **options: Any) -> list[Entry]:
         found = list(source)
     assert [entry.case for entry in found] == list(read_cases(path, split=options.get("split")))
     return found
-
-
-def written(path: Path, value: object) -> Path:
-    text = value if isinstance(value, str) else json.dumps(value, indent=1)
-    path.write_text(text, "utf-8")
-    return path
 
 
 def values(entry: Entry) -> Row:
@@ -46,16 +40,13 @@ TEST_CASE: Row = {
 
 @pytest.mark.parametrize(
     "envelope",
-    [
-        lambda cases: {"testRunData": {"testFile": "t.py", "testCases": cases, "testPassed": 1}},
-        lambda cases: {"testFile": "t.py", "testCases": cases, "metricsScores": []},
-        lambda cases: cases,
-    ],
-)
-def test_a_deepeval_run(tmp_path: Path, envelope: Any) -> None:
+    ['{"testRunData": {"testFile": "t.py", "testCases": %s, "testPassed": 1}}',
+     '{"testFile": "t.py", "testCases": %s, "metricsScores": []}', "%s"],
+)  # fmt: skip
+def test_a_deepeval_run(tmp_path: Path, envelope: str) -> None:
     silent = {"name": "test_case_1", "input": "When?", "actualOutput": None, "success": True}
     empty = {"name": "test_case_2", "input": "Why?", "actualOutput": ""}
-    path = written(tmp_path / "run.json", envelope([TEST_CASE, silent, empty]))
+    path = written(tmp_path / "run.json", envelope % json.dumps([TEST_CASE, silent, empty]))
     first, second, third = entries(path, "deepeval")
     assert first.case == Case(
         id=first.id, query="Who?", reference="Ada Lovelace", tags=("people",),
@@ -78,21 +69,18 @@ CHECKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "form", "gold", "found"),
-    [
-        ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
-                                "retrieval_context": SOURCED}),
-         "deepeval", {"reference_contexts": ("one", "two")},
-         (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
-          GenerationResult("Ada"))),
-        ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
-         "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
-        ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
-         {"id": "0", "reference": "Ada"},
-         (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "form", "gold", "found"), [
+    ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
+                            "retrieval_context": SOURCED}),
+     "deepeval", {"reference_contexts": ("one", "two")},
+     (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
+      GenerationResult("Ada"))),
+    ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
+     "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
+    ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
+     {"id": "0", "reference": "Ada"},
+     (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
+])  # fmt: skip
 def test_datasets_of_deepeval_and_results_of_ragchecker(
     tmp_path: Path, name: str, content: object, form: str, gold: Row, found: Any
 ) -> None:
@@ -131,22 +119,18 @@ def test_promptfoo(tmp_path: Path) -> None:
         "generate": GenerationResult("Ada", metadata=usage),
     }
     assert entry.recorded["generate"].seconds == 1.2
-    path = written(tmp_path / "o.jsonl", "\n".join(json.dumps(result(n)) for n in ("Ada", "Bob")))
-    assert len(entries(path, "promptfoo")) == 2
+    assert len(entries(lines(tmp_path / "o.jsonl", map(result, ("Ada", "Bob"))), "promptfoo")) == 2
 
 
-@pytest.mark.parametrize(
-    ("more", "status"),
-    [
-        ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
-        ({"error": "504", "response": {}}, Status.FAILED),
-        ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
-        # The answer did not pass an assertion: an answer all the same.
-        ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
-        ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
-        ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
-    ],
-)
+@pytest.mark.parametrize(("more", "status"), [
+    ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
+    ({"error": "504", "response": {}}, Status.FAILED),
+    ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
+    # The answer did not pass an assertion: an answer all the same.
+    ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
+    ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
+    ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
+])  # fmt: skip
 def test_promptfoo_knows_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
     (entry,) = promptfoo(tmp_path, result("Ada", **more))
     assert entry.recorded["generate"].status is status
@@ -208,10 +192,6 @@ def test_open_rag_eval(tmp_path: Path) -> None:
     assert values(entry)["generate"] == GenerationResult("Bob")
 
 
-def file(folder: Path, *rows: Any) -> Path:
-    return lines(folder / "labels.jsonl", rows)
-
-
 WICE = {"label": "partially_supported", "claim": "c", "evidence": ["One.", "Two."],
         "supporting_sentences": [[0]], "meta": {"id": "dev1"}}  # fmt: skip
 EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
@@ -233,10 +213,9 @@ EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
 )  # fmt: skip
 def test_a_label_of_our_own_of_wice_and_of_expertqa(tmp_path: Path, row: Row, found: Any) -> None:
     last = {"claim": "last", "evidence": "x", "label": 1, "id": "last"}
-    *read, _ = read_labels(file(tmp_path, row, last))
-    assert [
-        (one.id, one.claim, one.evidence, one.level, one.cluster, one.question) for one in read
-    ] == ([] if found is None else [found])
+    *read, _ = read_labels(lines(tmp_path / "labels.jsonl", [row, last]))
+    names = ("id", "claim", "evidence", "level", "cluster", "question")
+    assert [tuple(getattr(one, name) for name in names) for one in read] == [found] * bool(found)
 
 
 def test_mtrag_takes_the_median_of_three_people(tmp_path: Path) -> None:
@@ -245,27 +224,24 @@ def test_mtrag_takes_the_median_of_three_people(tmp_path: Path) -> None:
         return {"task_id": "t<::>1", "model_id": str(values), "model_response": "r",
                 "annotations": {"faithfulness": grades}}  # fmt: skip
 
-    path = tmp_path / "human.json"
+    task = {"task_id": "t<::>1", "contexts": [{"document_id": "d"}], "input": [{"text": "q"}]}
     whole = {
-        "documents": [{"document_id": "d", "text": "x"}],
-        "tasks": [
-            {"task_id": "t<::>1", "contexts": [{"document_id": "d"}], "input": [{"text": "q"}]}
-        ],
+        "documents": [{"document_id": "d", "text": "x"}], "tasks": [task],
         "evaluations": [graded("4", "4", "1"), graded("2", "4", "3"), graded("1", "1", "4")],
-    }
-    path.write_text(json.dumps(whole), encoding="utf-8")
-    found = read_labels(path)
+    }  # fmt: skip
+    found = read_labels(written(tmp_path / "human.json", whole))
     assert [claim.level for claim in found] == [2, 1, 0]
     assert {(claim.cluster, claim.question) for claim in found} == {("t", "q")}
 
 
 def test_problems_name_line_and_field(tmp_path: Path) -> None:
     row = {"claim": "a", "evidence": "x", "label": 1}
-    path = file(tmp_path, row | {"label": "maybe"}, row | {"claim": ""}, row | {"evidence": 5}, [])
+    rows = [row | {"label": "maybe"}, row | {"claim": ""}, row | {"evidence": 5}, []]
+    path = lines(tmp_path / "labels.jsonl", rows)
     with pytest.raises(DataError) as caught:
         read_labels(path)
     found = [(problem.line, problem.field) for problem in caught.value.problems]
     assert found == [(1, "label"), (2, "claim"), (3, "evidence"), (4, None)]
-    for bad in (tmp_path / "none.jsonl", file(tmp_path, row | {"evidence": ""})):
+    for bad in (tmp_path / "none.jsonl", lines(path, [row | {"evidence": ""}])):
         with pytest.raises(DataError):
             read_labels(bad)

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -27,21 +27,9 @@ from ragbench.io.export import EXPORTS, export
 from ragbench.io.trec import escape_id, unescape_id
 from ragbench.plugins import import_ragas, require
 from ragbench.prepare import prepare, to_dataset
-from tests.unit.io.traces import (
-    ALL,
-    BARE,
-    FULL,
-    GENERATION_FAILED,
-    NOTHING_FOUND,
-    ONLY_GENERATES,
-    RETRIEVAL_FAILED,
-    SCORES,
-    as_lists,
-    measured,
-    skipped,
-    trace_of,
-)
+from tests.unit.io.traces import ALL, SCORES, as_lists, measured, skipped, trace_of
 
+FULL, BARE, NOTHING_FOUND, RETRIEVAL_FAILED, GENERATION_FAILED, ONLY_GENERATES = ALL
 NEEDS = {name: pytest.mark.extra("hf") for name in ("hf", "parquet")}
 
 
@@ -120,25 +108,29 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def test_a_line_holds_all_that_is_known(tmp_path: Path) -> None:
-    export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
-    by_id = {record["id"]: record for record in records(tmp_path / "o.jsonl")}
-    full = by_id["full"]
-    assert full["query"] == "Where is “Zürich”?"
-    span = {"text": "in Switzerland", "document_id": "ch-1", "start": 10, "end": 24}
-    assert full["evidence"] == [span]
-    value = {
-        "contexts": ["Zürich is in Switzerland.", "Bern, the capital"],
-        "context_ids": ["ch-1", "ch-9"], "scores": [0.9, 0.25],
-        "context_metadata": [{"page": 1}, {"page": 2}], "metadata": {"index": "v2"},
-    }  # fmt: skip
-    assert full["retrieval"] == {
-        "status": "measured", "value": value, "reason": None, "failure": None, "known": "asked",
-        "seconds": 0.25, "sharing": 1,
-    }  # fmt: skip
-    assert full["scores"]["nDCG@10"]["value"] == 0.5
-    assert by_id["none"]["scores"]["EM"]["status"] == "abstained"
-    assert by_id["rf"]["scores"].keys() == {"EM"}
+def test_scores_stand_beside_their_cases(tmp_path: Path) -> None:
+    for form in ("jsonl", "csv"):
+        done = export(form, ALL, tmp_path / form, scores=SCORES)
+        assert (done.written, done.left_out) == (6, {})
+    by_id = {record["id"]: record["scores"] for record in records(tmp_path / "jsonl")}
+    assert by_id["full"]["nDCG@10"]["value"] == 0.5
+    assert by_id["none"]["EM"]["status"] == "abstained"
+    assert by_id["rf"].keys() == {"EM"}
+    with (tmp_path / "csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    names = ("score:EM", "status:EM", "score:nDCG@10", "status:nDCG@10")
+    assert {row["id"]: [row[name] for name in names] for row in rows} == {
+        "full": ["1.0", "measured", "0.5", "measured"],
+        "none": ["", "abstained", "", "skipped"],
+        "rf": ["", "failed", "", ""],
+        **dict.fromkeys(("bare", "gf", "og"), [""] * 4),
+    }
+    # Lists are JSON, and what is not known is empty.
+    full, _, none, failed, *_ = rows
+    assert json.loads(full["context_metadata"]) == [{"page": 1}, {"page": 2}]
+    assert (full["answerable"], full["retrieval_seconds"]) == ("true", "0.25")
+    assert (none["retrieved_contexts"], failed["retrieved_contexts"]) == ("[]", "")
+    assert failed["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
 
 
 def noted(folder: Path, metadata: Any) -> Any:
@@ -149,80 +141,41 @@ def noted(folder: Path, metadata: Any) -> Any:
     return records(folder / "o.jsonl")[0]["retrieval"]["value"]["metadata"]
 
 
-@pytest.mark.parametrize(
-    ("value", "form"),
-    [
-        (float("nan"), "NaN"),
-        ([float("inf"), -float("inf")], ["Infinity", "-Infinity"]),
-        ({"b", "a"}, ["a", "b"]),
-        (Page(3, "x"), {"number": 3, "source": "x"}),
-        (Model(), {"size": 3}),
-        (datetime(2024, 5, 1, 12, tzinfo=UTC), "2024-05-01T12:00:00+00:00"),
-        (np.array([1.5, float("nan")]), [1.5, "NaN"]),
-        ([np.int64(4), np.float32(0.5)], [4, 0.5]),
-        ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
-        ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
-        ([2**70, "\ud800"], [2**70, "\ud800"]),
-        ({7: 1}, {"7": 1}),
-    ],
-)
+@pytest.mark.parametrize(("value", "form"), [
+    ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
+    ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
+    ([Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
+     [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"]),
+    (np.array([1.5, float("nan")]), [1.5, "NaN"]),
+    ([np.int64(4), np.float32(0.5)], [4, 0.5]),
+    ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
+    ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
+    ([2**70, "\ud800"], [2**70, "\ud800"]),
+])  # fmt: skip
 def test_metadata_of_any_type_has_one_json_form(
     tmp_path: Path, value: object, form: object
 ) -> None:
     assert noted(tmp_path, {"x": value}) == {"x": form}
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(object(), "a object"), (b"raw", "bytes"), (Page, "a type")]
-)
-def test_what_has_no_json_form_is_said_to_be_where(
-    tmp_path: Path, value: object, kind: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        noted(tmp_path, {"deep": [1, {"x": value}]})
-    text = str(caught.value)
-    assert text.startswith("case 'c': 'retrieval.value.metadata.deep[1].x' holds " + kind)
+def test_what_has_no_json_form_is_said_to_be_where(tmp_path: Path) -> None:
+    for value, kind in ((object(), "a object"), (b"raw", "bytes"), (Page, "a type")):
+        with pytest.raises(InputError) as caught:
+            noted(tmp_path, {"deep": [1, {"x": value}]})
+        place = "case 'c': 'retrieval.value.metadata.deep[1].x' holds "
+        assert str(caught.value).startswith(place + kind)
     assert list(tmp_path.iterdir()) == []
 
 
 # --- tables
 
 
-def test_a_case_a_row_with_lists_as_json_and_what_is_unknown_empty(tmp_path: Path) -> None:
-    path = tmp_path / "out.csv"
-    done = export("csv", ALL, path, scores=SCORES)
-    assert (done.written, done.left_out) == (6, {})
-    with path.open(encoding="utf-8", newline="") as file:
-        by_id = {row["id"]: row for row in csv.DictReader(file, strict=True)}
-    assert list(by_id) == [trace.case.id for trace in ALL]
-    full, failed = by_id["full"], by_id["rf"]
-    lists = {
-        "retrieved_contexts": ["Zürich is in Switzerland.", "Bern, the capital"],
-        "context_metadata": [{"page": 1}, {"page": 2}],
-        "rubrics_json": {"score1": "wrong"},
-    }
-    assert {name: json.loads(full[name]) for name in lists} == lists
-    plain = {"answerable": "true", "confidence": "0.75", "retrieval_seconds": "0.25"}
-    assert {name: full[name] for name in plain} == plain
-    assert by_id["none"]["retrieved_contexts"] == "[]"
-    assert (failed["retrieved_contexts"], failed["retrieval_status"]) == ("", "failed")
-    assert failed["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
-    names = ("score:EM", "status:EM", "score:nDCG@10", "status:nDCG@10")
-    assert {id: [row[name] for name in names] for id, row in by_id.items()} == {
-        "full": ["1.0", "measured", "0.5", "measured"],
-        "none": ["", "abstained", "", "skipped"],
-        "rf": ["", "failed", "", ""],
-        **dict.fromkeys(("bare", "gf", "og"), [""] * 4),
-    }
-
-
 def rows(name: str, path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]]
     if name == "hf":
-        found = require("datasets", extra="hf").load_from_disk(str(path)).to_list()
+        table = require("datasets", extra="hf").load_from_disk(str(path)).to_list()
     else:
-        found = require("pyarrow.parquet", extra="hf").read_table(path).to_pylist()
-    return found
+        table = require("pyarrow.parquet", extra="hf").read_table(path).to_pylist()
+    return [*table]
 
 
 @pytest.mark.extra("hf")
@@ -352,31 +305,23 @@ def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: l
 
 def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path: Path) -> None:
     found_nothing = trace_of([], case="empty", grades={"d": 2, "e": 0})
-    done = export(
-        "trec",
-        [RETRIEVAL_FAILED, ONLY_GENERATES, NOTHING_FOUND, GENERATION_FAILED, found_nothing],
-        tmp_path / "out.run",
-    )
+    traces = (RETRIEVAL_FAILED, ONLY_GENERATES, NOTHING_FOUND, GENERATION_FAILED, found_nothing)
+    done = export("trec", traces, tmp_path / "out.run")
     assert done.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
     assert done.written == 3
     assert (tmp_path / "out.run").read_text().split()[0] == "gf"
     assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\nempty 0 d 2\nempty 0 e 0\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "traces", "message"),
-    [
+def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    for name, traces, message in (
         ("out.run", ALL, r"case 'bare': .* no ids"),
         ("out.run", [trace_of(["x"], ids=[""])], "case 'q1': the id"),
         ("out.run", [trace_of(["x"], ids=["\ud800"])], "case 'q1': the id"),
         ("out.qrels", [], "name the run file"),
-    ],
-)
-def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(
-    tmp_path: Path, name: str, traces: Sequence[Trace], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        export("trec", traces, tmp_path / name)
+    ):
+        with pytest.raises(InputError, match=message):
+            export("trec", traces, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,11 +13,9 @@ from ragbench.errors import DataError
 from ragbench.io.entries import SourceInfo
 from ragbench.io.export import export
 from ragbench.io.joined import open_retrievals
-from tests.unit.io.traces import ALL, FULL, SCORES, lines, measured
+from tests.unit.io.traces import ALL, FULL, SCORES, lines, measured, written
 
 Rows = Iterable[Mapping[str, object]]
-
-
 CASES: Rows = [{"id": 1, "query": "a"}, {"id": 2, "query": "b"}]
 ALIKE: Rows = [{"id": n, "query": "a"} for n in (1, 2, 3)]
 
@@ -34,37 +32,34 @@ def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None]
         return said_of, source.info
 
 
-@pytest.mark.parametrize(
-    ("cases", "answers", "found", "notes"),
-    [
-        # By id in whatever order, else by the exact question.
-        (CASES, [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}],
-         ["A", "B"], ["2 by id joined with 2 cases"]),
-        ([{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
-         [{"query": "Who?", "response": "A"}], ["A", None],
-         ["1 by question joined with 2 cases", "1 case without a recorded answer (such as 2)"]),
-        # Two files that number their lines: nothing says that they are numbered alike.
-        (CASES, [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
-         [None, "B"],
-         ["2 answers with the id of a case that asks something else: joined by the question"]),
-        (CASES, [{"id": 1, "response": "first"}, {"id": 1, "response": "second"},
-                 {"query": "b", "response": "B"}, {"query": "b", "response": "B again"},
-                 {"query": "nobody asks", "response": "x"}], ["first", "B"],
-         ["1 by id and 1 by question joined with 2 cases",
-          "2 answers for a question that has one already: the first counts",
-          "1 answer to questions that no case asks: skipped"]),
-        # In order where there are several; one answer serves all who ask, or whose id it has.
-        (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
-        (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
-        (ALIKE, [{"id": 2, "query": "a", "response": "A"}], [None, "A", None], []),
-        ([{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}],
-         [{"id": 2, "response": "B"}], [None, "B"],
-         ["what the dataset itself has recorded (1 case) is not used"]),
-        ([{"id": n, "query": f"q{n}"} for n in range(3000)],
-         [{"query": f"q{n}", "response": str(n)} for n in reversed(range(0, 3000, 2))],
-         [None if n % 2 else str(n) for n in range(3000)], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cases", "answers", "found", "notes"), [
+    # By id in whatever order, else by the exact question.
+    (CASES, [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}],
+     ["A", "B"], ["2 by id joined with 2 cases"]),
+    ([{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
+     [{"query": "Who?", "response": "A"}], ["A", None],
+     ["1 by question joined with 2 cases", "1 case without a recorded answer (such as 2)"]),
+    # Two files that number their lines: nothing says that they are numbered alike.
+    (CASES, [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
+     [None, "B"],
+     ["2 answers with the id of a case that asks something else: joined by the question"]),
+    (CASES, [{"id": 1, "response": "first"}, {"id": 1, "response": "second"},
+             {"query": "b", "response": "B"}, {"query": "b", "response": "B again"},
+             {"query": "nobody asks", "response": "x"}], ["first", "B"],
+     ["1 by id and 1 by question joined with 2 cases",
+      "2 answers for a question that has one already: the first counts",
+      "1 answer to questions that no case asks: skipped"]),
+    # In order where there are several; one answer serves all who ask, or whose id it has.
+    (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
+    (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
+    (ALIKE, [{"id": 2, "query": "a", "response": "A"}], [None, "A", None], []),
+    ([{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}],
+     [{"id": 2, "response": "B"}], [None, "B"],
+     ["what the dataset itself has recorded (1 case) is not used"]),
+    ([{"id": n, "query": f"q{n}"} for n in range(3000)],
+     [{"query": f"q{n}", "response": str(n)} for n in reversed(range(0, 3000, 2))],
+     [None if n % 2 else str(n) for n in range(3000)], []),
+])  # fmt: skip
 def test_answers_find_their_cases_and_all_of_it_is_counted(
     tmp_path: Path, cases: Rows, answers: Rows, found: list[str | None], notes: list[str]
 ) -> None:
@@ -86,40 +81,36 @@ def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(tmp_pat
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_an_export(tmp_path: Path, form: str) -> None:
-    path = tmp_path / f"o.{form}"
-    cut = RetrievalResult(["cut"], context_ids=["c"])
+    path, cut = tmp_path / f"o.{form}", RetrievalResult(["cut"], context_ids=["c"])
     after = replace(FULL, case=replace(FULL.case, id="cut"), post_retrieval=measured(cut))
     export(form, (*ALL, after), path, scores=SCORES)
     with open_retrievals(path) as dump:
         found = {retrieval.query_id: retrieval for retrieval in dump}
-    assert dump.mapping.format == "export"
-    full = found["full"]
-    assert (full.query, full.answers) == (FULL.case.query, ("In Switzerland",))
-    assert full.chunks[1] == Chunk(
-        id="ch-9", text="Bern, the capital", score=0.25, metadata={"page": 2}
-    )
-    assert full.relevant_ids == frozenset({"ch-1", "ch-2"})
-    assert (found["none"].chunks, found["bare"].chunks[0].id) == ((), "#1")
-    assert [chunk.text for chunk in found["cut"].chunks] == ["cut"]  # what generation was given
     # A retrieval that failed or never was is no empty one.
     assert found.keys() == {"full", "bare", "none", "gf", "cut"}
-    assert dump.malformed == 2
+    assert (dump.mapping.format, dump.malformed) == ("export", 2)
     assert [problem.message for problem in dump.problems] == [
         "case 'rf': retrieve: ValueError: boom <- KeyError: 'x'",
         "case 'og': the RAG only generates",
     ]
+    full, bern = found["full"], "Bern, the capital"
+    assert (full.query, full.answers) == (FULL.case.query, ("In Switzerland",))
+    assert full.chunks[1] == Chunk(id="ch-9", text=bern, score=0.25, metadata={"page": 2})
+    assert full.relevant_ids == frozenset({"ch-1", "ch-2"})
+    assert (found["none"].chunks, found["bare"].chunks[0].id) == ((), "#1")
+    assert [chunk.text for chunk in found["cut"].chunks] == ["cut"]  # what generation was given
 
 
 def test_a_dump_or_its_queries_may_be_in_an_old_encoding(tmp_path: Path) -> None:
-    path, queries = tmp_path / "rows.csv", tmp_path / "topics.tsv"
     guess = "is not UTF-8 and is read as cp1252, a guess (--encoding)"
-    path.write_bytes("query;text;score\nWo liegt Zürich?;größte Stadt;0.9\n".encode("cp1252"))
+    rows = "query;text;score\nWo liegt Zürich?;größte Stadt;0.9\n"
+    path = written(tmp_path / "rows.csv", rows.encode("cp1252"))
     # Who says it is believed, right or wrong: in cp1251 the same bytes are other letters.
     said = ((None, "Wo liegt Zürich?", (f"'{path}' {guess}",)), ("cp1251", "Wo liegt Zьrich?", ()))
     for encoding, query, notes in said:
         with open_retrievals(path, encoding=encoding) as dump:
             assert ([one.query for one in dump], dump.notes) == ([query], notes)
-    queries.write_bytes("q1\tWo liegt Zürich?\n".encode("cp1252"))
+    queries = written(tmp_path / "topics.tsv", "q1\tWo liegt Zürich?\n".encode("cp1252"))
     path = lines(tmp_path / "d.jsonl", [{"query_id": "q1", "chunks": [{"id": "a", "text": "x"}]}])
     with open_retrievals(path, queries=queries) as dump:
         (found,) = dump

@@ -22,6 +22,7 @@ from ragbench.gate.baseline_file import read_baseline
 from ragbench.io.limits import size_of
 from ragbench.io.yaml_file import read_yaml
 from ragbench.validators.calibration import read_calibration
+from tests.unit.io.traces import written
 
 RECORD, FILE = "--max-record SIZE", "--max-file SIZE"
 
@@ -52,18 +53,15 @@ def problem_of(read: Callable[[Path], Iterator[Any]], path: Path) -> tuple[int |
     return first.line, first.message
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("7", 7), ("7B", 7), ("2 kb", 2048), ("1.5KiB", 1536), ("3MB", 3 << 20), ("1tb", 1 << 40),
-     *((text, None) for text in ("much", "-1", "0", "1e3", "5XB", "0.1", "KB"))],
-)  # fmt: skip
-def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if size is not None:
+def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, size in (
+        ("7", 7), ("7B", 7), ("2 kb", 2048), ("1.5KiB", 1536), ("3MB", 3 << 20), ("1tb", 1 << 40)
+    ):  # fmt: skip
         assert size_of(text) == size
-        return
-    monkeypatch.setenv("RAGBENCH_MAX_FILE", text)
-    with pytest.raises(ConfigError, match="is not a size"):
-        read_cases("x.jsonl")
+    for text in ("much", "-1", "0", "1e3", "5XB", "0.1", "KB"):
+        monkeypatch.setenv("RAGBENCH_MAX_FILE", text)
+        with pytest.raises(ConfigError, match="is not a size"):
+            read_cases("x.jsonl")
 
 
 LONG = "x" * 2048
@@ -78,26 +76,22 @@ LINE = "the line is longer than 2 KB"
 ALL = (read_cases, entries, retrievals)
 
 
-@pytest.mark.parametrize(
-    ("reads", "name", "content", "line", "words"),
-    [
-        (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
-        (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
-        (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
-        (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
-        (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
-        ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
-        ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
-        ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
-        ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
-        ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reads", "name", "content", "line", "words"), [
+    (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
+    (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
+    (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
+    (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
+    (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
+    ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
+    ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
+    ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
+    ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
+    ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
+])  # fmt: skip
 def test_what_is_too_large(
     tmp_path: Path, reads: Any, name: str, content: str | bytes, line: int | None, words: str
 ) -> None:
-    path = tmp_path / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path = written(tmp_path / name, content)
     for read in reads:
         found, message = problem_of(read, path)
         assert found == line
@@ -109,11 +103,11 @@ def test_more_is_allowed_on_request_and_in_a_packed_file_of_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [json.dumps({"query": f"question {n}", "reference": str(n**5)}) for n in range(2000)]
-    packed, path = tmp_path / "x.jsonl.gz", tmp_path / "x.jsonl"
-    packed.write_bytes(gzip.compress("\n".join(rows).encode()))
-    assert len("\n".join(rows)) > 5 * (20 << 10)
+    data = "\n".join(rows).encode()
+    assert len(data) > 5 * (20 << 10)
+    packed = written(tmp_path / "x.jsonl.gz", gzip.compress(data))
     assert sum(1 for _ in read_cases(packed)) == 2000
-    path.write_text(f"{ROW}\n{LONG_ROW}\n")
+    path = written(tmp_path / "x.jsonl", f"{ROW}\n{LONG_ROW}\n")
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "3KB")
     assert [len(case.query) for case in read_cases(path)] == [1, 2048]
 
@@ -131,23 +125,17 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("read", "limit"),
-    [
-        (read_yaml, RECORD),
-        (lambda path: read_calibration(str(path), "lexical"), RECORD),
-        (read_labels, RECORD),
-        (read_baseline, FILE),
-    ],
-)
+    [(read_yaml, RECORD), (lambda path: read_calibration(str(path), "lexical"), RECORD),
+     (read_labels, RECORD), (read_baseline, FILE)],
+)  # fmt: skip
 def test_files_held_whole_are_limited(
     tmp_path: Path, read: Callable[[Path], Any], limit: str
 ) -> None:
     path = tmp_path / "large.json"
     with path.open("wb") as file:
         file.truncate(8 << 30)  # takes no place on the disk
-    with pytest.raises(RagbenchError) as caught:
+    with pytest.raises(RagbenchError, match=rf"(?s)(?=.*{path}).*{limit}"):
         read(path)
-    assert limit in str(caught.value)
-    assert str(path) in str(caught.value)
 
 
 # --- Parquet
@@ -155,8 +143,7 @@ def test_files_held_whole_are_limited(
 
 @pytest.fixture
 def parquet() -> Any:
-    pytest.importorskip("pyarrow")
-    return import_module("pyarrow.parquet")
+    return pytest.importorskip("pyarrow.parquet")
 
 
 def table(**columns: Any) -> Any:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.people import ANY, LabelBook, key_of, read_people, value_of
+from tests.unit.io.traces import lines, written
 
 Q, A, C = "Can bees fly?", "Yes, they can.", ["Bees fly.", "Bees sting."]
 LABELS = {"question": Q, "answer": A, "contexts": C, "metric": "support", "value": 1, "by": "ann"}
@@ -36,39 +37,28 @@ def table(separator: str) -> str:
     return f"{separator.join(HEAD)}\n{separator.join(quoted)}\n"
 
 
-def written(tmp_path: Path, name: str, content: Any) -> Path:
-    path = tmp_path / name
-    if name.endswith(".jsonl"):
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in content), "utf-8")
-    else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-    return path
+def saved(tmp_path: Path, name: str, content: Any) -> Path:
+    write = lines if name.endswith(".jsonl") else written
+    return write(tmp_path / name, content)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("own.jsonl", [LABELS]),
-        ("digest.jsonl", [{**LABELS, "contexts": None, "digest": key_of(Q, A, C)[2]}]),
-        ("sheet.csv", table(",")),
-        ("sheet.tsv", table("\t")),
-        ("names.json", [{"Query": Q, "Response": A, "Retrieved Contexts": C, "criterion": "support",
-                         "label": "supported", "annotator": "ann"}]),
-        ("studio.json", [STUDIO]),
-        ("argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}]),
-        ("argilla1.json", [{**FIELDS, "responses": [
-            {"user_id": "ann", "status": "submitted", "values": {"support": {"value": "yes"}}},
-            {"user_id": "bob", "status": "draft", "values": {"support": {"value": "no"}}}]}]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content"), [
+    ("own.jsonl", [LABELS]),
+    ("digest.jsonl", [{**LABELS, "contexts": None, "digest": key_of(Q, A, C)[2]}]),
+    ("sheet.csv", table(",")),
+    ("sheet.tsv", table("\t")),
+    ("names.json", [{"Query": Q, "Response": A, "Retrieved Contexts": C, "criterion": "support",
+                     "label": "supported", "annotator": "ann"}]),
+    ("studio.json", [STUDIO]),
+    ("argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}]),
+    ("argilla1.json", [{**FIELDS, "responses": [
+        {"user_id": "ann", "status": "submitted", "values": {"support": {"value": "yes"}}},
+        {"user_id": "bob", "status": "draft", "values": {"support": {"value": "no"}}}]}]),
+])  # fmt: skip
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
-    (found,) = read_people(written(tmp_path, name, content))
-    assert (found.key, found.metric, found.value, found.by) == (
-        key_of(Q, A, C),
-        "support",
-        1,
-        "ann",
-    )
+    (found,) = read_people(saved(tmp_path, name, content))
+    assert found.key == key_of(Q, A, C)
+    assert (found.metric, found.value, found.by) == ("support", 1, "ann")
     assert not found.is_drawn  # whoever labelled chose the case
 
 
@@ -78,38 +68,33 @@ def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any
      ("partly", 0.5), ("Skip", None), (None, None), (4, 4)],
 )  # fmt: skip
 def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None) -> None:
-    (found,) = read_people(written(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
+    (found,) = read_people(saved(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
     assert found.value == value
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([{**LABELS, "value": "perhaps"}], "l.jsonl:1: field 'value': 'perhaps' is not a label"),
-        ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
-        ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing, or not a text"),
-        ([{"question": Q, "value": 1}], "field 'answer' is missing"),
-        ([{"question": Q, "answer": A, "note": "x"}], "no field says what the label is"),
-        ([{"data": {}, "annotations": ["x"]}], "l.jsonl:1: is not as its tool exports it"),
-        ([{"fields": {}, "responses": {"a": 1}}], "is not as its tool exports it"),
-        ([[1]], "l.jsonl:1"),
-        ([], "empty"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "message"), [
+    ([{**LABELS, "value": "perhaps"}], "l.jsonl:1: field 'value': 'perhaps' is not a label"),
+    ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
+    ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing"),
+    ([{"question": Q, "value": 1}], "field 'answer' is missing"),
+    ([{"data": {}, "annotations": ["x"]}], "l.jsonl:1: is not as its tool exports it"),
+    ([{"fields": {}, "responses": {"a": 1}}], "is not as its tool exports it"),
+    ([{"question": Q, "answer": A, "note": "x"}], "no field holds the label"),
+    ([[1]], "l.jsonl:1"),
+    ([], "empty"),
+])  # fmt: skip
 def test_what_is_no_label_is_refused(tmp_path: Path, rows: list[object], message: str) -> None:
     with pytest.raises(DataError) as error:
-        read_people(written(tmp_path, "l.jsonl", rows))
+        read_people(saved(tmp_path, "l.jsonl", rows))
     assert message in str(error.value)
 
 
 def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
     rows = [
-        {**LABELS, "value": 0},
-        {**LABELS, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
-        {**LABELS, "by": "bob", "value": 0.5},
-        {**LABELS, "by": "cyd", "value": None},
-    ]
-    book = LabelBook.read([written(tmp_path, "l.jsonl", rows)])
+        {**LABELS, "value": 0}, {**LABELS, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
+        {**LABELS, "by": "bob", "value": 0.5}, {**LABELS, "by": "cyd", "value": None},
+    ]  # fmt: skip
+    book = LabelBook.read([saved(tmp_path, "l.jsonl", rows)])
     found = book.of("support", key_of(Q, f" {A}\n", C))
     assert [(one.by, one.value, one.is_drawn) for one in found] == [
         ("ann", 1, True), ("bob", 0.5, False), ("cyd", None, False)
@@ -124,17 +109,16 @@ def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
 
 def test_a_file_without_names_of_metrics_is_given_one(tmp_path: Path) -> None:
     thumbs = [{**LABELS, "metric": "thumbs"}]
-    path = written(tmp_path, "t.jsonl", thumbs)
+    path = saved(tmp_path, "t.jsonl", thumbs)
     assert LabelBook.read([f"answer_correct={path}"]).by_metric() == {"answer_correct": 1}
-    mixed = written(tmp_path, "m.jsonl", [*thumbs, LABELS])
+    mixed = saved(tmp_path, "m.jsonl", [*thumbs, LABELS])
     with pytest.raises(ConfigError, match="holds labels of support, thumbs"):
         LabelBook.read([f"answer_correct={mixed}"])
 
 
 @given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
 def test_keys_tell_texts_apart_but_for_white_space(one: list[str], other: list[str]) -> None:
-    plain = [
-        [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
-        for texts in (one, other)
-    ]
-    assert (key_of("q", "a", one) == key_of("q", "a", other)) == (plain[0] == plain[1])
+    def plain(texts: list[str]) -> list[str]:
+        return [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
+
+    assert (key_of("q", "a", one) == key_of("q", "a", other)) == (plain(one) == plain(other))

@@ -23,16 +23,14 @@ from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.json_files import array_elements
 from ragbench.io.lines import guess_encoding
 from ragbench.io.source import Problems, Source
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 UTF8 = '{"query": "Größe?"}\r\n{"query": "大小？ 😀"}\n'
 A, B = '{"query": "a"}', '{"query": "b"}'
 
 
 def write(folder: Path, content: str | bytes, name: str = "cases.jsonl") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+    return written(folder / name, content)
 
 
 def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
@@ -41,28 +39,20 @@ def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
     return cases, [str(problem).replace(f"{path}", "") for problem in noted]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "queries"),
-    [
-        ("x.jsonl", f"{A}\r\n{B}", "a b"),
-        ("x.json", f"[{A}, {B}]", "a b"),
-        ("x", f"[\n {A},\n {B}\n]", "a b"),
-        ("x", f'{{"data": [{A}, {B}]}}', "a b"),
-        ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
-        ("x.json", f"{A}\n{B}\n", "a b"),
-        ("x.json", A, "a"),
-        ("x.csv", "query,answer\na,b\n", "a"),
-        ("x", "query,answer\na,b\n", "a"),
-        ("x.tsv", "query\tanswer\na\tb\n", "a"),
-        ("x", gzip.compress(A.encode(), mtime=0), "a"),
-        ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
-        ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
-        ("x.csv", "User Input,answer\na,b\n", "a"),
-        ("x.csv", "QUESTION,answer\na,b\n", "a"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "queries"), [
+    ("x.jsonl", f"{A}\r\n{B}", "a b"), ("x.json", f"[{A}, {B}]", "a b"),
+    ("x", f"[\n {A},\n {B}\n]", "a b"), ("x", f'{{"data": [{A}, {B}]}}', "a b"),
+    ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
+    ("x.json", f"{A}\n{B}\n", "a b"), ("x.json", A, "a"),
+    ("x.csv", "query,answer\na,b\n", "a"), ("x", "query,answer\na,b\n", "a"),
+    ("x.tsv", "query\tanswer\na\tb\n", "a"),
+    ("x", gzip.compress(A.encode(), mtime=0), "a"),
+    ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
+    ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
+    ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
+    ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
+    ("x.csv", "User Input,answer\na,b\n", "a"), ("x.csv", "QUESTION,answer\na,b\n", "a"),
+])  # fmt: skip
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_containers_encodings_and_packing_are_recognised(
     tmp_path: Path, monkeypatch: Any, name: str, content: str | bytes, queries: str, is_stream: bool
@@ -86,7 +76,7 @@ def test_containers_encodings_and_packing_are_recognised(
         ("x.jsonl", '{"query": " "}\n{"query": null}', "",
          [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
         ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
-         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: not"]),
+         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "]),
         ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
         ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
          [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
@@ -134,11 +124,11 @@ def test_every_problem_has_its_place_and_hides_no_good_record(
     assert len(caught.value.problems) == len(problems)
 
 
-@pytest.mark.parametrize(("depth", "counts"), [(150, (1, 0)), (500, (0, 1)), (5000, (0, 1))])
-def test_deep_nesting_never_crashes(tmp_path: Path, depth: int, counts: tuple[int, int]) -> None:
-    path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
-    cases, problems = read(path)
-    assert (len(cases), len(problems)) == counts
+def test_deep_nesting_never_crashes(tmp_path: Path) -> None:
+    for depth, counts in ((150, (1, 0)), (500, (0, 1)), (5000, (0, 1))):
+        path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
+        cases, problems = read(path)
+        assert (len(cases), len(problems)) == counts
 
 
 def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
@@ -148,9 +138,8 @@ def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
 
     first, other, second = ids("Who is it?", "Where?", "Who is  it?")
     assert (first[:2], len(first), second) == ("q-", 12, f"{first}-2")
-    assert ids("Who is it?", "New", "Where?", "who is it?") == [
-        *(first, ids("New")[0], other, second)
-    ]
+    assert ids("Who is it?", "Where?", "who is it?", "New")[:3] == [first, other, second]
+    assert ids("Who is it?", "New", "Where?", "who is it?")[2:] == [other, second]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,60 +192,53 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("row", "field", "value"),
-    [
-        *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
-        ({"expectedAnswer": "Ada"}, "reference", "Ada"),
-        ({"answers": ["a", "b", "a"]}, "references", ("a", "b")),
-        ({"ground_truths": ["a", "b"]}, "references", ("a", "b")),
-        ({"answer": "a", "answers": ["b", "a"]}, "references", ("a", "b")),
-        ({"answer": 42}, "references", ("42",)),
-        ({"answers": []}, "references", ()),
-        ({"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]}, "references", ("a", "b")),
-        ({"reference": "a", "alternative_references": ["b"]}, "references", ("a", "b")),
-        ({"alternative_references": "b"}, "references", ("b",)),
-        ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
-        ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
-        ({"is_impossible": True}, "answerable", False),
-        ({"unanswerable": 0}, "answerable", True),
-        ({"answerable": "UNANSWERABLE"}, "answerable", False),
-        ({"answerable": 1.0}, "answerable", True),
-        ({}, "answerable", None),
-        ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
-        ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
-        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
-        ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
-        ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
-         (Evidence(text="Ada", document_id="1", start=0, end=3),)),
-        ({"cluster": 4}, "cluster", "4"),
-        ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
-        ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
-        ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("row", "field", "value"), [
+    *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
+    *((given, "references", ("a", "b")) for given in (
+        {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]},
+        {"answer": "a", "answers": ["b", "a"]},
+        {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
+        {"reference": "a", "alternative_references": ["b"]},
+    )),
+    ({"expectedAnswer": "Ada"}, "reference", "Ada"),
+    ({"answer": 42}, "references", ("42",)),
+    ({"answers": []}, "references", ()),
+    ({"alternative_references": "b"}, "references", ("b",)),
+    ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
+    ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
+    *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+    ({"is_impossible": True}, "answerable", False), ({"unanswerable": 0}, "answerable", True),
+    ({"answerable": "UNANSWERABLE"}, "answerable", False), ({}, "answerable", None),
+    ({"answerable": 1.0}, "answerable", True),
+    ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
+    ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
+    ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
+    ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
+     (Evidence(text="Ada", document_id="1", start=0, end=3),)),
+    ({"cluster": 4}, "cluster", "4"),
+    ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
+    ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
+    ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
+])  # fmt: skip
 def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
     assert getattr(read_row(tmp_path, row), field) == value
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        *(({"answers": wrong}, "field 'answers': expected") for wrong in (
-            True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
-        )),
-        *(({"grades": wrong}, "field 'grades'") for wrong in (
-            {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
-        )),
-        ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
-        ({"evidence": [{"start": 1}]}, "found no text"),
-        ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
-        ({"evidence": [[1]]}, "expected text, found a list"),
-        ({"answerable": True, "is_impossible": True}, "contradict"),
-        ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
-        ({"b": 2, "metadata": {"b": 5}}, "field 'b': stands in the record and in its 'metadata'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("row", "problem"), [
+    *(({"answers": wrong}, "field 'answers': expected") for wrong in (
+        True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
+    )),
+    *(({"grades": wrong}, "field 'grades'") for wrong in (
+        {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
+    )),
+    ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
+    ({"evidence": [{"start": 1}]}, "found no text"),
+    ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
+    ({"evidence": [[1]]}, "expected text, found a list"),
+    ({"answerable": True, "is_impossible": True}, "contradict"),
+    ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
+    ({"b": 2, "metadata": {"b": 5}}, "field 'b': stands in the record and in its 'metadata'"),
+])  # fmt: skip
 def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         read_row(tmp_path, row)
@@ -279,10 +261,8 @@ def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) 
 def test_documents(tmp_path: Path) -> None:
     rows = [
         {"pid": 1, "contents": "text", "title": "", "year": 2023},
-        {"_id": "b", "text": "", "title": "Empty"},
-        {"text": "no id"},
-        {"id": "c"},
-    ]
+        {"_id": "b", "text": "", "title": "Empty"}, {"text": "no id"}, {"id": "c"},
+    ]  # fmt: skip
     noted = Problems()
     first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
     assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
@@ -290,6 +270,11 @@ def test_documents(tmp_path: Path) -> None:
     assert third.id.startswith("d-")
     (problem,) = noted
     assert (problem.line, "no field for the text" in problem.message) == (4, True)
+    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
+    found = [(d.id, d.title, d.text) for d in read_documents(table)]
+    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
+    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
+    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
 
 
 # --- cells of tables
@@ -298,19 +283,12 @@ def test_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "ids"),
     [
-        ('["a", "b,c"]', ("a", "b,c")),
-        ("['a', 'b']", ("a", "b")),
-        ("['a' 'b'\n 'c']", ("a", "b", "c")),
-        ("""["it's" 'b']""", ("it's", "b")),
-        ("[1, 'b', None]", ("1", "b")),
-        ("[1 2]", ("1", "2")),
-        ("[]", ()),
-        ("a; b", ("a", "b")),
-        ("a|b", ("a", "b")),
-        ("a", ("a",)),
-        ("", None),
+        ('["a", "b,c"]', ("a", "b,c")), ("['a', 'b']", ("a", "b")), ("[]", ()), ("", None),
+        ("['a' 'b'\n 'c']", ("a", "b", "c")), ("""["it's" 'b']""", ("it's", "b")),
+        ("[1, 'b', None]", ("1", "b")), ("[1 2]", ("1", "2")),
+        ("a; b", ("a", "b")), ("a|b", ("a", "b")), ("a", ("a",)),
     ],
-)
+)  # fmt: skip
 def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
     quoted = cell.replace('"', '""')
     (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))
@@ -329,14 +307,6 @@ def test_other_fields_of_cells(tmp_path: Path) -> None:
         id=case.id, query="q", reference="[citation needed]", grades={"d1": 2}, answerable=False,
         tags=("a", "b"), evidence=(Evidence(text="x"),), metadata={"n": 1, "note": "hi"},
     )  # fmt: skip
-
-
-def test_documents_of_a_table_and_of_json(tmp_path: Path) -> None:
-    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
-    found = [(d.id, d.title, d.text) for d in read_documents(table)]
-    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
-    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
-    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
 
 
 # --- arrays of JSON in blocks, keys that stand twice
@@ -374,33 +344,25 @@ def test_elements_are_those_of_the_array_in_blocks_of_any_size(
 
 GERMAN = "query;reference\nWie lange dauert die Kündigungsfrist?;drei Monate\nWie groß?;20 m²\n"
 CHINESE = "query,reference\n员工每年有多少天年假？,二十天\n公司成立于哪一年？,1998年\n"
-
-
 TAIWANESE = "query\n公司成立於哪一年？由誰成立？\n費用由誰負擔？何時可以退貨？\n"
 JAPANESE = "query\n会社はいつ設立されましたか？\n保証期間はどのくらいですか？\n"
 RUSSIAN = "query\nКогда была основана компания?\nСколько длится гарантия?\n"
 
 
-@pytest.mark.parametrize(
-    ("head", "guess"),
-    [
-        (GERMAN.encode("cp1252"), "cp1252"),
-        ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
-        ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
-        (CHINESE.encode("gbk"), "gb18030"),
-        (TAIWANESE.encode("big5") * 2, "big5"),
-        (JAPANESE.encode("sjis"), "shift_jis"),
-        (RUSSIAN.encode("cp1251"), "cp1251"),
-        (b"", None),
-        (GERMAN.encode(), None),
-        ("\ufeffquery\nü\n".encode("utf-16"), None),
-        ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
-        ("query\n大小？\n".encode("gbk"), None),  # as good as several others
-        (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
-        (GERMAN.encode() + b"\xff\n", None),  # damaged
-        (b"PK\x03\x04\x00\xff", None),
-    ],
-)
+@pytest.mark.parametrize(("head", "guess"), [
+    (GERMAN.encode("cp1252"), "cp1252"),
+    ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
+    ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
+    (CHINESE.encode("gbk"), "gb18030"), (TAIWANESE.encode("big5") * 2, "big5"),
+    (JAPANESE.encode("sjis"), "shift_jis"), (RUSSIAN.encode("cp1251"), "cp1251"),
+    (b"", None), (GERMAN.encode(), None),
+    ("\ufeffquery\nü\n".encode("utf-16"), None),
+    ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
+    ("query\n大小？\n".encode("gbk"), None),  # as good as several others
+    (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
+    (GERMAN.encode() + b"\xff\n", None),  # damaged
+    (b"PK\x03\x04\x00\xff", None),
+])  # fmt: skip
 def test_an_old_encoding_is_guessed(head: bytes, guess: str | None) -> None:
     assert guess_encoding(head) == guess
 

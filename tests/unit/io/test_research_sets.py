@@ -19,15 +19,15 @@ from ragbench import (
 )
 from ragbench.errors import DataError
 from ragbench.io.source import Problems
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 CONTEXT = "Ada Lovelace wrote the first program in 1843."
 
 
 def squad(folder: Path, *questions: object, context: object = CONTEXT) -> Path:
     paragraphs = [{"context": context, "qas": list(questions)}, {"context": CONTEXT, "qas": []}]
-    data = [{"title": "Ada", "paragraphs": paragraphs}]
-    return lines(folder / "dev.json", [{"version": "v2.0", "data": data}])
+    whole = {"version": "v2.0", "data": [{"title": "Ada", "paragraphs": paragraphs}]}
+    return written(folder / "dev.json", whole)
 
 
 def question(**values: Any) -> dict[str, Any]:
@@ -49,10 +49,8 @@ def test_squad_nested_and_flat_mean_the_same(tmp_path: Path) -> None:
     assert (case.references, case.reference_contexts) == (("1843", "in 1843"), (CONTEXT,))
     assert case.reference_context_ids == (document.id,)
     assert (document.text, document.title) == (CONTEXT, "Ada")
-    assert [(CONTEXT[s.start : s.end], s.document_id) for s in case.evidence] == [
-        ("1843", document.id),
-        ("in 1843", document.id),
-    ]
+    found = [(CONTEXT[s.start : s.end], s.document_id) for s in case.evidence]
+    assert found == [("1843", document.id), ("in 1843", document.id)]
     answers = {"text": ["1843", "in 1843"], "answer_start": [40, 37]}
     assert list(read_cases(flat(tmp_path, title="Ada", answers=answers))) == [case]
 
@@ -70,22 +68,19 @@ def test_an_unanswerable_question_of_squad_has_no_gold(tmp_path: Path) -> None:
     assert row.metadata == {"context": CONTEXT}
 
 
-@pytest.mark.parametrize("start", [3, -1, None, "40", 10**9])
-def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path, start: object) -> None:
-    answers = [{"text": "1843", "answer_start": start}]
-    (case,) = read_cases(squad(tmp_path, question(answers=answers)))
-    assert [(s.text, s.start, s.end) for s in case.evidence] == [("1843", None, None)]
+def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path) -> None:
+    for start in (3, -1, None, "40", 10**9):
+        answers = [{"text": "1843", "answer_start": start}]
+        (case,) = read_cases(squad(tmp_path, question(answers=answers)))
+        assert [(s.text, s.start, s.end) for s in case.evidence] == [("1843", None, None)]
 
 
 def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: Path) -> None:
     path = squad(tmp_path, question(), 7, question(id="q2", answers=[{"start": 1}]), question())
-    noted = Problems()
+    noted, place = Problems(), "data[0].paragraphs[0].qas"
     assert len(list(read_cases(path, problems=noted))) == 1
-    assert [(problem.line, problem.field) for problem in noted] == [
-        (2, "data[0].paragraphs[0].qas[1]"),
-        (3, "data[0].paragraphs[0].qas[2].answers"),
-        (4, "id"),
-    ]
+    found = [(problem.line, problem.field) for problem in noted]
+    assert found == [(2, f"{place}[1]"), (3, f"{place}[2].answers"), (4, "id")]
     with pytest.raises(DataError, match=r"data\[0\]\.paragraphs\[0\]"):
         list(read_cases(squad(tmp_path, question(), context=5)))
 
@@ -134,7 +129,7 @@ def test_mtrags_human_evaluation_holds_cases_and_the_answers_of_models(tmp_path:
         "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
         "documents": [{"document_id": "d1", "text": text}], "tasks": [task], "evaluations": answers,
     }  # fmt: skip
-    path = lines(tmp_path / "eval.json", [whole])
+    path = written(tmp_path / "eval.json", whole)
     with open_source(path) as source:
         ((entry,), info) = [*source], source.info
     assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})
@@ -156,25 +151,25 @@ RAGAS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def check_ragas(path: Path) -> None:
-    with open_source(path) as source:
-        (entry,) = source
-    case = entry.case
-    assert [case] == list(read_cases(path))
-    assert (case.query, case.reference) == ("Who?", "Ada")
-    assert case.reference_contexts == ("Ada did.", "It's 1843.")
-    assert case.reference_context_ids == ("1", "b")
-    # What a system said is not part of the case: another system is asked the same one.
-    assert case.metadata.keys() <= {"synthesizer_name"}
-    assert entry.recorded["generate"].value == GenerationResult("Bob")
-    assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
+def check_ragas(*paths: Path) -> None:
+    for path in paths:
+        with open_source(path) as source:
+            (entry,) = source
+        case = entry.case
+        assert [case] == list(read_cases(path))
+        assert (case.query, case.reference) == ("Who?", "Ada")
+        assert case.reference_contexts == ("Ada did.", "It's 1843.")
+        assert case.reference_context_ids == ("1", "b")
+        # What a system said is not part of the case: another system is asked the same one.
+        assert case.metadata.keys() <= {"synthesizer_name"}
+        assert entry.recorded["generate"].value == GenerationResult("Bob")
+        assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
 
 
 def test_files_of_ragas(tmp_path: Path) -> None:
-    check_ragas(lines(tmp_path / "a.jsonl", [RAGAS]))
-    check_ragas(lines(tmp_path / "a.json", [[RAGAS]]))
+    whole = written(tmp_path / "a.json", [RAGAS])
     sample = {"eval_sample": RAGAS, "synthesizer_name": "single_hop"}
-    check_ragas(lines(tmp_path / "b.jsonl", [sample]))
+    check_ragas(lines(tmp_path / "a.jsonl", [RAGAS]), whole, lines(tmp_path / "b.jsonl", [sample]))
 
 
 @pytest.mark.extra("ragas")
@@ -184,8 +179,7 @@ def test_what_ragas_itself_writes(tmp_path: Path) -> None:
     dataset = schema.EvaluationDataset(samples=[schema.SingleTurnSample(**RAGAS)])
     dataset.to_jsonl(tmp_path / "a.jsonl")
     dataset.to_csv(tmp_path / "a.csv")
-    check_ragas(tmp_path / "a.jsonl")
-    check_ragas(tmp_path / "a.csv")
+    check_ragas(tmp_path / "a.jsonl", tmp_path / "a.csv")
 
 
 QUERIES = '{"_id": "1", "text": "one", "metadata": {"x": 1}}\n{"_id": "2", "text": "two"}\n'
@@ -195,7 +189,7 @@ CORPUS = '{"_id": "a", "title": "A", "text": "text a"}\n{"_id": "b", "title": ""
 def write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        written(folder / name, text)
     return folder
 
 
@@ -234,25 +228,22 @@ def test_beir_problems(tmp_path: Path) -> None:
 
 
 def test_trec(tmp_path: Path) -> None:
-    queries, qrels = '1\twho said "x"\n2\ttwo\n', "1 0 a 2\n1 0 b -1\n"
+    write(tmp_path, {"topics.txt": "1 no tab\n2\ttwo\n"})
+    with pytest.raises(DataError, match="no folder 'qrels'"):
+        list(read_cases(tmp_path))
+    write(tmp_path, {"qrels.txt": "1 0 a 2\n1 0 b -1\n"})
+    with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
+        list(read_cases(tmp_path))
+    with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):
+        list(read_documents(tmp_path, format="trec"))
     texts = "a\ttext\twith tab\nb\t\n"
-    write(tmp_path, {"queries.tsv": queries, "qrels.txt": qrels, "collection.tsv": texts})
+    (tmp_path / "topics.txt").unlink()
+    write(tmp_path, {"queries.tsv": '1\twho said "x"\n2\ttwo\n', "collection.tsv": texts})
     (case,) = read_cases(tmp_path)
     assert (case.id, case.query) == ("1", 'who said "x"')
     assert (case.grades, case.reference_context_ids) == ({"a": 2, "b": -1}, ("a",))
     documents = list(read_documents(tmp_path, format="trec"))
     assert [(d.id, d.text) for d in documents] == [("a", "text\twith tab"), ("b", "")]
-
-
-def test_trec_problems(tmp_path: Path) -> None:
-    write(tmp_path, {"topics.txt": "1 no tab\n2\ttwo\n"})
-    with pytest.raises(DataError, match="no folder 'qrels'"):
-        list(read_cases(tmp_path))
-    write(tmp_path, {"qrels.txt": "2 0 a 1\n"})
-    with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
-        list(read_cases(tmp_path))
-    with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):
-        list(read_documents(tmp_path, format="trec"))
 
 
 def test_text_files(tmp_path: Path) -> None:
@@ -270,15 +261,12 @@ def test_text_files(tmp_path: Path) -> None:
         list(read_documents(data))  # a README beside data is no corpus
 
 
-@pytest.mark.parametrize(
-    ("format_name", "expected"),
-    [
+def test_a_folder_that_is_something_else(tmp_path: Path) -> None:
+    for form, expected in (
         ("beir", "the BEIR folder has no queries.jsonl"),
         ("ragbench", "the folder has no cases.jsonl"),
         ("trec", "the folder has none of queries.tsv"),
         ("text", "text files hold documents"),
-    ],
-)
-def test_a_folder_that_is_something_else(tmp_path: Path, format_name: str, expected: str) -> None:
-    with pytest.raises(DataError, match=expected):
-        list(read_cases(tmp_path, format=format_name))
+    ):
+        with pytest.raises(DataError, match=expected):
+            list(read_cases(tmp_path, format=form))

@@ -43,17 +43,12 @@ def check_columns(path: str | Path, **options: str) -> None:
 
 
 @arrow
-@pytest.mark.parametrize("name", ["cases.parquet", "cases"])
-def test_parquet(tmp_path: Path, name: str) -> None:
-    write_table(tmp_path / name, COLUMNS)
-    check_columns(tmp_path / name)
-
-
-@arrow
-def test_parquet_problems(tmp_path: Path) -> None:
-    path = tmp_path / "cases.parquet"
+def test_parquet(tmp_path: Path) -> None:
+    for name in ("cases.parquet", "cases"):
+        write_table(tmp_path / name, COLUMNS)
+        check_columns(tmp_path / name)
+    path, noted = tmp_path / "cases.parquet", Problems()
     write_table(path, {"query": ["a", None, "c"]})
-    noted = Problems()
     assert [case.query for case in read_cases(path, problems=noted)] == ["a", "c"]
     assert [(problem.line, problem.field) for problem in noted] == [(2, "query")]
     path.write_bytes(path.read_bytes()[:-30])
@@ -82,10 +77,10 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
 def test_a_dataset_named_as_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The package takes a folder of this name below the current one before it asks the hub.
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "team" / "qa").mkdir(parents=True)
+    (tmp_path / "team/qa").mkdir(parents=True)
     for split in ("train", "test"):
         row = {"id": split, "question": "q", "text": "t"}
-        lines(tmp_path / "team" / "qa" / f"{split}.jsonl", [row])
+        lines(tmp_path / f"team/qa/{split}.jsonl", [row])
     assert [case.id for case in read_cases("hf:team/qa")] == ["test"]
     assert [case.id for case in read_cases("hf:team/qa:train")] == ["train"]
     assert [document.id for document in read_documents("hf:team/qa", split="train")] == ["train"]
@@ -192,11 +187,13 @@ def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:
     header = ("query", "chunk_id", "text", "score")
     first = [header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)]
     path = book(tmp_path / "log.xlsx", First=first, Second=[header, ("Where?", 7, "Bern", 1)])
-    with open_retrievals(path) as dump:
-        (found,) = dump
-    assert (found.query, [chunk.text for chunk in found.chunks]) == ("Who?", ["Ada", "Bob"])
-    assert [chunk.score for chunk in found.chunks] == [0.9, 0.5]
-    with open_retrievals(path, split="Second") as dump:
-        (found,) = dump
-    assert (found.query, found.chunks[0].id, found.chunks[0].text) == ("Where?", "7", "Bern")
+    for split, query, chunks in (
+        (None, "Who?", [("a", "Ada", 0.9), ("b", "Bob", 0.5)]),
+        ("Second", "Where?", [("7", "Bern", 1)]),
+    ):
+        with open_retrievals(path, split=split) as dump:
+            (found,) = dump
+        assert (found.query, [(one.id, one.text, one.score) for one in found.chunks]) == (
+            query, chunks
+        )  # fmt: skip
     assert dump.notes == ()

@@ -19,6 +19,7 @@ from ragbench import (
     Evidence,
     GenerationResult,
     RetrievalResult,
+    Turn,
     evaluate,
     open_source,
     read_cases,
@@ -34,7 +35,7 @@ from ragbench.io.export import export
 from ragbench.io.joined import open_retrievals
 from ragbench.io.json_text import json_bytes
 from ragbench.verbs.cases import select_cases, write_dataset
-from tests.unit.io.traces import ALL, BARE, SCORES, failed, lines, measured, skipped, trace_of
+from tests.unit.io.traces import ALL, SCORES, failed, lines, measured, skipped, trace_of, written
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")
@@ -61,13 +62,14 @@ def _relevant(case: Case) -> tuple[str, ...]:
 
 
 places = st.lists(st.integers(0, 200), min_size=2, max_size=2).map(sorted)
+turns = st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=visible)
 evidence = st.builds(
     lambda text, document, at: Evidence(text=text, document_id=document, start=at[0], end=at[1]),
     texts, st.none() | texts, st.just((None, None)) | places,
 )  # fmt: skip
 cases = st.builds(
     Case, id=visible.map("case {}".format), query=visible, reference=st.none() | visible,
-    metadata=metadata,
+    metadata=metadata, history=tuples(turns),
     alternative_references=tuples(texts), reference_contexts=st.none() | tuples(texts),
     reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
@@ -83,16 +85,13 @@ def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: 
     assert gzip.decompress(content) == b'{"id":"1","query":"q","reference_context_ids":[]}\n'
 
 
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
-        (Case(id=" ", query="b"), "field 'id': the id is empty"),
-        (Case(id="2", query=""), "field 'query': the query is empty"),
-        (Case(id="2", query="\ud800"), "cannot be written as JSON"),
-        (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
-    ],
-)
+@pytest.mark.parametrize(("second", "expected"), [
+    (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
+    (Case(id=" ", query="b"), "field 'id': the id is empty"),
+    (Case(id="2", query=""), "field 'query': the query is empty"),
+    (Case(id="2", query="\ud800"), "cannot be written as JSON"),
+    (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
+])  # fmt: skip
 def test_a_wrong_case_leaves_the_old_file(tmp_path: Path, second: Case, expected: str) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text("old", encoding="utf-8")
@@ -137,10 +136,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in target.parent.iterdir()] == [b"old"]
 
 
-STAGES = {
-    "retrieve": "retrieval", "post_retrieve": "post_retrieval", "generate": "generation",
-}  # fmt: skip
-
+STAGES = {"retrieve": "retrieval", "post_retrieve": "post_retrieval", "generate": "generation"}
 UNASKED = Trace(
     case=Case(id="new", query="q"),
     retrieval=skipped("not recorded"),
@@ -151,18 +147,9 @@ UNASKED = Trace(
 def expected(trace: Trace) -> Entry:
     """A trace as a source that has it recorded."""
     outcomes = {stage: getattr(trace, name) for stage, name in STAGES.items()}
-    recorded = {
-        stage: replace(outcome, known=Known.RECORDED)
-        for stage, outcome in outcomes.items()
-        if outcome is not None
-    }
+    there = {stage: outcome for stage, outcome in outcomes.items() if outcome is not None}
+    recorded = {stage: replace(one, known=Known.RECORDED) for stage, one in there.items()}
     return Entry(case=trace.case, recorded=recorded)
-
-
-def read(path: Path, form: str) -> list[Entry]:
-    with open_source(path) as source:
-        assert source.info.form == form
-        return list(source)
 
 
 def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
@@ -170,10 +157,9 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     some = trace_of(["x", "y"], case="q 1", ids=ids, scores=[2.5, 1.5], grades={"a b": 2})
     none = trace_of([], case="none", ids=[], grades={"z": 1})
     export("trec", [some, none], tmp_path / "o.run", scores=SCORES)
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text('{"id": "a b", "text": "x"}\n{"id": "50%25", "text": "y"}\n', "utf-8")
-    queries = tmp_path / "queries.tsv"
-    queries.write_text("q 1\tFirst?\nnone\tSecond?\n", "utf-8")
+    rows = [{"id": "a b", "text": "x"}, {"id": "50%25", "text": "y"}]
+    corpus = lines(tmp_path / "corpus.jsonl", rows)
+    queries = written(tmp_path / "queries.tsv", "q 1\tFirst?\nnone\tSecond?\n")
     with open_source(tmp_path / "o.run", corpus=corpus, queries=queries) as source:
         first, second = source
     assert first.case.grades == {"a b": 2}
@@ -182,8 +168,7 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     )
     # In our run a query that is judged alone is one for which nothing was found.
     assert second.recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
-    foreign = tmp_path / "foreign.run"
-    foreign.write_text("q%201 Q0 a 1 2.5 bm25\n")
+    foreign = written(tmp_path / "foreign.run", "q%201 Q0 a 1 2.5 bm25\n")
     with (
         open_source(foreign, corpus=corpus, queries=queries) as source,
         pytest.raises(DataError, match="no query has the id 'q%201'"),
@@ -244,7 +229,7 @@ def test_whatever_is_written_comes_back_with_nothing_lost(
         export(form, (*drawn, *ALL, UNASKED), at, scores=SCORES)
         wanted.append(Entry(case=UNASKED.case, recorded={}))
     else:  # where an empty answer counts as declined, and a case as answerable by its reference
-        clear = [(one, bool(one.case.answerable)) for one in wanted if one.case != BARE.case]
+        clear = [(one, bool(one.case.answerable)) for one in wanted if one.case.id != "bare"]
         wanted = [replace(one, case=replace(one.case, answerable=can)) for one, can in clear]
         evaluate(wanted, None, out=at, metrics=[])
     if form == "run as cases":

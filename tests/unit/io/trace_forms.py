@@ -65,12 +65,10 @@ def _attributes(asked: Asked, row: Record) -> Record:
         "output.value": json.dumps(row["out"]),
         "session.id": asked.session,
     }
+    given, left = "reranker.input_documents", "reranker.output_documents"
     lists = {
         "RETRIEVER": {"retrieval.documents": row["out"]},
-        "RERANKER": {
-            "reranker.input_documents": row["in"],
-            "reranker.output_documents": row["out"],
-        },
+        "RERANKER": {given: row["in"], left: row["out"]},
     }.get(row["kind"], {})
     side: Any
     for name, side in lists.items():
@@ -83,36 +81,25 @@ def _attributes(asked: Asked, row: Record) -> Record:
 
 def sdk(asked: Asked) -> list[Record]:
     return [
-        {
-            "name": row["name"],
-            "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
-            "kind": "SpanKind.INTERNAL",
-            "parent_id": row["parent"],
-            **_times(row),
-            "status": {"status_code": "OK"},
-            "attributes": _attributes(asked, row),
-        }
+        {"name": row["name"], "kind": "SpanKind.INTERNAL", "parent_id": row["parent"],
+         "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
+         **_times(row), "status": {"status_code": "OK"}, "attributes": _attributes(asked, row)}
         for row in _spans(asked)
-    ]
+    ]  # fmt: skip
 
 
 def otlp(asked: Asked) -> list[Record]:
+    def listed(row: Record) -> list[Record]:
+        found = _attributes(asked, row).items()
+        return [{"key": key, "value": {"stringValue": value}} for key, value in found]
+
     spans = [
-        {
-            "traceId": row["trace"],
-            "spanId": row["id"],
-            "parentSpanId": row["parent"] or "",
-            "name": row["name"],
-            "startTimeUnixNano": str(_nanoseconds(row["at"])),
-            "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)),
-            "attributes": [
-                {"key": key, "value": {"stringValue": value}}
-                for key, value in _attributes(asked, row).items()
-            ],
-            "status": {"code": "STATUS_CODE_OK"},
-        }
+        {"traceId": row["trace"], "spanId": row["id"], "parentSpanId": row["parent"] or "",
+         "name": row["name"], "startTimeUnixNano": str(_nanoseconds(row["at"])),
+         "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)), "attributes": listed(row),
+         "status": {"code": "STATUS_CODE_OK"}}
         for row in _spans(asked)
-    ]
+    ]  # fmt: skip
     return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]}]
 
 
@@ -138,20 +125,12 @@ def phoenix(asked: Asked) -> list[Record]:
 
 def langfuse(asked: Asked) -> list[Record]:
     return [
-        {
-            "id": row["id"],
-            "trace_id": row["trace"],
-            "parent_observation_id": row["parent"] or "",
-            "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]),
-            "name": row["name"],
-            **_times(row),
-            "input": json.dumps(row["in"]),
-            "output": json.dumps(row["out"]),
-            "session_id": asked.session,
-            "level": "DEFAULT",
-        }
+        {"id": row["id"], "trace_id": row["trace"], "parent_observation_id": row["parent"] or "",
+         "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]), "name": row["name"],
+         **_times(row), "input": json.dumps(row["in"]), "output": json.dumps(row["out"]),
+         "session_id": asked.session, "level": "DEFAULT"}
         for row in _spans(asked)
-    ]
+    ]  # fmt: skip
 
 
 def langfuse_api(asked: Asked) -> list[Record]:
@@ -165,21 +144,13 @@ def langfuse_api(asked: Asked) -> list[Record]:
 
 def langsmith(asked: Asked) -> list[Record]:
     return [
-        {
-            "id": row["id"],
-            "trace_id": row["trace"],
-            "parent_run_id": row["parent"],
-            "dotted_order": "",
-            "run_type": row["kind"].lower(),
-            "name": row["name"],
-            **_times(row),
-            "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
-            "outputs": row["out"],
-            "extra": {"metadata": {"session_id": asked.session}},
-            "status": "success",
-        }
+        {"id": row["id"], "trace_id": row["trace"], "parent_run_id": row["parent"],
+         "dotted_order": "", "run_type": row["kind"].lower(), "name": row["name"], **_times(row),
+         "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
+         "outputs": row["out"], "extra": {"metadata": {"session_id": asked.session}},
+         "status": "success"}
         for row in _spans(asked)
-    ]
+    ]  # fmt: skip
 
 
 def mlflow(asked: Asked) -> list[Record]:
@@ -189,18 +160,12 @@ def mlflow(asked: Asked) -> list[Record]:
         return {**named, "mlflow.trace.session": json.dumps(asked.session)}
 
     spans = [
-        {
-            "trace_id": row["trace"],
-            "span_id": row["id"],
-            "parent_span_id": row["parent"],
-            "name": row["name"],
-            "start_time_unix_nano": _nanoseconds(row["at"]),
-            "end_time_unix_nano": _nanoseconds(row["at"] + 1),
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-            "attributes": spelled(row),
-        }
+        {"trace_id": row["trace"], "span_id": row["id"], "parent_span_id": row["parent"],
+         "name": row["name"], "start_time_unix_nano": _nanoseconds(row["at"]),
+         "end_time_unix_nano": _nanoseconds(row["at"] + 1), "attributes": spelled(row),
+         "status": {"code": "STATUS_CODE_OK", "message": ""}}
         for row in _spans(asked)
-    ]
+    ]  # fmt: skip
     return [{"info": {"trace_id": "tr"}, "data": {"spans": spans}}]
 
 

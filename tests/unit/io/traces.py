@@ -108,3 +108,12 @@ def lines(path: Path, rows: Iterable[object]) -> Path:
     """JSON Lines."""
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return path
+
+
+def written(path: Path, content: object, *, indent: int | None = None) -> Path:
+    """Bytes or a text as they are, all else as JSON."""
+    if not isinstance(content, bytes):
+        content = content if isinstance(content, str) else json.dumps(content, indent=indent)
+        content = content.encode()
+    path.write_bytes(content)
+    return path

@@ -5,12 +5,17 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.errors import RunLockedError, RunMismatchError
+from ragbench.ledger import manifest
 from ragbench.ledger.folder import RunFolder, run_name
+from ragbench.ledger.manifest import git_state, read_manifest, write_manifest
 
 HOLD = """
 import sys
@@ -43,8 +48,7 @@ def another_process(path: Path) -> Generator[subprocess.Popen[str]]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command, pipe = [sys.executable, "-c", HOLD, str(path)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         yield holder
 
 
@@ -63,19 +67,14 @@ def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path, e
         pass  # free again
 
 
-def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_and_a_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x", encoding="utf-8")
-    with pytest.raises(RunMismatchError, match="not empty and is not a run folder"):
-        RunFolder(path=tmp_path).locked().__enter__()
+    for name, reason in (("", "not empty and is not a run folder"),
+                         ("thesis.tex", r"is a file\. Choose a folder with --out")):  # fmt: skip
+        with pytest.raises(RunMismatchError, match=reason):
+            RunFolder(path=tmp_path / name).locked().__enter__()
+    assert (tmp_path / "thesis.tex").read_text("utf-8") == "x"
     assert names(tmp_path) == {"thesis.tex"}
-
-
-def test_a_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.write_text("x", encoding="utf-8")
-    with pytest.raises(RunMismatchError, match=r"is a file\. Choose a folder with --out"):
-        RunFolder(path=path).locked().__enter__()
-    assert path.read_text(encoding="utf-8") == "x"
 
 
 def test_a_new_journal_replaces_what_a_run_wrote_and_nothing_else(tmp_path: Path) -> None:
@@ -99,15 +98,86 @@ def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
     assert folder.journal.read_text(encoding="utf-8") == "ours"
 
 
-@pytest.mark.parametrize(
-    ("dataset", "rag", "name"),
-    [
-        ("pellorin", "baseline", "pellorin-baseline-01234567"),
-        ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
-        ("../..", "", "run-run-01234567"),
-        ("数据", "é", "run-run-01234567"),
-        ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
-    ],
-)
+@pytest.mark.parametrize(("dataset", "rag", "name"), [
+    ("pellorin", "baseline", "pellorin-baseline-01234567"),
+    ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
+    ("../..", "", "run-run-01234567"), ("数据", "é", "run-run-01234567"),
+    ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
+])  # fmt: skip
 def test_a_run_has_a_name_that_any_file_system_takes(dataset: str, rag: str, name: str) -> None:
     assert run_name(dataset, rag, "0123456789") == name
+
+
+METRICS = parse_metrics("recall@5, P(rel=2)@3")
+DATASET: Any = {"name": "d", "source": "d.jsonl", "fingerprint": "00", "cases": 3, "sample": 3}
+MANIFEST = manifest.Manifest(
+    dataset=manifest.DatasetInfo(**DATASET, seed=1),
+    rag=manifest.RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
+    metrics=tuple(map(manifest.MetricInfo.of, METRICS)),
+    settings={"matching": "id", "top_k": None},
+    packages={"ragbench": "0.1"},
+    git={"commit": "c0ffee", "dirty": False},
+).with_fingerprints()
+
+
+def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_manifest(MANIFEST, first)
+    found = read_manifest(first)
+    write_manifest(found, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert replace(found, metrics=()) == replace(MANIFEST, metrics=())
+    assert manifest.metrics_of(found) == METRICS
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_bytes(content)
+    with pytest.raises(RunMismatchError, match="is not a manifest of ragbench"):
+        read_manifest(path)
+
+
+def test_a_field_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    write_manifest(replace(MANIFEST, schema_version=2), path)
+    with pytest.raises(RunMismatchError, match="has schema version 2, this ragbench reads 1"):
+        read_manifest(path)
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def full(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:2])
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="disk full"):
+        manifest.write_atomic(path, b"new content")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def git(folder: Path, *arguments: str) -> None:
+    names = {
+        f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    command = ["git", "-C", str(folder), *arguments]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | names)
+
+
+def test_the_commit_and_whether_tracked_files_changed(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    (tmp_path / "a").write_text("1", encoding="utf-8")
+    git(tmp_path, "add", "a")
+    git(tmp_path, "commit", "--no-gpg-sign", "-m", "one")
+    (tmp_path / "untracked").write_text("x", encoding="utf-8")
+    clean = git_state(tmp_path)
+    assert clean is not None and clean["dirty"] is False
+    (tmp_path / "a").write_text("2", encoding="utf-8")
+    assert git_state(tmp_path) == clean | {"dirty": True}

@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragbench import build_reranker
+from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.identity import described
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +34,9 @@ class Power:
 
     def __init__(self, power: float = 1, deep: object = None) -> None:
         self._power, self.deep = power, deep
+
+    def apply(self, value: float) -> float:
+        return value * self._power
 
 
 class Slotted:
@@ -55,14 +61,6 @@ def with_default(value: float, by: float = 2) -> float:
     return value * by
 
 
-class Rule:
-    def __init__(self, by: float) -> None:
-        self.by = by
-
-    def apply(self, value: float) -> float:
-        return value * self.by
-
-
 PAIRS: dict[str, tuple[object, object]] = {
     "plain class": (Power(1), Power(-1)),
     "plain class in a plain class": (Power(deep=Power(1)), Power(deep=Power(2))),
@@ -74,7 +72,7 @@ PAIRS: dict[str, tuple[object, object]] = {
     "closure": (scale(1), scale(2)),
     "lambda": (lambda value: value, lambda value: value + 1),
     "partial": (functools.partial(with_default, by=1), functools.partial(with_default, by=2)),
-    "bound method": (Rule(1).apply, Rule(2).apply),
+    "bound method": (Power(1).apply, Power(2).apply),
     "array": (np.arange(3), np.arange(3) + 1),
     "type of an array": (np.arange(3), np.arange(3.0)),
     "text in a long list": (["a"] * 300, ["a"] * 299 + ["b"]),
@@ -92,13 +90,14 @@ def test_two_settings_are_two_things(name: str) -> None:
     assert described(one) == described(one)
 
 
-def test_equal_settings_are_one_thing() -> None:
-    assert described(Power(2)) == described(Power(2))
-    assert described(scale(2)) == described(scale(2))
-    assert described(np.arange(3)) == described(np.arange(3))
-    # What a process holds on to while it works is not a setting.
-    assert described(Power(deep=threading.Lock())) == described(Power(deep=threading.Lock()))
-    assert described(Power(deep=random.Random())) == described(Power(deep=random.Random()))
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Power(2), lambda: scale(2), lambda: np.arange(3),
+     # What a process holds on to while it works is not a setting.
+     lambda: Power(deep=threading.Lock()), lambda: Power(deep=random.Random())],
+)  # fmt: skip
+def test_equal_settings_are_one_thing(make: Callable[[], object]) -> None:
+    assert described(make()) == described(make())
 
 
 def test_a_field_that_is_no_setting_counts_nowhere() -> None:
@@ -111,29 +110,17 @@ def test_a_field_that_is_no_setting_counts_nowhere() -> None:
     assert described(Counting(power=2)) != described(Counting())
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Callable[[str, str], Path]:
-    def write(name: str, weights: str) -> Path:
+def test_a_model_counts_by_its_bytes_and_not_by_its_path(tmp_path: Path) -> None:
+    def reranker(name: str, weights: str) -> str:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         (folder / "model.onnx").write_text(weights)
         (folder / "tokenizer.json").write_text("{}")
-        return folder
+        built = build_reranker({"name": "cross_encoder", "model": str(folder)})
+        return json.dumps(described(built))
 
-    return write
-
-
-def test_a_model_counts_by_its_bytes_and_not_by_its_path(
-    model: Callable[[str, str], Path],
-) -> None:
-    def reranker(folder: Path) -> str:
-        return json.dumps(
-            described(build_reranker({"name": "cross_encoder", "model": str(folder)}))
-        )
-
-    first = reranker(model("one", "weights"))
-    assert reranker(model("two", "weights")) == first
-    assert reranker(model("one", "other weights")) != first
+    first = reranker("one", "weights")
+    assert reranker("two", "weights") == first != reranker("one", "other weights")
     assert "one" not in first
 
 
@@ -163,17 +150,11 @@ def test_it_is_the_same_in_every_process(tmp_path: Path) -> None:
         "from thing import Held; from ragbench.ledger.identity import described;"
         "print(json.dumps(described(Held())))"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+    one, other = (
+        subprocess.check_output([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed})
         for seed in ("1", "2")
-    }
-    assert len(said) == 1
+    )
+    assert one == other
 
 
 def test_code_without_a_file_counts_by_what_it_does() -> None:
@@ -186,3 +167,13 @@ def test_code_without_a_file_counts_by_what_it_does() -> None:
     first = described(made(source.format(1)))
     assert described(made("\n\n" + source.format(1))) == first
     assert described(made(source.format(2))) != first
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+def test_where_parts_end_matters(one: list[bytes], other: list[bytes]) -> None:
+    assert (digest(one) == digest(other)) == (one == other)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 9)))
+def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
+    assert fingerprint(value) == fingerprint(dict(reversed(value.items())))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +35,12 @@ def ids(journal: Journal) -> list[str]:
     return [stored.case.id for window in journal.cases() for stored in window]
 
 
-def numbers(journal: Journal) -> dict[str, int]:
-    return {stored.case.id: stored.number for window in journal.cases() for stored in window}
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite"
 
 
 # --- cases
-
-
-def failing() -> Iterator[Case]:
-    yield from cases("x", "y")
-    raise DataError([])
 
 
 @pytest.mark.parametrize("second", [1, 511, 512, 600])
@@ -60,20 +53,18 @@ def test_an_id_used_twice_is_reported_and_leaves_the_old_cases(path: Path, secon
         assert ids(journal) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case(id="\ud800", query="q"),
-        Case(id="a", query="\ud800"),
-        Case(id="a", query="q", tags=("\udfff",)),
-    ],
-)
-def test_a_case_with_half_a_character_is_reported(path: Path, case: Case) -> None:
+@pytest.mark.parametrize("facts", [{"id": "\ud800"}, {"query": "\ud800"}, {"tags": ("\udfff",)}])
+def test_a_case_with_half_a_character_is_reported(path: Path, facts: dict[str, Any]) -> None:
+    case = replace(Case(id="a", query="q"), **facts)
     with Journal(path) as journal, pytest.raises(DataError, match=r"case 2 .* surrogate"):
         journal.replace_cases([Case(id="good", query="q"), case])
 
 
 def test_a_report_is_of_the_cases_that_are_there(path: Path) -> None:
+    def failing() -> Iterator[Case]:
+        yield from cases("x", "y")
+        raise DataError([])
+
     with Journal(path) as journal:
         journal.replace_cases(cases("a"))
         journal.runs.begin(b"setting")
@@ -96,9 +87,8 @@ def test_a_text_is_stored_once(path: Path) -> None:
                 journal.record_outcome(number, "retrieve", KEY, ASKED, found)
             stored = journal.outcomes("retrieve", range(5))[3, KEY]
             assert journal.texts(stored) == ["own 3", "shared", "shared"]
-    with sqlite3.connect(path) as reader:
+    with closing(sqlite3.connect(path)) as reader:
         assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
-    reader.close()
 
 
 # --- cells
@@ -106,15 +96,9 @@ def test_a_text_is_stored_once(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        Cell.measured(0.1 + 0.2),
-        Cell.measured(-0.0),
-        Cell.measured(5e-324),
-        Cell.skipped("no reference"),
-        Cell.abstained("declined"),
-        Cell.failed(FAILURE),
-    ],
-)
+    [*map(Cell.measured, (0.1 + 0.2, -0.0, 5e-324)), Cell.skipped("no reference"),
+     Cell.abstained("declined"), Cell.failed(FAILURE)],
+)  # fmt: skip
 def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
     line = CaseCells(KEY, b"a" * 16, [cell])
     with Journal(path) as journal:
@@ -131,22 +115,20 @@ def test_more_metrics_than_a_table_bears_are_refused(path: Path) -> None:
 
 
 def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None:
-    failure = Failure(type="E", message="m", stage="retrieve", traceback="lines")
+    failure = replace(FAILURE, stage="retrieve")
     with Journal(path) as journal:
         journal.scores.numbers([("m v1", b"", "m")])
         journal.scores.record(1, CaseCells(KEY, KEY, [Cell.failed(failure)]))
         (cell,) = journal.scores.cells([1])[1].cells
-    assert cell is not None
-    assert cell.failure == Failure(type="E", message="m", stage="retrieve")
+    assert cell == Cell.failed(replace(failure, traceback=None))
 
 
 # --- the file
 
 
 def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE theirs (x)")
-    db.close()
     before = path.read_bytes()
     with pytest.raises(RunMismatchError, match="something else wrote it"):
         Journal(path)
@@ -155,9 +137,8 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 
 def test_another_version_is_refused(path: Path) -> None:
     Journal(path).__exit__(None, None, None)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA user_version=99")
-    db.close()
     with pytest.raises(RunMismatchError, match=r"journal version 99.*--fresh"):
         Journal(path)
 
@@ -182,12 +163,9 @@ def test_a_full_disk_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return db
 
     monkeypatch.setattr(sqlite3, "connect", small)
-    with (
-        pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full"),
-        Journal(path) as journal,
-    ):
+    full = pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full")
+    with full, Journal(path) as journal:
         journal.record_outcome(1, "retrieve", KEY, ASKED, encoded("x" * 10**6))
     monkeypatch.undo()
     with Journal(path) as journal:
-        assert ids(journal) == ["a"]
-        assert journal.was_empty
+        assert ids(journal) == ["a"] and journal.was_empty

@@ -107,10 +107,8 @@ class Script:
             await asyncio.sleep(self.latency)
         finally:
             self.in_flight -= 1
-        if callable(self.answers):
-            answer = self.answers(payload)
-        else:
-            answer = self.answers[min(position, len(self.answers) - 1)]
+        known = self.answers
+        answer = known(payload) if callable(known) else known[min(position, len(known) - 1)]
         if isinstance(answer, NoAnswerError):
             raise answer
         return answer

@@ -128,12 +128,7 @@ def test_a_book_that_cannot_be_written_stops_the_buying(tmp_path: Path) -> None:
 CENTS = st.integers(min_value=0, max_value=50).map(lambda cents: Decimal(cents) / 100)
 
 
-@given(
-    limit=CENTS,
-    calls=st.lists(
-        st.tuples(CENTS, st.floats(min_value=0, max_value=1), st.integers(0, 9)), max_size=30
-    ),
-)
+@given(CENTS, st.lists(st.tuples(CENTS, st.floats(0, 1), st.integers(0, 9)), max_size=30))
 @settings(max_examples=60)
 def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
     limit: Decimal, calls: list[tuple[Decimal, float, int]]

@@ -34,15 +34,11 @@ JUDGES: list[dict[str, Any]] = [
     {}, {"model": "other"}, {"base_url": "http://other.test/v1"}, {"temperature": None},
     {"seed": 1}, {"max_tokens": 10}, {"extra": {"top_p": 0.9}}, {"api_version": "2024-10-21"},
 ]  # fmt: skip
-QUESTIONS = st.fixed_dictionaries(
-    {
-        "messages": MESSAGES,
-        "schema": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
-        "version": TEXTS,
-        "repeat": st.integers(0, 3),
-        "identity": st.sampled_from(JUDGES).map(lambda judge: endpoint(**judge).identity()),
-    }
-)
+QUESTIONS = st.fixed_dictionaries({
+    "messages": MESSAGES, "schema": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+    "version": TEXTS, "repeat": st.integers(0, 3),
+    "identity": st.sampled_from(JUDGES).map(lambda judge: endpoint(**judge).identity()),
+})  # fmt: skip
 
 
 def key_of(question: dict[str, Any]) -> bytes:
@@ -50,9 +46,10 @@ def key_of(question: dict[str, Any]) -> bytes:
     return cache_key(rest.pop("identity"), rest.pop("messages"), **rest)
 
 
-@given(
-    QUESTIONS, st.sampled_from(["messages", "schema", "version", "repeat", "identity"]), QUESTIONS
-)
+PARTS = ["messages", "schema", "version", "repeat", "identity"]
+
+
+@given(QUESTIONS, st.sampled_from(PARTS), QUESTIONS)
 def test_keys_are_equal_exactly_when_questions_are(
     a: dict[str, Any], part: str, b: dict[str, Any]
 ) -> None:

@@ -6,31 +6,30 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from ragbench.core.chat import Reply
+from ragbench import errors
+from ragbench.core.chat import Embeddings, Reply
 from ragbench.errors import (
     ConfigError,
-    LLMAccessError,
     LLMBudgetError,
     LLMCacheError,
     LLMError,
-    LLMRefusedError,
     LLMReplyError,
     LLMRequestError,
-    LLMTruncatedError,
     LLMUnavailableError,
 )
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import LLMClient
+from ragbench.llm.client import EmbeddingClient, LLMClient
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.transport import NoAnswerError, Transport
 from tests.llm_server import FaultServer
@@ -67,12 +66,12 @@ def using(
     return run(scenario())
 
 
-def ask(client: LLMClient) -> Awaitable[Reply[str]]:
-    return client.ask(asked(), purpose="p")
+def ask(client: LLMClient, **more: Any) -> Coroutine[Any, Any, Reply[str]]:
+    return client.ask(asked(), purpose="p", **more)
 
 
-def judge(client: LLMClient) -> Awaitable[Reply[Verdict]]:
-    return client.ask(asked(), schema=VERDICT, purpose="p")
+def judge(client: LLMClient, **more: Any) -> Awaitable[Reply[Verdict]]:
+    return client.ask(asked(), schema=VERDICT, purpose="p", **more)
 
 
 async def elapsed(client: LLMClient) -> float:
@@ -91,9 +90,8 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
     assert reply.cost == Decimal("0.000020")  # 10 x $1/M + 5 x $2/M
     assert (reply.cached, reply.repaired, reply.attempts, reply.seconds) == (False, False, 1, 1.0)
     messages = [{"role": "user", "content": "Is it good?"}]
-    assert script.sent == [
-        {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 4096}
-    ]
+    [sent] = script.sent
+    assert sent == {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 4096}
     assert script.opened == 0
     chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5}, price=None)
     assert using(script, ask, judge=chosen).cost is None  # not known is not 0
@@ -105,22 +103,13 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
 # --- errors that pass
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *map(error, (500, 503, 529, 408, 429)),
-        NoAnswerError("connection", "refused"),
-        NoAnswerError("lost", "the connection broke"),
-        Answer(status=200, headers={}, body="<html>"),
-        Answer(status=200, headers={}, body="[]"),
-        Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
-        said("", choices=[]),
-        said("", choices=None),
-        said(""),
-        said("  \n"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("first", [
+    *map(error, (500, 503, 529, 408, 429)), NoAnswerError("connection", "refused"),
+    NoAnswerError("lost", "the connection broke"), Answer(status=200, headers={}, body="<html>"),
+    Answer(status=200, headers={}, body="[]"),
+    Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
+    said("", choices=[]), said("", choices=None), said(""), said("  \n"),
+], ids=str)  # fmt: skip
 def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
     script = Script([first, said("Yes.")])
     reply = using(script, ask)
@@ -138,16 +127,13 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
 
 
-@pytest.mark.parametrize(
-    ("last", "noted", "sent"),
-    [
-        (error(500, "boom"), "to 3 requests: 500 boom", 3),
-        (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
-    ],
-)
+@pytest.mark.parametrize(("last", "noted", "sent"), [
+    (error(500, "boom"), "to 3 requests: 500 boom", 3),
+    (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
+])  # fmt: skip
 def test_nothing_is_tried_for_ever(last: Answer, noted: str, sent: int) -> None:
     script = Script([last])
-    with pytest.raises(LLMUnavailableError, match=noted) as caught:
+    with pytest.raises(errors.LLMUnavailableError, match=noted) as caught:
         using(script, ask, limits=CallLimits(retries=2))
     assert (caught.value.attempts, caught.value.status) == (sent, last.status)
     assert len(script.sent) == sent
@@ -161,12 +147,12 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
         early = asyncio.get_running_loop().time() < 3000
         return error(429, retry_after="3600") if text == "0" and early else said(text)
 
-    async def work(client: LLMClient) -> list[float]:
-        async def one(number: int) -> float:
-            await client.ask(asked(str(number)))
-            return asyncio.get_running_loop().time()
+    async def one(client: LLMClient, number: int) -> float:
+        await client.ask(asked(str(number)))
+        return asyncio.get_running_loop().time()
 
-        return await asyncio.gather(*(one(number) for number in range(4)))
+    async def work(client: LLMClient) -> list[float]:
+        return await asyncio.gather(*(one(client, number) for number in range(4)))
 
     patience = CallLimits(concurrency=1, rate_limit_wait=4000)
     times = using(Script(answer), work, limits=patience)
@@ -177,20 +163,16 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 # --- errors that do not pass
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "noted"),
-    [
-        (said("", **CUT), LLMTruncatedError, "raise max_tokens"),
-        (said("", **REFUSED), LLMRefusedError, "I will not"),
-        (said("", **FILTERED), LLMRefusedError, "content filter"),
-        (error(400, "content_filter triggered"), LLMRefusedError, "declines this prompt"),
-        (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
-        (error(401, "bad key"), LLMAccessError, "ragbench doctor --llm"),
-        (error(404, "no such model"), LLMAccessError, "404 no such model"),
-        (error(429, "insufficient_quota"), LLMAccessError, "insufficient_quota"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
+@pytest.mark.parametrize(("answer", "kind", "noted"), [
+    (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
+    (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
+    (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
+    (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
+    (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
+    (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
+    (error(404, "no such model"), errors.LLMAccessError, "404 no such model"),
+    (error(429, "insufficient_quota"), errors.LLMAccessError, "insufficient_quota"),
+], ids=lambda value: getattr(value, "__name__", None))  # fmt: skip
 def test_what_does_not_pass_is_reported_at_once(
     answer: Answer, kind: type[LLMError], noted: str
 ) -> None:
@@ -201,16 +183,13 @@ def test_what_does_not_pass_is_reported_at_once(
     assert (len(script.sent), caught.value.attempts) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("down", "is_known", "answered"),
-    [
-        ((0, math.inf), False, (0, 0)),
-        ((5, 15), False, (200, 200)),  # a restart is waited for
-        ((0, 15), False, (0, 0)),
-        ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
-        ((5, math.inf), False, (50, 199)),
-    ],
-)
+@pytest.mark.parametrize(("down", "is_known", "answered"), [
+    ((0, math.inf), False, (0, 0)),
+    ((5, 15), False, (200, 200)),  # a restart is waited for
+    ((0, 15), False, (0, 0)),
+    ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
+    ((5, math.inf), False, (50, 199)),
+])  # fmt: skip
 def test_an_endpoint_is_waited_for_or_given_up(
     tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
 ) -> None:
@@ -328,8 +307,8 @@ def test_an_answer_is_paid_for_once(tmp_path: Path) -> None:
         assert (first.cached, second.cached) == (False, True)
         assert (second.value, second.usage, second.cost) == (first.value, first.usage, first.cost)
         using(script, judge, cache=cache, judge=endpoint(temperature=0.9))
-        using(script, lambda client: client.ask(asked(), schema=VERDICT, repeat=1), cache=cache)
-        using(script, lambda client: client.ask(asked(), schema=VERDICT, version="2"), cache=cache)
+        for more in ({"repeat": 1}, {"version": "2"}):
+            using(script, partial(judge, **more), cache=cache)
     assert len(script.sent) == 4
 
 
@@ -352,22 +331,21 @@ def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None
     with ResponseCache(tmp_path / "c") as cache:
         using(script, judge, cache=cache)
         with pytest.raises(LLMReplyError):
-            using(script, lambda client: client.ask(asked(), schema=stricter), cache=cache)
+            using(script, partial(ask, schema=stricter), cache=cache)
     assert len(script.sent) == 3
 
 
 def test_equal_questions_at_once_are_one() -> None:
     script = Script([said("Yes.")])
 
-    async def work(client: LLMClient) -> list[bool]:
+    async def work(client: LLMClient) -> None:
         replies = await asyncio.gather(*(ask(client) for _ in range(10)))
         assert {reply.text for reply in replies} == {"Yes."}
         (line,) = client.receipt().lines
         assert (line.calls, line.cached, line.requests) == (10, 9, 1)
-        return [reply.cached for reply in replies]
+        assert [reply.cached for reply in replies].count(False) == len(script.sent) == 1
 
-    assert sorted(using(script, work)) == [False] + [True] * 9
-    assert len(script.sent) == 1
+    using(script, work)
 
 
 def test_a_question_goes_on_while_anybody_waits_for_it() -> None:
@@ -391,19 +369,17 @@ def test_a_question_goes_on_while_anybody_waits_for_it() -> None:
 def test_when_answers_cannot_be_kept_no_more_are_bought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise LLMCacheError("the disk is full")
+
+    async def work(client: LLMClient) -> None:
+        assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
+        with pytest.raises(LLMCacheError, match="the disk is full"):
+            await client.ask(asked("b"))
+
     script = Script([said("Yes.")])
     with ResponseCache(tmp_path / "c") as cache:
-
-        def full(*_: object, **__: object) -> None:
-            raise LLMCacheError("the disk is full")
-
         monkeypatch.setattr(cache, "put", full)
-
-        async def work(client: LLMClient) -> None:
-            assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
-            with pytest.raises(LLMCacheError, match="the disk is full"):
-                await client.ask(asked("b"))
-
         using(script, work, cache=cache)
     assert len(script.sent) == 1
 
@@ -429,16 +405,16 @@ def test_a_cap_holds_under_full_concurrency(faults: dict[str, float]) -> None:
 
 
 def test_a_cap_needs_a_longest_answer() -> None:
-    with pytest.raises(ConfigError, match="without max_tokens"):
+    with pytest.raises(errors.ConfigError, match="without max_tokens"):
         LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
-    with pytest.raises(LLMBudgetError, match="a higher cap goes on from there"):
+    with pytest.raises(errors.LLMBudgetError, match="a higher cap goes on from there"):
         using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
 
 
 def test_what_was_no_answer_is_paid_for_too() -> None:
     async def work(client: LLMClient) -> None:
         await client.ask(asked("1"), purpose="p")
-        with pytest.raises(LLMTruncatedError):
+        with pytest.raises(errors.LLMTruncatedError):
             await client.ask(asked("2"), purpose="p")
         [line] = client.receipt().lines
         assert (line.calls, line.failed, line.requests) == (2, 1, 3)
@@ -453,15 +429,12 @@ def test_what_was_no_answer_is_paid_for_too() -> None:
 def test_it_serves_the_loop_that_opened_it() -> None:
     """A client that outlives its loop sends requests twice over dead connections."""
     client = LLMClient(endpoint(), transport=Script([said("a")]))
-
-    async def one(enter: bool) -> None:
-        await (client.__aenter__() if enter else client.ask(asked()))
-
-    for opened in (False, True):
-        if opened:
-            run(one(enter=True))
-        with pytest.raises(RuntimeError, match="in the event loop that asks"):
-            run(one(enter=False))
+    elsewhere = pytest.raises(RuntimeError, match="in the event loop that asks")
+    with elsewhere:
+        run(ask(client))
+    run(client.__aenter__())
+    with elsewhere:
+        run(ask(client))
 
 
 def test_leaving_it_ends_what_is_in_flight() -> None:
@@ -479,21 +452,6 @@ def test_leaving_it_ends_what_is_in_flight() -> None:
     assert (script.in_flight, script.opened) == (0, 0)
 
 
-def test_near_a_cap_an_answer_is_given_more_room_only_where_it_needs_it() -> None:
-    def answer(payload: Mapping[str, Any]) -> Answer:
-        usage = {"prompt_tokens": 10, "completion_tokens": min(payload["max_tokens"], 900)}
-        cut = CUT if payload["max_tokens"] < 900 else {}
-        return said("Yes.", **cut | {"usage": usage})
-
-    script, cap = Script(answer), Budget(Decimal("0.02"))
-    assert using(script, ask, budget=cap, judge=endpoint(max_tokens=4096)).text == "Yes."
-    assert [sent["max_tokens"] for sent in script.sent] == [512, 2048]
-    assert cap.spent == Decimal("0.002844")  # 20 tokens in, 512 and 900 out, all of them paid for
-    script = Script(answer)
-    using(script, ask, budget=Budget(Decimal(1)), judge=endpoint(max_tokens=4096))
-    assert [sent["max_tokens"] for sent in script.sent] == [4096]
-
-
 def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took() -> None:
     headers = {"x-ratelimit-limit-tokens": "6000", "x-ratelimit-remaining-requests": "1"}
     script = Script([replace(said("Yes."), headers=headers)])
@@ -506,3 +464,71 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
     using(script, work, judge=endpoint(max_tokens=4096))
     assert [sent["max_tokens"] for sent in script.sent] == [4096, *[256] * 6]
     assert script.peak == 1  # as it takes one request more
+
+
+def embedded(server: FaultServer, texts: Sequence[str], **settings: Any) -> Embeddings:
+    judge = settings.pop("judge", endpoint())
+
+    async def scenario() -> Embeddings:
+        async with EmbeddingClient(judge, transport=InMemory(server), **settings) as client:
+            return await client.embed(texts, purpose="similarity")
+
+    return run(scenario())
+
+
+def test_each_text_gets_its_vector() -> None:
+    server = FaultServer()
+    found = embedded(server, ["a", "bb", "a"])
+    assert found.vectors == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))  # 97 % 97, 196 % 97
+    assert found.usage.prompt_tokens == 2
+    assert found.cost == Decimal("0.000002")
+    assert found.cached == 1
+    assert [call.payload for call in server.calls] == [{"model": "m", "input": ["a", "bb"]}]
+
+
+def test_many_texts_are_several_requests_and_faults_pass() -> None:
+    server = FaultServer(faults={"500": 0.3, "empty_choices": 0.2, "cut": 0.1})
+    texts = [f"text {number}" for number in range(500)]
+    found = embedded(server, texts)
+    assert len(found.vectors) == 500
+    assert found.vectors == embedded(FaultServer(), texts).vectors
+    assert len(server.good) == 8
+
+
+def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
+    server = FaultServer()
+    with ResponseCache(tmp_path / "c") as cache:
+        embedded(server, ["a", "b"], cache=cache)
+        again = embedded(server, ["b", "c"], cache=cache)
+        assert (again.cached, again.usage.prompt_tokens) == (1, 1)
+        assert embedded(server, ["a", "b", "c"], cache=cache).cached == 3
+        other = endpoint(extra={"dimensions": 2})
+        assert embedded(server, ["a"], cache=cache, judge=other).cached == 0
+        warmer = endpoint(temperature=0.9)  # nothing to an embedding
+        assert embedded(server, ["a"], cache=cache, judge=warmer).cached == 1
+    assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None],
+    ids=str,
+)
+def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
+    script = Script([said("", data=data)])
+
+    async def scenario(cache: ResponseCache) -> None:
+        async with EmbeddingClient(endpoint(), transport=script, cache=cache) as client:
+            await client.embed(["a"])
+
+    with ResponseCache(tmp_path / "c") as cache:
+        with pytest.raises(LLMUnavailableError, match="one vector for each of 1 texts"):
+            run(scenario(cache))
+        assert cache.stats().entries == 0
+
+
+def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
+    with pytest.raises(LLMBudgetError):
+        embedded(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
+    with pytest.raises(ConfigError, match="an empty text"):
+        embedded(FaultServer(), ["a", " "])

@@ -21,19 +21,15 @@ async def good(limit: Concurrency) -> None:
 BORNE = ["s" * 32] * 7
 
 
-@pytest.mark.parametrize(
-    ("rounds", "least", "most"),
-    [
-        (["s"] * 50, 8, 8),  # nobody has tried whether more are borne
-        (BORNE, 32, 32),
-        ([*BORNE, "ll"], 16, 16),  # one burst is one sign
-        ([*BORNE, "ll", "s" * 16], 16, 17),  # by one a round, no longer by doubling
-        ([*BORNE, "ll", *["s" * 32] * 60], 32, 32),
-        ([*BORNE, *"l" * 10], 1, 1),
-        (["f", "s", "s"] * 20, 8, 8),  # single errors say nothing of load
-        (["f"] * 64, 1, 3),
-    ],
-)
+@pytest.mark.parametrize(("rounds", "least", "most"), [
+    (["s"] * 50, 8, 8),  # nobody has tried whether more are borne
+    (BORNE, 32, 32),
+    ([*BORNE, "ll"], 16, 16),  # one burst is one sign
+    ([*BORNE, "ll", "s" * 16], 16, 17),  # by one a round, no longer by doubling
+    ([*BORNE, "ll", *["s" * 32] * 60], 32, 32), ([*BORNE, *"l" * 10], 1, 1),
+    (["f", "s", "s"] * 20, 8, 8),  # single errors say nothing of load
+    (["f"] * 64, 1, 3),
+])  # fmt: skip
 def test_the_limit_follows_what_the_endpoint_bears(
     rounds: list[str], least: int, most: int
 ) -> None:
@@ -99,12 +95,10 @@ def test_slots_are_neither_lost_nor_doubled(calls: list[tuple[int, str]]) -> Non
                 else:
                     limit.failed(slot)
 
-        tasks = [asyncio.create_task(call(*each)) for each in calls]
+        loop, tasks = asyncio.get_running_loop(), [asyncio.create_task(call(*c)) for c in calls]
         for position, (seconds, end) in enumerate(calls):
             if end == "c":
-                asyncio.get_running_loop().call_later(
-                    seconds * position / 7, tasks[position].cancel
-                )
+                loop.call_later(seconds * position / 7, tasks[position].cancel)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert limit.in_flight == 0
         await asyncio.wait_for(good(limit), 1000)

@@ -4,8 +4,10 @@ nothing is lost or believed."""
 from __future__ import annotations
 
 import asyncio
-import re
+import logging
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,24 +15,18 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ragbench.core.chat import Message
-from ragbench.errors import (
-    LLMAccessError,
-    LLMError,
-    LLMPromptCutError,
-    LLMReplyError,
-    LLMRequestError,
-    LLMTruncatedError,
-)
+from ragbench import errors, open_chat
+from ragbench.core.chat import ChatModel, Message
+from ragbench.errors import ConfigError, LLMError, LLMRequestError
 from ragbench.llm.budget import ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
 from ragbench.llm.probe import Finding, preflight, probe
-from ragbench.llm.session import ModelClients
+from ragbench.llm.session import ModelClients, chat_of
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
-from tests.llm_server import Payload
+from tests.llm_server import FaultServer
 from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
 from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked, kinds
 
@@ -147,7 +143,7 @@ def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
 @EACH_HOSTED
 def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: Provider) -> None:
     wrong = "sk-wrong-9876543210fedcba"
-    with kind() as server, pytest.raises(LLMAccessError) as caught:
+    with kind() as server, pytest.raises(errors.LLMAccessError) as caught:
         using(server, lambda client: client.ask(asked("A word?")), key=wrong)
     assert wrong not in str(caught.value)
 
@@ -168,7 +164,7 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
             return None
 
         found = using(server, work)
-    assert isinstance(found, LLMPromptCutError if kind.keeps else LLMRequestError)
+    assert isinstance(found, errors.LLMPromptCutError if kind.keeps else LLMRequestError)
 
 
 @EVERY
@@ -207,15 +203,12 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
         assert hidden(server) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "tokens", "figures"),
-    [
-        ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
-        ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
-        ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
-        ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
-    ],
-)
+@pytest.mark.parametrize(("name", "tokens", "figures"), [
+    ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
+    ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
+    ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
+    ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
+])  # fmt: skip
 def test_what_can_never_succeed_fails_at_once_with_its_figure(
     name: str, tokens: int, figures: tuple[str, ...]
 ) -> None:
@@ -240,18 +233,18 @@ def test_an_endpoint_that_never_follows_is_given_up_after_five_requests() -> Non
         async def work(client: LLMClient) -> None:
             await preflight(ModelClients(chat=client), chat=True, embeddings=False)
 
-        with pytest.raises(LLMReplyError, match="not in the structure that is needed"):
+        with pytest.raises(errors.LLMReplyError, match="not in the structure that is needed"):
             using(server, work)
     assert len(server.seen) == 5
 
 
 def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:
     with PROVIDERS["ollama"]() as server:
-        with pytest.raises(LLMPromptCutError, match=r"read 2,050 tokens .* 12,000 words") as caught:
-            using(server, lambda client: client.ask(long_prompt(12_000)))
-        assert "OLLAMA_CONTEXT_LENGTH" in str(caught.value)
-        # For servers that count only what they had not in their cache.
         work: Any = lambda client: client.ask(long_prompt(12_000))  # noqa: E731
+        told = r"read 2,050 tokens .* 12,000 words.*OLLAMA_CONTEXT_LENGTH"
+        with pytest.raises(errors.LLMPromptCutError, match=told):
+            using(server, work)
+        # For servers that count only what they had not in their cache.
         assert using(server, work, prompt_check=False).text
 
 
@@ -278,35 +271,28 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
 
 
 def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
+    async def work(client: LLMClient) -> list[int]:
+        replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
+        return [reply.attempts for reply in replies]
+
     with PROVIDERS["thinks in tags"]() as server:
-
-        async def work(client: LLMClient) -> list[int]:
-            replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
-            return [reply.attempts for reply in replies]
-
         assert using(server, work) == [2, 1, 1]
-    with (
-        PROVIDERS["thinks in tags"]() as server,
-        pytest.raises(LLMTruncatedError, match="thinking"),
-    ):
-        using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
+        with pytest.raises(errors.LLMTruncatedError, match="thinking"):
+            using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
 
 
-def test_what_a_call_cost_is_taken_from_the_endpoint() -> None:
-    for name, cost in (("openrouter", "0.000125"), ("litellm", "0.00042")):
-        with PROVIDERS[name]() as server:
+@pytest.mark.parametrize(("name", "cost"), [("openrouter", "0.000125"), ("litellm", "0.00042")])
+def test_what_a_call_cost_is_taken_from_the_endpoint(name: str, cost: str) -> None:
+    async def work(client: LLMClient) -> tuple[str, str, str | None]:
+        reply = await client.ask(asked("A word?"))
+        receipt = client.receipt()
+        return str(reply.cost), str(receipt.cost), receipt.price_origin
 
-            async def work(client: LLMClient) -> tuple[str, str, str | None]:
-                reply = await client.ask(asked("A word?"))
-                receipt = client.receipt()
-                return str(reply.cost), str(receipt.cost), receipt.price_origin
-
-            assert using(server, work) == (cost, cost, "as the endpoint reports")
+    with PROVIDERS[name]() as server:
+        assert using(server, work) == (cost, cost, "as the endpoint reports")
 
 
-def test_headers_travel_and_their_values_stay_unseen() -> None:
-    with PROVIDERS["gateway"]() as server:
-        assert using(server, lambda client: client.ask(asked("A word?"))).text
+def test_headers_count_and_their_values_stay_unseen() -> None:
     settings = resolve({}, {}, section={"model": "m", **PROVIDERS["gateway"].settings}, file="f")
     shown = str(settings.endpoint.identity())
     assert "${GATEWAY_KEY}" in shown and KEY not in shown
@@ -314,25 +300,8 @@ def test_headers_travel_and_their_values_stay_unseen() -> None:
     assert other.fingerprint() != settings.endpoint.fingerprint()
 
 
-def reads(name: str, keep: int | None = None) -> Server:
-    """The provider with a model that finds what is hidden in what it is shown of a prompt."""
-
-    def say(payload: Payload) -> str | None:
-        reported: str = payload["messages"][-1]["content"]
-        if "three codes" not in reported:
-            return None
-        words = reported.split()
-        if keep is not None and len(words) > keep:  # the middle is dropped
-            words = [*words[: keep // 4], *words[-(3 * keep // 4) :]]
-        return " ".join(re.findall(r"Code \d is (\d+)", " ".join(words)))
-
-    return PROVIDERS[name](say=say)
-
-
-def probed(server: Server, **changes: Any) -> dict[str, Finding]:
-    endpoint = Endpoint(
-        base_url=server.url, model=server.row.model, key=ApiKey(variable="KEY"), **changes
-    )
+def probed(server: Server) -> dict[str, Finding]:
+    endpoint = Endpoint(base_url=server.url, model=server.row.model, key=ApiKey(variable="KEY"))
     transport = OpenAITransport(endpoint, timeout=30.0, environ={"KEY": KEY})
 
     async def scenario() -> dict[str, Finding]:
@@ -342,44 +311,109 @@ def probed(server: Server, **changes: Any) -> dict[str, Finding]:
     return asyncio.run(scenario())
 
 
-def test_an_endpoint_that_does_all_as_it_should_needs_nothing() -> None:
-    with reads("openai") as server:
-        found = probed(server)
-    assert all(finding.good and not finding.settings for finding in found.values())
-    assert set(found) == {"temperature", "limit", "structure", "context"}
-    assert "json_schema is followed" in found["structure"].detail
-    assert "all of" in found["context"].detail
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "reported"),
-    [
-        ("anthropic", "json_object+schema", "json_schema is accepted and not followed"),
-        ("deepseek", "json_object+schema", "json_schema is refused (400)"),
-        ("llama-cpp-python", "json_object+schema", "json_schema is refused"),
-    ],
-)
+@pytest.mark.parametrize(("name", "mode", "reported"), [
+    ("anthropic", "json_object+schema", "json_schema is accepted and not followed"),
+    ("deepseek", "json_object+schema", "json_schema is refused (400)"),
+    ("llama-cpp-python", "json_object+schema", "json_schema is refused"),
+])  # fmt: skip
 def test_structure_is_followed_not_only_accepted(name: str, mode: str, reported: str) -> None:
-    with reads(name) as server:
+    with PROVIDERS[name]() as server:
         found = probed(server)["structure"]
-    assert not found.good
-    assert found.settings == {"structured": mode}
+    assert not found.good and found.settings == {"structured": mode}
     assert reported in found.detail and f"{mode} is followed" in found.detail
 
 
 def test_the_real_context_is_found_by_what_is_hidden_in_it() -> None:
-    with reads("ollama", keep=1_500) as server:
+    with PROVIDERS["ollama"]() as server:
         found = probed(server)["context"]
-    assert "a prompt of 8,000 words is read in part: code 2 of 3 is not found" in found.detail
-    assert 2_000 <= found.settings["context"] <= 4_096
-    with reads("llama.cpp") as server:
-        found = probed(server)["context"]
-    assert "a prompt of 8,000 words is refused (400)" in found.detail
+    assert "words is read in part: code 1, 2 of 3 is not found" in found.detail
+    assert 1_000 <= found.settings["context"] <= 4_096
+    with PROVIDERS["llama.cpp"]() as server:
+        assert "a prompt of 8,000 words is refused (400)" in probed(server)["context"].detail
 
 
-def test_a_server_that_counts_only_what_was_not_kept_is_distinguished_from_one_that_cuts() -> None:
-    with reads("ollama") as server:  # reads everything, and tells few tokens
-        found = probed(server)
-    assert "counts in its own way" in found["prompt tokens"].detail
-    assert not found["prompt tokens"].good
-    assert found["context"].good
+SECRET = "sk-0123456789-secret"
+
+
+def over_http(
+    server: FaultServer, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
+) -> ValueT:
+    judge = Endpoint(base_url=server.url, model="m", **settings.pop("judge", {}))
+    settings.setdefault("clock", FastClock())
+
+    async def scenario() -> ValueT:
+        async with LLMClient(judge, **settings) as client:
+            return await work(client)
+
+    return asyncio.run(scenario())
+
+
+async def ask_twenty(client: LLMClient) -> None:
+    await asyncio.gather(*(client.ask(asked(f"case {number}")) for number in range(20)))
+
+
+def test_each_request_goes_out_once() -> None:
+    """The package's own retries, and a client used over several loops, send more."""
+    with FaultServer() as server:
+        for _ in range(3):
+            over_http(server, ask_twenty)
+        assert len(server.calls) == 60
+
+
+# --- keys
+
+
+def test_the_key_is_sent_and_nothing_else_holds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With every library's log at its most talkative."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("JUDGE_KEY", SECRET)
+
+    async def work(client: LLMClient) -> str:
+        await ask_twenty(client)
+        return repr((client, vars(client), client.receipt()))
+
+    with (
+        FaultServer(key=SECRET, faults={"500": 0.3}) as server,
+        ResponseCache(tmp_path / "cache.sqlite") as cache,
+    ):
+        shown = over_http(server, work, judge={"key": ApiKey(variable="JUDGE_KEY")}, cache=cache)
+    assert "DEBUG" in caplog.text and SECRET not in shown + caplog.text
+    assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_key_that_a_proxy_repeats_in_its_error_is_masked(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{SECRET}\n")
+    with FaultServer(faults={"401": 1.0}, key=SECRET) as server:
+        judge = {"key": ApiKey(file=str(tmp_path / "key"))}
+        with pytest.raises(errors.LLMAccessError, match=r"Incorrect API key: \*\*\*") as caught:
+            over_http(server, lambda client: client.ask(asked()), judge=judge)
+    assert SECRET not in str(caught.value)
+
+
+# --- the plain seam
+
+
+def test_threads_share_one_client_in_one_loop() -> None:
+    with FaultServer(latency=0.01) as server:
+        settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
+        with chat_of(settings).booked_under("rerank") as chat:
+            assert (chat.receipt(), chat.name, isinstance(chat, ChatModel)) == (None, "m", True)
+            with ThreadPoolExecutor(12) as threads:
+                said = list(threads.map(lambda n: chat.complete(asked(f"case {n}")), range(12)))
+            receipt = chat.receipt()
+        assert receipt is not None
+        assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]
+        assert said == [f"case {number}" for number in range(12)]
+        assert server.peak > 1 and len(server.calls) == 12
+        assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
+
+
+def test_a_cap_needs_a_price() -> None:
+    settings = {"base_url": "http://localhost:1/v1", "model": "m"}
+    with pytest.raises(ConfigError, match="the cost cannot be capped"):
+        open_chat(**settings, max_cost="1")
+    assert open_chat(**settings, max_cost="1", price_input=0, price_output=0).name == "m"
+    with pytest.raises(ConfigError, match="max_cost must be a number, not 'much'"):
+        open_chat(**settings, max_cost="much")

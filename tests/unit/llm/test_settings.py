@@ -56,50 +56,44 @@ def test_everything_can_be_said_in_the_environment() -> None:
     assert (settings.cache, settings.cache_bytes) == (None, 5_000_000)
 
 
-@pytest.mark.parametrize(
-    ("environ", "variable"),
-    [
-        ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
-        ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
-        ({OWN: KEY, "OPENAI_API_KEY": KEY}, OWN),
-        ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
-        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "OPENAI_API_KEY": KEY}, "MINE"),
-        # A key must not travel to a host that it is not for.
-        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
-        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", OWN: KEY}, OWN),
-        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", OWN: KEY}, "MINE"),
-    ],
-)
+@pytest.mark.parametrize(("environ", "variable"), [
+    ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+    ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
+    ({OWN: KEY, "OPENAI_API_KEY": KEY}, OWN),
+    ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+    ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "OPENAI_API_KEY": KEY}, "MINE"),
+    # A key must not travel to a host that it is not for.
+    ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
+    ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", OWN: KEY}, OWN),
+    ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", OWN: KEY}, "MINE"),
+])  # fmt: skip
 def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> None:
     settings = resolve({"model": "m"}, environ)
     assert settings.endpoint.key == ApiKey(variable=variable)
     assert KEY not in repr(settings)
 
 
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
-        ({}, "no model is named"),
-        ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
-        ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
-        ({"model": "m", "seed": True}, "must be a whole number"),
-        ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
-        ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
-        ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
-        ({"model": "m", "extra": "{"}, "must be an object"),
-        ({"model": "m", "extra": "[]"}, "must be an object"),
-        ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
-        ({"model": "m", "extra": {"stream": True}}, "cannot be one of the extra fields"),
-        ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
-        ({"model": "m", "price_input": 1}, "both price_input and price_output"),
-        ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
-        ({"model": "m", "base_url": f"http://u:{KEY}@a.test/v1"}, "neither a user"),
-        ({"model": "m", "base_url": f"http://a.test/v1?api_key={KEY}"}, "nor anything after"),
-        ({"model": "m", "api_key_file": "key", "api_key_env": "OTHER"}, "give one of them"),
-        ({"model": "m", "concurrency": 0}, "at least 1"),
-        ({"model": " "}, "must be a text"),
-    ],
-)
+@pytest.mark.parametrize(("options", "shown"), [
+    ({}, "no model is named"),
+    ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
+    ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
+    ({"model": "m", "seed": True}, "must be a whole number"),
+    ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
+    ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
+    ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
+    ({"model": "m", "extra": "{"}, "must be an object"),
+    ({"model": "m", "extra": "[]"}, "must be an object"),
+    ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
+    ({"model": "m", "extra": {"stream": True}}, "cannot be one of the extra fields"),
+    ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
+    ({"model": "m", "price_input": 1}, "both price_input and price_output"),
+    ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
+    ({"model": "m", "base_url": f"http://u:{KEY}@a.test/v1"}, "neither a user"),
+    ({"model": "m", "base_url": f"http://a.test/v1?api_key={KEY}"}, "nor anything after"),
+    ({"model": "m", "api_key_file": "key", "api_key_env": "OTHER"}, "give one of them"),
+    ({"model": "m", "concurrency": 0}, "at least 1"),
+    ({"model": " "}, "must be a text"),
+])  # fmt: skip
 def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], shown: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(options, {})
@@ -109,19 +103,16 @@ def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("content", "shown"),
-    [
-        ("", "is empty"),
-        ("two words", "is not an API key"),
-        ("a\nb", "is not an API key"),
-        ("ä", "ASCII"),
-    ],
-)
-def test_a_file_that_holds_no_key_is_reported(tmp_path: Path, content: str, shown: str) -> None:
-    (tmp_path / "key").write_text(content, "utf-8")
+    [("", "is empty"), ("two words", "is not an API key"), ("a\nb", "is not an API key"),
+     ("ä", "ASCII"), (None, "No such file")],
+)  # fmt: skip
+def test_a_file_that_holds_no_key_is_reported(
+    tmp_path: Path, content: str | None, shown: str
+) -> None:
+    if content is not None:
+        (tmp_path / "key").write_text(content, "utf-8")
     with pytest.raises(ConfigError, match=shown):
         ApiKey(file=str(tmp_path / "key")).read({})
-    with pytest.raises(ConfigError, match="No such file"):
-        ApiKey(file=str(tmp_path / "none")).read({})
 
 
 # --- prices
@@ -130,8 +121,7 @@ def test_a_file_that_holds_no_key_is_reported(tmp_path: Path, content: str, show
 def test_the_table_knows_models_at_their_makers_address() -> None:
     openai = "https://api.openai.com/v1"
     known = price_for(Endpoint(base_url=openai, model="gpt-4o-mini-2024-07-18"))
-    assert known is not None
-    assert (known.input, known.output) == (Decimal("0.15"), Decimal("0.60"))
+    assert known is not None and (known.input, known.output) == (Decimal("0.15"), Decimal("0.60"))
     assert "api.openai.com, 20" in known.origin
     own = price_for(Endpoint(base_url=openai, model="gpt-4o-2024-05-13"))
     assert own is not None

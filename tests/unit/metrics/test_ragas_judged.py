@@ -5,19 +5,30 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from ragbench import parse_metrics
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Cell, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, LLMBudgetError, LLMRefusedError
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.ragas_judged import DEFINITIONS
-from tests.unit.metrics.builders import generated, retrieved, trace
-from tests.unit.metrics.judges import Judge, judged, statements
+from tests.unit.metrics.builders import (
+    Judge,
+    answered,
+    cell,
+    cells,
+    generated,
+    judged,
+    retrieved,
+    statements,
+    trace,
+    value,
+)
 
 pytestmark = [
     pytest.mark.extra("ragas"),
@@ -31,12 +42,9 @@ def case(
     response: str = "Bees fly and sing.", *, texts: tuple[str, ...] = ("Bees fly.", "Cows eat.")
 ) -> Trace:
     ids = [str(number) for number in range(len(texts))]
-    return trace(
-        references=["Bees fly."],
-        gold_texts=["Bees fly."],
-        retrieval=retrieved(*ids, texts=texts),
-        generation=generated(response),
-    )
+    gold: Any = {"references": ["Bees fly."], "gold_texts": ["Bees fly."]}
+    found = retrieved(*ids, texts=texts)
+    return trace(**gold, retrieval=found, generation=generated(response))
 
 
 # --- the list
@@ -49,45 +57,30 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     import_ragas()
     known = require("ragas.metrics.collections", extra="ragas")
     offered = {entry.cls for entry in CATALOGUE.values()}
-    asking = {
-        name
-        for name in known.__all__
-        if {"llm", "embeddings"} & set(getattr(getattr(known, name), "__annotations__", {}))
-    }
-    of_agents_and_pictures = {
+    fields = {name: getattr(getattr(known, name), "__annotations__", {}) for name in known.__all__}
+    asking = {name for name, known in fields.items() if {"llm", "embeddings"} & set(known)}
+    assert asking - offered == {
+        # of agents and pictures, and other names
         "AgentGoalAccuracy", "AgentGoalAccuracyWithReference", "AgentGoalAccuracyWithoutReference",
         "MultiModalFaithfulness", "MultiModalRelevance", "TopicAdherence",
+        "ContextPrecisionWithReference", "ContextPrecisionWithoutReference",
     }  # fmt: skip
-    other_names = {"ContextPrecisionWithReference", "ContextPrecisionWithoutReference"}
-    assert asking - offered == of_agents_and_pictures | other_names
     assert offered - set(known.__all__) == {"AspectCritic"}
 
 
-@pytest.mark.parametrize(
-    ("metric", "calls", "texts"),
-    [
-        ("ragas:faithfulness", 2, 0),
-        ("ragas:answer_relevancy", 3, 4),
-        ("ragas:answer_relevancy(strictness=1)", 1, 2),
-        ("ragas:response_groundedness", 2, 0),
-        ("ragas:factual_correctness", 4, 0),
-        ("ragas:factual_correctness(mode=precision)", 2, 0),
-        ("ragas:answer_correctness", 3, 2),
-        ("ragas:answer_accuracy", 2, 0),
-        ("ragas:semantic_similarity", 0, 2),
-        ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
-        ("ragas:summary_score", 3, 0),
-        ("ragas:sql_semantic_equivalence", 1, 0),
-        ("ragas:context_precision", 2, 0),
-        ("ragas:context_utilization", 2, 0),
-        ("ragas:context_recall", 1, 0),
-        ("ragas:context_entity_recall", 2, 0),
-        ("ragas:context_relevance", 2, 0),
-        ("ragas:rubrics_score", 1, 0),
-        ("ragas:conciseness", 1, 0),
-        ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("metric", "calls", "texts"), [
+    ("ragas:faithfulness", 2, 0), ("ragas:answer_relevancy", 3, 4),
+    ("ragas:answer_relevancy(strictness=1)", 1, 2), ("ragas:response_groundedness", 2, 0),
+    ("ragas:factual_correctness", 4, 0),
+    ("ragas:factual_correctness(mode=precision)", 2, 0),
+    ("ragas:answer_correctness", 3, 2), ("ragas:answer_accuracy", 2, 0),
+    ("ragas:semantic_similarity", 0, 2), ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
+    ("ragas:summary_score", 3, 0), ("ragas:sql_semantic_equivalence", 1, 0),
+    ("ragas:context_precision", 2, 0), ("ragas:context_utilization", 2, 0),
+    ("ragas:context_recall", 1, 0), ("ragas:context_entity_recall", 2, 0),
+    ("ragas:context_relevance", 2, 0), ("ragas:rubrics_score", 1, 0), ("ragas:conciseness", 1, 0),
+    ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
+])  # fmt: skip
 def test_a_case_takes_the_calls_that_its_definition_names(
     metric: str, calls: int, texts: int
 ) -> None:
@@ -104,28 +97,26 @@ def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
 
     import_ragas()
     base: Any = require("ragas.llms.base", extra="ragas").InstructorBaseRagasLLM
-    judge = Judge(statements(["Bees fly.", "Bees sing."], [1, 0]))
-    ours = judged("ragas:faithfulness", case(), judge)
-    assert ours.cell.value == 0.5
+    say = statements(["Bees fly.", "Bees sing."], [1, 0])
+    judge = Judge(say)
+    assert judged("ragas:faithfulness", case(), judge).cell.value == 0.5
+    prompts: list[str] = []
 
     class Theirs(base):  # type: ignore[misc]
         is_async, generate = True, None
 
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-            schema = response_model.model_json_schema()
             prompts.append(prompt)
-            said = statements(["Bees fly.", "Bees sing."], [1, 0])(prompt, schema, 0)
-            return response_model(**said)
+            return response_model(**say(prompt, response_model.model_json_schema(), 0))
 
-    prompts: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ragas.metrics.collections import Faithfulness
-    asked = Faithfulness(llm=Theirs()).ascore(
-        user_input=case().case.query,
-        response="Bees fly and sing.",
-        retrieved_contexts=["Bees fly.", "Cows eat."],
-    )
+    texts: Any = {
+        "response": "Bees fly and sing.",
+        "retrieved_contexts": ["Bees fly.", "Cows eat."],
+    }
+    asked = Faithfulness(llm=Theirs()).ascore(user_input=case().case.query, **texts)
     assert asyncio.run(asked).value == 0.5
     assert prompts == [prompt for prompt, _ in judge.asked]
 
@@ -140,15 +131,11 @@ def test_a_forgotten_verdict_is_no_verdict() -> None:
     assert "one entry for each of 2, not 1" in str(found.cell.failure)
 
 
-@pytest.mark.parametrize(
-    ("metric", "answer"),
-    [
-        ("ragas:context_precision", {"reason": "x", "verdict": 2}),
-        ("ragas:answer_accuracy", {"rating": 3}),
-        ("ragas:context_relevance", {"rating": 4}),
-        ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
-    ],
-)
+@pytest.mark.parametrize(("metric", "answer"), [
+    ("ragas:context_precision", {"reason": "x", "verdict": 2}),
+    ("ragas:answer_accuracy", {"rating": 3}), ("ragas:context_relevance", {"rating": 4}),
+    ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
+])  # fmt: skip
 def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[str, Any]) -> None:
     judge = Judge(lambda *_: answer)
     found = judged(metric, case(), judge)
@@ -157,16 +144,13 @@ def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[s
     assert len(judge.asked) == 1  # RAGAS asks five times, then gives the other judge's half
 
 
-@pytest.mark.parametrize(
-    ("metric", "answer", "reason"),
-    [
-        ("ragas:faithfulness", {"statements": []}, "no statement"),
-        ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
-        ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
-        ("ragas:context_recall", {"classifications": []}, "no statement"),
-        ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
-    ],
-)
+@pytest.mark.parametrize(("metric", "answer", "reason"), [
+    ("ragas:faithfulness", {"statements": []}, "no statement"),
+    ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
+    ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
+    ("ragas:context_recall", {"classifications": []}, "no statement"),
+    ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
+])  # fmt: skip
 def test_an_empty_list_is_no_score(metric: str, answer: Mapping[str, Any], reason: str) -> None:
     found = judged(metric, case(), Judge(lambda *_: answer))
     assert (found.cell.status, found.cell.value) == (Status.SKIPPED, None)
@@ -213,20 +197,15 @@ def test_a_declined_answer_is_abstained_where_it_would_distort() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("answerable", "status"), [(False, "abstained"), (True, "measured")])
+@pytest.mark.parametrize(("answerable", "value"), [(False, None), (True, 0.0)])
 def test_what_the_judge_calls_noncommittal_is_an_abstention_where_there_is_no_answer(
-    answerable: bool, status: str
+    answerable: bool, value: float | None
 ) -> None:
-    one = trace(
-        references=["x"],
-        answerable=answerable,
-        retrieval=retrieved("a"),
-        generation=generated("That is hard to say these days, one hears this and that."),
-    )
+    known = case("That is hard to say these days, one hears this and that.")
+    one = replace(known, case=replace(known.case, answerable=answerable))
     judge = Judge(lambda *_: {"question": "What?", "noncommittal": 1})
-    found = judged("ragas:answer_relevancy", one, judge)
-    assert found.cell.status == status
-    assert found.cell.value == (0.0 if answerable else None)
+    found = judged("ragas:answer_relevancy", one, judge).cell
+    assert (found.status, found.value) == ("measured" if answerable else "abstained", value)
 
 
 def test_an_empty_retrieval_is_0_for_the_retriever_and_no_score_for_the_answer() -> None:
@@ -278,3 +257,95 @@ def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
         plan.check(None, None)
     with pytest.raises(ConfigError, match="needs a language model, which this command"):
         Plan(parse_metrics("ragas:faithfulness"))
+
+
+# --- what needs no judge
+
+
+def asked_directly(name: str, **fields: Any) -> float:
+    from ragbench.plugins import import_ragas
+
+    package: Any = import_ragas()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric = getattr(package.metrics, name)()
+    sample = package.SingleTurnSample(**fields)
+    return float(asyncio.run(metric.single_turn_ascore(sample)))
+
+
+PAIRS = [
+    ("The Eiffel Tower", "The Eiffel Tower"),
+    ("the tower", "The Eiffel Tower"),
+    ("It is the Eiffel Tower in Paris", "Eiffel Tower"),
+    ("kitten", "sitting"),
+    ("北京", "北京市"),
+]
+
+
+@pytest.mark.parametrize(("response", "reference"), PAIRS)
+@pytest.mark.parametrize(("ours", "ragas_name", "class_name"), [
+    ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
+    ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
+    (None, "ragas:string_presence", "StringPresence"),
+    (None, "ragas:bleu", "BleuScore"), (None, "ragas:rouge", "RougeScore"),
+    (None, "ragas:chrf", "ChrfScore"),
+])  # fmt: skip
+def test_answers_score_as_in_ragas(
+    ours: str | None, ragas_name: str, class_name: str, response: str, reference: str
+) -> None:
+    wanted = asked_directly(class_name, response=response, reference=reference)
+    assert value(ragas_name, answered(response, reference)) == wanted
+    if ours is not None:
+        assert value(ours, answered(response, reference)) == wanted
+
+
+@pytest.mark.parametrize(("ids", "gold", "precision", "recall"), [
+    (["a", "b", "a"], ["a", "c"], 1 / 2, 1 / 2),
+    (["a"], ["a"], 1.0, 1.0),
+    (["x"], ["a"], 0.0, 0.0),
+])  # fmt: skip
+def test_ids_score_as_in_ragas(
+    ids: list[str], gold: list[str], precision: float, recall: float
+) -> None:
+    one = trace(gold=gold, retrieval=retrieved(*ids))
+    names = "ragas:id_based_context_precision, ragas:id_based_context_recall"
+    row = cells(f"{names}, set_precision, set_recall", one)[0]
+    assert [c.value for c in row] == [precision, recall, precision, recall]
+    fields = {"retrieved_context_ids": ids, "reference_context_ids": gold}
+    assert asked_directly("IDBasedContextPrecision", **fields) == precision
+    assert asked_directly("IDBasedContextRecall", **fields) == recall
+
+
+def test_contexts_score_as_in_ragas() -> None:
+    texts = ["nothing of the kind", "the gateway drops connections"]
+    gold = ["the gateway drops connection"]
+    one = trace(gold_texts=gold, retrieval=retrieved("a", "b", texts=texts))
+    fields = {"retrieved_contexts": texts, "reference_contexts": gold}
+    wanted = asked_directly("NonLLMContextPrecisionWithReference", **fields)
+    assert wanted == pytest.approx(0.5)
+    assert value("ragas:non_llm_context_precision_with_reference", one) == wanted
+    assert value("ragas:non_llm_context_recall", one) == 1.0
+
+
+NAN = Cell.skipped("RAGAS gave NaN: the metric is not defined for this case")
+
+
+@pytest.mark.parametrize(("name", "one", "found"), [
+    ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
+    ("id_based_context_recall", trace(retrieval=retrieved("a")),
+     Cell.skipped("no reference context ids")),
+    # RAGAS takes the largest of no similarities, which raises.
+    ("non_llm_context_recall", trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
+     Cell.measured(0.0)),
+])  # fmt: skip
+def test_what_ragas_cannot_define_is_no_number(name: str, one: Trace, found: Cell) -> None:
+    assert cell(f"ragas:{name}", one) == found
+
+
+def test_what_ragas_cannot_compute_fails_alone() -> None:
+    gold = ["the gateway drops connections"]
+    fine = trace(gold_texts=gold, retrieval=retrieved("a", texts=gold))
+    broken = trace(gold_texts=gold, retrieval=retrieved("a", texts=cast("list[str]", [3])))
+    rows = cells("ragas:non_llm_context_recall", fine, broken, fine)
+    assert [row[0].status for row in rows] == [Status.MEASURED, Status.FAILED, Status.MEASURED]
+    assert rows[1][0].failure is not None and rows[1][0].failure.type == "ValidationError"

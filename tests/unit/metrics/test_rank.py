@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.outcome import Cell
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.rank import UNJUDGED, Ranking, ranking_of
 from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 
@@ -23,23 +21,15 @@ GRADES = {"a": 2, "d": 1, "x": 1, "b": 0}
 # judged. DCG = 2/log2(2) + 1/log2(5) = 2.430677; ideal = 2 + 1/log2(3) + 1/log2(4) = 3.130930.
 
 
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ("recall@5", 2 / 3),
-        ("recall(rel=2)@5", 1.0),
-        ("precision@10", 2 / 10),
-        ("precision(judged_only=true)@3", 2 / 3),
-        ("MAP", (1 / 1 + 2 / 4) / 3),
-        ("nDCG@5", 2.4306765580733933 / 3.1309297535714578),
-        # 3 + 1/log2(5) against 3 + 1/log2(3) + 1/log2(4)
-        ("nDCG(dcg=exp-log2)@5", 3.4306765580733933 / 4.1309297535714574),
-        ("Judged@2", 1.0),
-        ("Judged@5", 3 / 5),
-        ("Judged@10", 3 / 5),
-        ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
-    ],
-)
+@pytest.mark.parametrize(("metric", "expected"), [
+    ("recall@5", 2 / 3), ("recall(rel=2)@5", 1.0), ("precision@10", 2 / 10),
+    ("precision(judged_only=true)@3", 2 / 3), ("MAP", (1 / 1 + 2 / 4) / 3),
+    ("nDCG@5", 2.4306765580733933 / 3.1309297535714578),
+    # 3 + 1/log2(5) against 3 + 1/log2(3) + 1/log2(4)
+    ("nDCG(dcg=exp-log2)@5", 3.4306765580733933 / 4.1309297535714574),
+    ("Judged@2", 1.0), ("Judged@5", 3 / 5), ("Judged@10", 3 / 5),
+    ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
+])  # fmt: skip
 def test_a_ranking_computed_by_hand(metric: str, expected: float) -> None:
     assert value(metric, ranked(IDS, GRADES)) == pytest.approx(expected, abs=1e-12)
 
@@ -58,17 +48,12 @@ def test_without_a_relevant_context_nothing_is_measured(
     assert cell(metric, ranked(IDS, grades)) == Cell.skipped("no relevant context is known")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        # One document of gain 2 at rank 1, and a missed one of gain 1.
-        ("recall@1", 2 / 3),
-        ("precision@2", 1 / 2),
-        ("set_f1", 2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3)),
-        ("nDCG", 2 / (2 + 1 / math.log2(3))),
-        ("MAP", 1 / 2),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    # One document of gain 2 at rank 1, and a missed one of gain 1.
+    ("recall@1", 2 / 3), ("precision@2", 1 / 2),
+    ("set_f1", 2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3)),
+    ("nDCG", 2 / (2 + 1 / math.log2(3))), ("MAP", 1 / 2),
+])  # fmt: skip
 def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
     name: str, expected: float
 ) -> None:
@@ -82,24 +67,16 @@ def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
     assert value(name, whole, matching=Matching.TEXT) == perfect
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("recall@3", 1 / 2),
-        ("recall@4", 1.0),
-        ("precision@4", 3 / 4),
-        ("MRR", 1 / 2),
-        ("MAP", (1 / 2 + 2 / 4) / 2),
-        ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
-        ("Judged", 3 / 4),
-        # Without the first chunk, which nobody has judged: a, a again, b.
-        ("recall(judged_only=true)@2", 1 / 2),
-        ("recall(judged_only=true)@3", 1.0),
-        ("set_precision(judged_only=true)", 1.0),
-        ("MAP(judged_only=true)", (1 / 1 + 2 / 3) / 2),
-        ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("recall@3", 1 / 2), ("recall@4", 1.0), ("precision@4", 3 / 4), ("MRR", 1 / 2),
+    ("MAP", (1 / 2 + 2 / 4) / 2),
+    ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
+    ("Judged", 3 / 4),
+    # Without the first chunk, which nobody has judged: a, a again, b.
+    ("recall(judged_only=true)@2", 1 / 2), ("recall(judged_only=true)@3", 1.0),
+    ("set_precision(judged_only=true)", 1.0), ("MAP(judged_only=true)", (1 / 1 + 2 / 3) / 2),
+    ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
+])  # fmt: skip
 def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -> None:
     first, second = "The north reactor was switched off.", "The south reactor never stopped."
     chunks = ["Nothing of it.", f"{first} Once.", f"Twice. {first}", second]
@@ -111,8 +88,7 @@ def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
     fine, high = ranked(["a"], {"a": 1}), ranked(["a"], {"a": 99})
     rows = cells("nDCG(dcg=exp-log2), nDCG", fine, high)
     assert [c.status for row in rows for c in row] == ["measured", "measured", "failed", "measured"]
-    assert rows[1][0].failure is not None
-    assert "use grades up to 15" in rows[1][0].failure.message
+    assert rows[1][0].failure is not None and "use grades up to 15" in rows[1][0].failure.message
 
 
 # --- parity with a plain recomputation, and with ir_measures
@@ -140,16 +116,10 @@ def test_however_documents_are_cut_the_figures_are_those_of_documents(
 LEVELS = ("", "rel=2")
 JUDGED_ONLY = ("", "judged_only=true")
 MEASURES: dict[str, Any] = {
-    "recall": ir_measures.R,
-    "precision": ir_measures.P,
-    "hit_rate": ir_measures.Success,
-    "MRR": ir_measures.RR,
-    "MAP": ir_measures.AP,
-    "nDCG": ir_measures.nDCG,
-    "set_precision": ir_measures.SetP,
-    "set_recall": ir_measures.SetR,
-    "set_f1": ir_measures.SetF,
-}
+    "recall": ir_measures.R, "precision": ir_measures.P, "hit_rate": ir_measures.Success,
+    "MRR": ir_measures.RR, "MAP": ir_measures.AP, "nDCG": ir_measures.nDCG,
+    "set_precision": ir_measures.SetP, "set_recall": ir_measures.SetR, "set_f1": ir_measures.SetF,
+}  # fmt: skip
 GAINS = {grade: 2**grade - 1 for grade in range(1, 16)}
 
 
@@ -205,40 +175,3 @@ def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[
             assert "rel=2" in name and max(grades.values()) < 2
         else:
             assert found.value == wanted[str(measure)], name
-
-
-def graded(*slots: tuple[int, ...], grades: tuple[int, ...]) -> Ranking:
-    """A ranking by what each chunk holds: positions in the grades."""
-    return ranking_of(
-        Matched(
-            golds=tuple(f"g{at}" for at in range(len(grades))),
-            grades=grades,
-            is_by_id=False,
-            chunks=len(slots),
-            matches=tuple(
-                Match(rank=rank, gold=at, by=MatchedBy.TEXT)
-                for rank, slot in enumerate(slots, 1)
-                for at in slot
-            ),
-        )
-    )
-
-
-def test_a_chunk_counts_with_the_highest_grade_that_it_holds_and_gains_all() -> None:
-    found = graded((0, 1), (), (1,), (2,), grades=(1, 2, 0, 3))
-    assert found.grades == (2, UNJUDGED, 2, 0)
-    assert found.gains == (3, UNJUDGED, UNJUDGED, 0)
-    assert (found.golds, found.ideal) == ((3, 2, 1, 0), (3, 3, 0))
-    assert (found.relevant(), found.relevant(2), found.relevant(4)) == (3, 2, 0)
-    assert (found.found(), found.found(1), found.found(level=2), found.found(0)) == (2, 2, 1, 0)
-    # What is judged as not relevant stays, what nobody judged goes.
-    kept = found.judged()
-    assert (kept.grades, kept.gains) == ((2, 2, 0), (3, UNJUDGED, 0))
-    assert kept.ranks == ((1, 1), (2, 1), (0, 3))
-
-
-def test_a_grade_below_zero_counts_as_not_judged_where_that_is_left_out() -> None:
-    found = graded((0, 1), (2,), (1,), grades=(1, 1, -1))
-    assert found.grades == (1, -1, 1)
-    assert found.judged().grades == (1, 1)
-    assert found.judged().ranks == ((1, 1), (1, 1))

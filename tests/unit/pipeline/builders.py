@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ragbench import Chunk
@@ -23,16 +24,19 @@ def database(chunks: Iterable[Chunk], calibration: CosineScale | None = None) ->
     """A database whose collection ``kb`` holds the chunks, as `ragbench index` leaves it."""
     given = list(chunks)
     opened = MemoryDatabase()
-    identity = IndexIdentity(
-        embedder=EMBEDDER.identity,
-        embedder_name="hashing:512",
-        calibration=(calibration or CosineScale()).to_json(),
-        digest="0",
-    ).to_json()
+    known: Any = {"embedder": EMBEDDER.identity, "embedder_name": "hashing:512", "digest": "0"}
+    scale = (calibration or CosineScale()).to_json()
+    identity = IndexIdentity(**known, calibration=scale).to_json()
     store = opened.create("kb", dimension=512, identity=identity)
     store.upsert(given, EMBEDDER.embed_passages([each.text for each in given]))
     store.mark(complete=True)
     return opened
+
+
+def saved(text: str) -> Path:
+    path = Path("rag.yaml")
+    path.write_text(text, "utf-8")
+    return path
 
 
 class Forgetful:

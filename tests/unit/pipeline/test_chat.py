@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import GenerationResult
 from ragbench.core.chat import Message, SamplingChat
 from ragbench.errors import ConfigError, LLMRefusedError
 from ragbench.llm.session import chat_of
@@ -25,31 +26,25 @@ def settings(url: str, **given: object) -> Any:
 
 def test_contexts_are_numbered_data() -> None:
     chat = Scripted(" 27 days\n")
-    found = ChatGenerator(chat=chat, max_contexts=2, instructions="Be brief.").generate(
-        "How many days?", ["27 days.", ORDER, "never shown"]
-    )
+    generator = ChatGenerator(chat=chat, max_contexts=2, instructions="Be brief.")
+    found = generator.generate("How many days?", ["27 days.", ORDER, "never shown"])
     assert (found.response, found.abstained, found.confidence) == ("27 days", None, None)
     assert found.multi_responses is None
     assert found.metadata == {"model": "scripted", "contexts": 2}
     system, user = chat.asked[0]
     assert system.content.endswith("I don't know.\nBe brief.")
     assert ORDER not in system.content
-    assert json.loads(user.content) == {
-        "question": "How many days?",
-        "contexts": [{"number": 1, "text": "27 days."}, {"number": 2, "text": ORDER}],
-    }
+    shown = [{"number": 1, "text": "27 days."}, {"number": 2, "text": ORDER}]
+    assert json.loads(user.content) == {"question": "How many days?", "contexts": shown}
 
 
 @pytest.mark.parametrize(
     ("query", "answer", "abstained"),
     [
-        ("How many?", "I don't know", True),
-        ("Wie viele Tage?", "ich weiß es nicht.", True),
-        ("多少天？", "我不知道。", True),
-        # Other wordings are left to be recognised.
-        ("?", "Not stated anywhere.", None),
+        ("How many?", "I don't know", True), ("Wie viele?", "ich weiß es nicht.", True),
+        ("多少天？", "我不知道。", True), ("?", "Not stated.", None),  # left to be recognised
     ],
-)
+)  # fmt: skip
 def test_the_sentence_to_decline_with_is_an_abstention(
     query: str, answer: str, abstained: bool | None
 ) -> None:
@@ -88,24 +83,16 @@ def test_candidates_vote() -> None:
     assert token_counts(metadata)["response_tokens"] == reported
 
 
-@pytest.mark.extra("llm")
-def test_tokens_that_the_endpoint_does_not_show_are_not_made_up() -> None:
-    with (
-        FaultServer(usage=False, say=lambda _: "yes") as server,
-        chat_of(settings(server.url)) as chat,
-    ):
-        found = ChatGenerator(chat=chat).generate("Is it?", ["It is."])
-    assert "usage" not in (found.metadata or {})
+def answered(**server: Any) -> GenerationResult:
+    with FaultServer(**server) as served, chat_of(settings(served.url)) as chat:
+        return ChatGenerator(chat=chat).generate("Is it?", ["It is."])
 
 
 @pytest.mark.extra("llm")
-def test_a_refusal_is_a_failure_and_no_abstention() -> None:
-    with (
-        FaultServer(faults={"refusal": 1.0}) as server,
-        chat_of(settings(server.url)) as chat,
-        pytest.raises(LLMRefusedError),
-    ):
-        ChatGenerator(chat=chat).generate("Is it?", ["It is."])
+def test_tokens_are_not_made_up_and_a_refusal_is_a_failure_and_no_abstention() -> None:
+    assert "usage" not in (answered(usage=False, say=lambda _: "yes").metadata or {})
+    with pytest.raises(LLMRefusedError):
+        answered(faults={"refusal": 1.0})
 
 
 def test_the_identity_holds_model_and_prompt_and_no_key() -> None:

@@ -67,21 +67,17 @@ def test_sentences_stay_whole_and_sections_apart() -> None:
     chunks = document_chunks(Document(id="rules.md", text=text), make_chunker("auto"))
     assert [(chunk.metadata["headings"], chunk.text) for chunk in chunks] == [
         ("Pay", "# Pay\nRent is due. It is paid monthly."),
-        ("Pay > Late", "## Late\nA fee is charged."),
-        ("Keys", "# Keys\nTwo."),
-    ]
+        ("Pay > Late", "## Late\nA fee is charged."), ("Keys", "# Keys\nTwo."),
+    ]  # fmt: skip
     plain = Document(id="d", text="Rent is due. It is paid monthly. Two.")
     cut = document_chunks(plain, make_chunker("sentences", ChunkSize(tokens=10)))
     assert [chunk.text for chunk in cut] == ["Rent is due. It is paid monthly.", "Two."]
 
 
-def test_a_heading_does_not_stand_alone() -> None:
+def test_a_heading_does_not_stand_alone_and_code_is_none_and_is_not_cut() -> None:
     text = "# Title\n\n" + "word " * 300
     chunks = document_chunks(Document(id="d.md", text=text), make_chunker("markdown"))
     assert chunks[0].text.startswith("# Title\n\nword word")
-
-
-def test_code_is_no_heading_and_is_not_cut() -> None:
     text = "Before.\n\n```\n# no heading\n\nx = 1\n```\n\nAfter."
     chunks = document_chunks(Document(id="d.md", text=text), make_chunker("markdown"))
     assert [chunk.text for chunk in chunks] == [text]
@@ -97,14 +93,10 @@ def test_ids_depend_on_document_place_and_content() -> None:
     one, two, elsewhere = ids(text.format("second")), ids(text.format("other")), ids(text, "e")
     assert (one[0] == two[0], one[1] == two[1]) == (True, False)
     assert one[0].removeprefix("d") == elsewhere[0].removeprefix("e")
-    assert ids("Short.") == ["d"], "a document that is one chunk keeps its id"
-
-
-def test_metadata_and_title_are_handed_on() -> None:
     document = Document(id="d", text="Text.", title="T", metadata={"year": 2023})
-    [chunk] = document_chunks(document, make_chunker("whole"))
-    assert dict(chunk.metadata) == {"year": 2023, "title": "T"}
-    assert chunk.document_id == "d"
+    [whole] = document_chunks(document, make_chunker("whole"))
+    assert whole.id == "d", "a document that is one chunk keeps its id"
+    assert (whole.document_id, whole.metadata) == ("d", {"year": 2023, "title": "T"})
 
 
 @pytest.mark.nightly

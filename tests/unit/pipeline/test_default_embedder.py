@@ -34,16 +34,11 @@ def test_static_vectors_know_meaning_and_no_case() -> None:
     assert np.array_equal(upper, passages[:2])
 
 
-@pytest.mark.parametrize(
-    ("documents", "wanted"),
-    [
-        (ENGLISH, "english"),
-        (GERMAN, "multilingual"),
-        ([*ENGLISH, *GERMAN], "multilingual"),
-        ([*ENGLISH, GERMAN[0]], "english"),  # two of three
-        ([Document(id="a", text="4711 0815")], "multilingual"),  # of no language
-    ],
-)
+@pytest.mark.parametrize(("documents", "wanted"), [
+    (ENGLISH, "english"), (GERMAN, "multilingual"), ([*ENGLISH, *GERMAN], "multilingual"),
+    ([*ENGLISH, GERMAN[0]], "english"),  # two of three
+    ([Document(id="a", text="4711 0815")], "multilingual"),  # of no language
+])  # fmt: skip
 def test_the_language_of_the_documents_decides(
     documents: list[Document], wanted: str, tmp_path: Path
 ) -> None:
@@ -52,6 +47,9 @@ def test_the_language_of_the_documents_decides(
     # Whatever is added later, the collection keeps its own.
     more = Document(id="more", text="Das Büro ist für alle da, und es ist am Abend geöffnet.")
     assert index([more], store, "kb").embedder == wanted
+    (tmp_path / "rag.yaml").write_text("retrieval: hybrid\n", "utf-8")
+    with load_pipeline(tmp_path / "rag.yaml").open(lambda: documents) as opened:
+        assert f"'embedder': '{wanted}'" in str(opened.rag.stage_identity("retrieve"))
 
 
 def test_a_collection_keeps_the_embedder_that_it_was_made_with(tmp_path: Path) -> None:
@@ -63,11 +61,3 @@ def test_a_collection_keeps_the_embedder_that_it_was_made_with(tmp_path: Path) -
     with load_pipeline(file).open() as opened:
         identity = str(opened.rag.stage_identity("retrieve"))
     assert "'hashing'" in identity
-
-
-@pytest.mark.parametrize(("documents", "wanted"), [(ENGLISH, "english"), (GERMAN, "multilingual")])
-def test_a_pipeline_does_the_same(documents: list[Document], wanted: str, tmp_path: Path) -> None:
-    file = tmp_path / "rag.yaml"
-    file.write_text("retrieval: hybrid\n", "utf-8")
-    with load_pipeline(file).open(lambda: documents) as opened:
-        assert f"'embedder': '{wanted}'" in str(opened.rag.stage_identity("retrieve"))

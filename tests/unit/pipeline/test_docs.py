@@ -15,15 +15,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench import (
-    Chunk,
-    EvalSettings,
-    PipelineRAG,
-    build_reranker,
-    evaluate,
-    load_pipeline,
-    read_cases,
-)
+import ragbench
+from ragbench import Chunk, PipelineRAG, load_pipeline
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.io.dumps.read import dump_row
 from ragbench.io.settings import setting_fields
@@ -40,7 +33,7 @@ from tests.llm_server import FaultServer
 ROOT = Path(__file__).parents[3]
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    for name in ("pipeline", "post_retrieval", "rerankers", "retrieval")
+    for name in ("pipeline", "post_retrieval", "rerankers", "retrieval", "embedders")
 }
 PIPELINE = PAGES["pipeline"]
 BLOCK = re.compile(
@@ -81,11 +74,8 @@ def pages(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- post-retrieval and rerankers
 
 
-def test_code_files_and_commands_of_post_retrieval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.mark.usefixtures("pages")
+def test_code_files_and_commands_of_post_retrieval() -> None:
     known: dict[str, Any] = {}
     codes = blocks("post_retrieval", "python")
     assert len(codes) == 4
@@ -133,13 +123,10 @@ def test_rerankers_print_what_the_page_says_and_are_all_there(
     assert capsys.readouterr().out.split() == code.rpartition("# ")[2].split()
     assert set(re.findall(r"^\| `(\w+)` \| \D", page, re.M)) == set(RERANKERS.builtin)
     for text in blocks("rerankers", "yaml", named=True):
-        settings = yaml.safe_load(text)
         # Models and corpora of the page are the reader's own.
         text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", text)
-        text = re.sub(r"name: cross_encoder", "name: lexical", text)
-        assert build_reranker(yaml.safe_load(text)).name == settings["name"].replace(
-            "cross_encoder", "lexical"
-        )
+        settings = yaml.safe_load(text.replace("cross_encoder", "lexical"))
+        assert ragbench.build_reranker(settings).name == settings["name"]
 
 
 # --- retrieval
@@ -165,7 +152,8 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
             command += ["--embedder", "hashing", "--quiet"]
         return command
 
-    ran("retrieval", count=6, more=more)
+    ran("retrieval", count=5, more=more)
+    ran("embedders", count=1, more=more)
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     shown = json.loads("".join(blocks("retrieval", "json")))
     assert [row["query"] for row in rows] == ["What does the gate decide?", "open runs"]
@@ -176,7 +164,7 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_tables_name_every_chunker_embedder_and_setting() -> None:
-    page = PAGES["retrieval"]
+    page = PAGES["retrieval"] + PAGES["embedders"]
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = {name.partition(":")[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
     assert set(CHUNKERS.builtin) | set(EMBEDDERS.builtin) <= named
@@ -243,18 +231,10 @@ def test_the_full_example_works_against_a_server(pages: Path) -> None:
         for _ in range(2):
             with pipeline.open() as opened:
                 rag, stage = opened.staged()
-                report = evaluate(
-                    read_cases("data"),
-                    rag,
-                    out=Path("run"),
-                    post_retrieval=stage,
-                    settings=EvalSettings(top_k=None),
-                )
-                assert {stage.stage: stage.failed for stage in report.stages} == {
-                    "retrieve": 0,
-                    "post_retrieve": 0,
-                    "generate": 0,
-                }
+                how: Any = {"post_retrieval": stage, "settings": ragbench.EvalSettings(top_k=None)}
+                report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
+                failed = {stage.stage: stage.failed for stage in report.stages}
+                assert failed == dict.fromkeys(("retrieve", "post_retrieve", "generate"), 0)
                 write_reports(report, Path("run"))
                 reports.append(Path("run/cases.csv").read_bytes())
         calls = len(server.calls)
@@ -293,10 +273,8 @@ def named(target: Any, row: str) -> None:
     for field in setting_fields(target).values():
         if field.metadata.get("given"):
             continue
-        assert f"`{field.name}`" in row, (
-            f"{target.__name__}.{field.name} is not in docs/pipeline.md"
-        )
-        if isinstance(field.default, (bool, int, float)):
-            shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
-            spelled = f"`{field.name}` ({shown:g})" if not isinstance(shown, str) else shown
-            assert spelled in row, f"{target.__name__}.{field.name} is {field.default}"
+        assert f"`{field.name}`" in row, f"{target.__name__}.{field.name} is not in the page"
+        if isinstance(default := field.default, (bool, int, float)):
+            whether = isinstance(default, bool)
+            spelled = str(default).lower() if whether else f"`{field.name}` ({default:g})"
+            assert spelled in row, f"{target.__name__}.{field.name} is {default}"

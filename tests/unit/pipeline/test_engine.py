@@ -163,34 +163,22 @@ def test_what_a_large_index_takes_is_said_once_before_it_is_built(
 
 def test_the_environment_is_read_by_the_specification_s_names_and_by_ours() -> None:
     assert RetrievalSettings.from_environment({}) == RetrievalSettings(top_k=4)
-    given = {
-        "DEFAULT_TOP_K": "7",
-        "DEFAULT_SCORE_THRESHOLD": "0.25",
-        "RETRIEVAL_STRATEGY": "sparse",
-        "RAGBENCH_TOP_K": "9",
-        "RAGBENCH_RRF_K": "10",
-    }
-    assert RetrievalSettings.from_environment(given) == RetrievalSettings(
-        top_k=9, score_threshold=0.25, strategy="sparse", rrf_k=10
-    )
+    theirs = {"DEFAULT_SCORE_THRESHOLD": "0.25", "RETRIEVAL_STRATEGY": "sparse"}
+    ours = {"DEFAULT_TOP_K": "7", "RAGBENCH_TOP_K": "9", "RAGBENCH_RRF_K": "10"}
+    wanted = RetrievalSettings(top_k=9, score_threshold=0.25, strategy="sparse", rrf_k=10)
+    assert RetrievalSettings.from_environment({**theirs, **ours}) == wanted
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("DEFAULT_TOP_K", "0", "top_k must be at least 1"),
-        ("DEFAULT_SCORE_THRESHOLD", "nan", "must be a number"),
-        ("RETRIEVAL_STRATEGY", "both", "dense, sparse, hybrid"),
-        ("RAGBENCH_DENSE_WEIGHT", "-1", "at least 0"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "value", "message"), [
+    ("DEFAULT_TOP_K", "0", "top_k must be at least 1"),
+    ("DEFAULT_SCORE_THRESHOLD", "nan", "must be a number"),
+    ("RETRIEVAL_STRATEGY", "both", "dense, sparse, hybrid"),
+    ("RAGBENCH_DENSE_WEIGHT", "-1", "at least 0"),
+])  # fmt: skip
 def test_a_wrong_value_names_its_variable(variable: str, value: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         RetrievalSettings.from_environment({variable: value})
     assert str(caught.value).startswith(variable)
-
-
-def test_weights_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="one of the weights must be above 0"):
         RetrievalSettings(dense_weight=0, sparse_weight=0)
 
@@ -203,13 +191,10 @@ ANGLES = np.linspace(0.0, 1.0, 20)
 VECTORS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1).astype(np.float32)
 
 
-def test_an_exact_store_needs_no_measuring() -> None:
-    found = check_index(Forgetful(ANGLED, "", VECTORS).store)
-    assert (found.is_exact, found.overlap, found.queries) == (True, 1.0, 0)
-    assert str(found) == "c: exact, every vector is compared"
-
-
-def test_what_an_index_misses_is_counted() -> None:
+def test_what_an_index_misses_is_counted_and_an_exact_one_needs_no_measuring() -> None:
+    exact = check_index(Forgetful(ANGLED, "", VECTORS).store)
+    assert (exact.is_exact, exact.overlap, exact.queries) == (True, 1.0, 0)
+    assert str(exact) == "c: exact, every vector is compared"
     found = check_index(Forgetful(ANGLED, "c10", VECTORS), k=2)  # type: ignore[arg-type]
     # c10 is among the two nearest of its two neighbours alone, and c10 itself finds its own two.
     assert (found.queries, found.differing) == (20, 2)

@@ -22,33 +22,20 @@ CONTEXTS = [
 ]
 
 
-def details(result: GenerationResult) -> dict[str, Any]:
-    assert result.metadata is not None
-    return dict(result.metadata)
+def details(result: GenerationResult) -> Any:
+    return result.metadata
 
 
 LIGHTHOUSE = "When was the lighthouse built?"
 
 
-@pytest.mark.parametrize(
-    ("query", "contexts", "part", "whole"),
-    [
-        (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
-        (
-            "总部位于哪里？",
-            ["公司成立于1998年。总部位于上海。"],
-            "总部位于上海。",
-            "总部位于上海。",
-        ),
-        ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
-        (
-            "Wie viele Tage Urlaub gibt es?",
-            ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],
-            "28",
-            "Der Urlaub beträgt 28 Tage.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("query", "contexts", "part", "whole"), [
+    (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
+    ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
+    ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
+    ("Wie viele Tage Urlaub gibt es?", ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],
+     "28", "Der Urlaub beträgt 28 Tage."),
+])  # fmt: skip
 def test_the_answer_is_the_best_sentence_or_what_of_it_was_asked_for(
     query: str, contexts: list[str], part: str, whole: str
 ) -> None:
@@ -79,11 +66,17 @@ def test_candidates_are_different_and_best_first() -> None:
     assert supports == sorted(supports, reverse=True)
 
 
-@pytest.mark.parametrize("contexts", [[], [""], ["Nothing to see."]])
-def test_it_abstains_when_nothing_supports_an_answer(contexts: list[str]) -> None:
-    result = ExtractiveGenerator().generate("Who paints zebras?", contexts)
-    assert (result.response, result.abstained) == ("I don't know.", True)
-    assert result.multi_responses == ["I don't know."]
+@pytest.mark.parametrize(("query", "contexts", "said"), [
+    *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
+    ("合同何时到期？", [], "我不知道。"), ("Wie viele sind es?", [], "Ich weiß es nicht."),
+    ("¿Dónde está el puerto?", [], "No lo sé."),
+])  # fmt: skip
+def test_it_abstains_when_nothing_supports_an_answer(
+    query: str, contexts: list[str], said: str
+) -> None:
+    result = ExtractiveGenerator().generate(query, contexts)
+    assert (result.response, result.abstained) == (said, True)
+    assert result.multi_responses == [said]
     found = details(result)
     assert (found["support"], found["evidence"], found["candidates"]) == (0, None, [])
 
@@ -96,18 +89,6 @@ def test_the_threshold_decides() -> None:
     above = ExtractiveGenerator(threshold=support + 0.01).generate(query, CONTEXTS)
     assert above.abstained is True
     assert details(above)["candidates"][0]["support"] == support
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ("合同何时到期？", "我不知道。"),
-        ("Wie viele Tage sind das?", "Ich weiß es nicht."),
-        ("¿Dónde está el puerto?", "No lo sé."),
-    ],
-)
-def test_it_abstains_in_the_language_of_the_question(query: str, sentence: str) -> None:
-    assert ExtractiveGenerator().generate(query, []).response == sentence
 
 
 @pytest.mark.parametrize(("heavy", "wanted"), [("common", "A common thing."), ("zebra", "Zebra.")])
@@ -125,9 +106,7 @@ def test_every_candidate_is_an_exact_slice(query: str, contexts: list[str]) -> N
     result = generator.generate(query, contexts)
     assert result == generator.generate(query, contexts)
     places = details(result)["candidates"]
-    slices: list[str] = [
-        contexts[one["context_index"]][one["start"] : one["end"]] for one in places
-    ]
+    slices = [contexts[one["context_index"]][one["start"] : one["end"]] for one in places]
     if result.abstained:
         assert slices == []
     else:
@@ -135,14 +114,10 @@ def test_every_candidate_is_an_exact_slice(query: str, contexts: list[str]) -> N
         assert result.response == slices[0]
 
 
-def one(_: str) -> float:
-    return 1.0
-
-
 def test_support_is_the_formula() -> None:
     question = parse_question("red apple pie")
     context = "A red apple. A pie. Nothing."
-    first, second = rank_sentences(question, [context], one)
+    first, second = rank_sentences(question, [context], lambda _: 1.0)
     # Two of three tokens in it, three of three with its neighbour, one of two pairs.
     assert context[first.start : first.end] == "A red apple."
     assert math.isclose(first.support, (2 * 2 / 3 + 1 + 1 / 2) / 4)
@@ -152,26 +127,21 @@ def test_support_is_the_formula() -> None:
 
 def test_a_question_for_a_number_prefers_a_sentence_with_one() -> None:
     question = parse_question("How many apples?")
-    with_number, without = rank_sentences(question, ["Apples.\n\nX.\n\nFive apples."], one)
+    contexts = ["Apples.\n\nX.\n\nFive apples."]
+    with_number, without = rank_sentences(question, contexts, lambda _: 1.0)
     assert with_number.start > without.start
     assert math.isclose(without.support, 0.8 * with_number.support)
 
 
-def test_equal_support_goes_to_the_earlier_context() -> None:
-    found = rank_sentences(parse_question("apple"), ["An apple.", "An apple."], one)
+def test_rare_tokens_weigh_more_by_default_and_of_equals_the_earlier_comes_first() -> None:
+    found = rank_sentences(parse_question("apple"), ["An apple.", "An apple."], lambda _: 1.0)
     assert [sentence.context_index for sentence in found] == [0, 1]
-
-
-def test_rare_tokens_weigh_more_by_default() -> None:
     contexts = ["Common zebra.", "Common thing.", "Common place.", "Common rare."]
     found = rank_sentences(parse_question("common zebra"), contexts)
     assert found[0].context_index == 0
     assert found[0].support > 3 * found[1].support
-
-
-def test_weights_of_nothing_support_nothing() -> None:
-    (found,) = rank_sentences(parse_question("pie apple"), ["An apple."], lambda _: 0.0)
-    assert found.support == 0
+    (nothing,) = rank_sentences(parse_question("pie apple"), ["An apple."], lambda _: 0.0)
+    assert nothing.support == 0
 
 
 TEXTS = st.lists(st.text(alphabet="ab cd.?! \n1é水", max_size=40), max_size=4)
@@ -194,5 +164,5 @@ def test_confidence_follows_the_support(low: float, high: float) -> None:
 def test_a_long_question_needs_no_more_than_five_rare_words() -> None:
     """Seven words and six pairs; five words and four pairs of them stand in the sentence."""
     question = parse_question("alpha beta gamma delta epsilon zeta eta")
-    (found,) = rank_sentences(question, ["Alpha beta gamma delta epsilon."], one)
+    (found,) = rank_sentences(question, ["Alpha beta gamma delta epsilon."], lambda _: 1.0)
     assert math.isclose(found.support, (2 * 1 + 1 + 4 / 5) / 4)

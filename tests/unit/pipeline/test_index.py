@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,13 @@ from ragbench.stores.memory import MemoryDatabase
 
 @dataclass(frozen=True, kw_only=True)
 class CountingEmbedder(HashingEmbedder):
-    """Keeps what it embeds, and is interrupted at the call after `calls`."""
+    """Keeps what it embeds."""
 
     dimension: int = 32
-    calls: int = 10**6
-    batches: list[list[str]] = field(default_factory=list[list[str]])
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for batch in self.batches for text in batch]
+    texts: list[str] = field(default_factory=list[str])
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if len(self.batches) == self.calls:
-            raise KeyboardInterrupt
-        self.batches.append([*texts])
+        self.texts.extend(texts)
         return HashingEmbedder(dimension=self.dimension).embed_passages(texts)
 
 
@@ -45,20 +38,13 @@ def documents(count: int = 300) -> list[Document]:
 
 
 def run(
-    given: Sequence[Document],
+    given: Iterable[Document],
     database: Database,
     embedder: CountingEmbedder | None = None,
     **settings: Any,
 ) -> IndexResult:
-    return index_documents(
-        given,
-        database,
-        "kb",
-        embedder=embedder or CountingEmbedder(),
-        embedder_name="hashing:32",
-        chunker=settings.pop("chunker", make_chunker("whole")),
-        **settings,
-    )
+    how: Any = {"embedder_name": "hashing:32", "chunker": make_chunker("whole"), **settings}
+    return index_documents(given, database, "kb", embedder=embedder or CountingEmbedder(), **how)
 
 
 def test_what_another_program_wrote_meanwhile_is_no_whole_collection(
@@ -72,17 +58,15 @@ def test_what_another_program_wrote_meanwhile_is_no_whole_collection(
         yield from documents(300)[280:]
 
     with pytest.raises(StoreError, match="0 chunks are missing, 1 are other ones"):
-        run(entered(), database)  # type: ignore[arg-type]
+        run(entered(), database)
     with database.open("kb") as store:
         assert not store.info().complete
     assert run(documents(), database).removed == 1
 
 
 @pytest.fixture
-def database() -> Iterator[MemoryDatabase]:
-    opened = MemoryDatabase()
-    yield opened
-    opened.close()
+def database() -> MemoryDatabase:
+    return MemoryDatabase()
 
 
 def ids(database: Database) -> set[str]:
@@ -136,14 +120,11 @@ def test_another_embedder_or_dimension_is_refused_before_anything_is_written(
     assert database.open("kb").info().complete
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "nothing to index"),
-        ([Document(id="a", text=" \n\t")], "nothing to index"),
-        (documents(1) * 2, "two documents have the id 'd0'"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ([], "nothing to index"),
+    ([Document(id="a", text=" \n\t")], "nothing to index"),
+    (documents(1) * 2, "two documents have the id 'd0'"),
+])  # fmt: skip
 def test_a_corpus_that_cannot_be_is_an_error_and_empties_nothing(
     database: MemoryDatabase, given: list[Document], message: str
 ) -> None:
@@ -157,17 +138,6 @@ def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None
     embedder = CountingEmbedder()
     run([Document(id="a", text="Text.", title="Head"), *documents(1)], database, embedder)
     assert embedder.texts[-2:] == ["Head\nText.", "Document 0 is about topic0."]
-
-
-def test_progress_adds_up(database: MemoryDatabase) -> None:
-    shown: list[tuple[int, int, int]] = []
-
-    def progress(*, documents: int, chunks: int, unchanged: int) -> None:
-        shown.append((documents, chunks, unchanged))
-
-    run(documents(), database, progress=progress)
-    run(documents(), database, progress=progress)
-    assert [sum(column) for column in zip(*shown, strict=True)] == [600, 600, 300]
 
 
 def test_problems_of_a_corpus_are_reported_before_anything_is_written(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,8 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         text = "ours" if folder.name == "conf" else "theirs"
         (folder / "corp.jsonl").write_text(json.dumps({"_id": text, "text": text}) + "\n", "utf-8")
         write_tiny_cross_encoder(folder / "models" / "tiny")
-        (folder / "placed_thing.py").write_text(
-            f"class Thing:\n    name = '{text}'\n{METHODS}", "utf-8"
-        )
+        thing = f"class Thing:\n    name = '{text}'\n{METHODS}"
+        (folder / "placed_thing.py").write_text(thing, "utf-8")
         (folder / "key").write_text(text, "utf-8")
     return tmp_path / "conf"
 
@@ -84,19 +84,22 @@ METHODS = """
     def pieces(self, document):
         return []
 """
+LEXICAL = "{name: lexical, corpus: corp.jsonl}"
 OPERATOR = {
     "{action: rerank, type: lexical, corpus: corp.jsonl}": ("reranker.corpus", "corp.jsonl"),
-    "{action: rerank, reranker: {name: feedback, corpus: corp.jsonl}}": (
-        "reranker.corpus",
-        "corp.jsonl",
-    ),
+    f"{{action: rerank, reranker: {LEXICAL}}}": ("reranker.corpus", "corp.jsonl"),
     "{action: rerank, type: cross_encoder, model: models/tiny}": ("reranker.model", "models/tiny"),
-    "{action: rerank, type: linear, rerankers: [{name: lexical, corpus: corp.jsonl}]}": (
-        "reranker.rerankers.0.corpus",
-        "corp.jsonl",
-    ),
+    f"{{action: rerank, type: linear, rerankers: [{LEXICAL}]}}":
+        ("reranker.rerankers.0.corpus", "corp.jsonl"),
     "{action: 'placed_thing.py:Thing'}": ("name", "ours"),
     "{action: rerank, type: 'placed_thing.py:Thing'}": ("reranker.name", "ours"),
+}  # fmt: skip
+
+
+LOADED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "pipeline": ("post_retrieval: [{}]", lambda file: load_pipeline(file).post_retrieval),
+    "stage": ("operators: [{}]", load_post_retrieval),
+    "variants": ("variants: [{{name: a, operators: [{}]}}]", lambda f: load_variants(f)[0].stage),
 }
 
 
@@ -108,21 +111,14 @@ def _at(thing: Any, path: str) -> Any:
 
 @pytest.mark.extra("onnx")
 @pytest.mark.parametrize("operator", OPERATOR)
-@pytest.mark.parametrize("kind", ["pipeline", "stage", "variants"])
+@pytest.mark.parametrize("kind", LOADED)
 @pytest.mark.parametrize("relative", [True, False])
 def test_of_operators(operator: str, kind: str, relative: bool, conf: Path) -> None:
     file = conf / "f.yaml"
     named = file.relative_to(Path.cwd()) if relative else file
-    if kind == "pipeline":
-        file.write_text(f"post_retrieval:\n  - {operator}\n", "utf-8")
-        stage = load_pipeline(named).post_retrieval
-        assert stage is not None
-    elif kind == "stage":
-        file.write_text(f"operators:\n  - {operator}\n", "utf-8")
-        stage = load_post_retrieval(named)
-    else:
-        file.write_text(f"variants:\n  - name: a\n    operators: [{operator}]\n", "utf-8")
-        stage = load_variants(named)[0].stage
+    text, load = LOADED[kind]
+    file.write_text(text.format(operator), "utf-8")
+    stage: Any = load(named)
     place, wanted = OPERATOR[operator]
     found = _at(stage.operators[0], place)
     assert found == (wanted if wanted == "ours" else str(conf.resolve() / wanted))
@@ -130,19 +126,14 @@ def test_of_operators(operator: str, kind: str, relative: bool, conf: Path) -> N
 
 @pytest.mark.extra("tokens")
 def test_of_token_counters(conf: Path) -> None:
-    words = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}}}
-    words["model"] |= {"unk_token": "[UNK]"}  # type: ignore[operator]
-    (conf / "only.json").write_text(json.dumps(words), "utf-8")
-    file = conf / "f.yaml"
-    file.write_text(
-        "indexing: {chunker: {name: tokens, counter: 'tokenizers:only.json'}}\n"
-        "post_retrieval: [{action: filter, type: token_budget, budget: 9, "
-        "counter: 'tokenizers:only.json'}]\n",
-        "utf-8",
-    )
-    stage = load_pipeline(file).post_retrieval
-    assert stage is not None
-    assert _at(stage.operators[0], "counter.name").startswith("tokenizers:only.json:")
+    model = {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
+    (conf / "only.json").write_text(json.dumps({"version": "1.0", "model": model}), "utf-8")
+    counter = "counter: 'tokenizers:only.json'"
+    budget = f"{{action: filter, type: token_budget, budget: 9, {counter}}}"
+    text = f"indexing: {{chunker: {{name: tokens, {counter}}}}}\npost_retrieval: [{budget}]\n"
+    (conf / "f.yaml").write_text(text, "utf-8")
+    found = _at(load_pipeline(conf / "f.yaml"), "post_retrieval.operators.0.counter.name")
+    assert found.startswith("tokenizers:only.json:")
 
 
 INDEXING = {
@@ -190,29 +181,3 @@ def test_what_lies_in_the_working_folder_alone_is_not_taken(conf: Path) -> None:
         with pytest.raises(DataError) as caught:
             load_pipeline(file)
         assert str(file.parent.resolve()) in str(caught.value)
-
-
-def test_every_working_folder_gives_the_same_figures(
-    conf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The weights of words come from the corpus beside the file."""
-    documents = {"a": "rent rent rent notice", "b": "notice period", "c": "rent"}
-    lines = [json.dumps({"_id": id_, "text": text}) for id_, text in documents.items()]
-    many = [json.dumps({"_id": f"x{n}", "text": "notice"}) for n in range(20)]
-    (conf / "docs.jsonl").write_text("\n".join(lines), "utf-8")
-    (conf / "corp.jsonl").write_text("\n".join([*many, *lines]), "utf-8")  # "notice" is common
-    other = [json.dumps({"_id": f"x{n}", "text": "rent"}) for n in range(20)]
-    (conf.parent / "corp.jsonl").write_text("\n".join([*other, *lines]), "utf-8")
-    (conf / "f.yaml").write_text(
-        "indexing: {corpus: docs.jsonl}\n"
-        "post_retrieval: [{action: rerank, type: lexical, corpus: corp.jsonl}]\n",
-        "utf-8",
-    )
-    found: set[tuple[str, ...]] = set()
-    for folder, named in ((conf.parent, "conf/f.yaml"), (conf, "f.yaml")):
-        monkeypatch.chdir(folder)
-        with load_pipeline(named).open() as opened:
-            result = opened.rag.retrieve_with_metadata("rent notice")
-            identity = opened.rag.stage_identity("retrieve")
-        found.add((str(result.scores), json.dumps(identity, default=str)))
-    assert len(found) == 1

@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import (
-    Chunk,
-    EvalSettings,
-    PipelineRAG,
-    PostRetrieval,
-    Transformed,
-    evaluate,
-    load_pipeline,
-    read_cases,
-)
+import ragbench
+from ragbench import Chunk, PipelineRAG, PostRetrieval, Transformed, load_pipeline
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator
@@ -26,6 +18,7 @@ from ragbench.pipeline.stages import Searching, Stages, pipeline_rag
 from ragbench.post.filter import TopK
 from ragbench.post.format import Xml
 from ragbench.stages.stage import Progress
+from tests.unit.pipeline.builders import saved
 
 
 class Shelf:
@@ -94,15 +87,11 @@ def test_rankings_of_several_queries_are_fused_by_weight() -> None:
     assert found.context_ids == ["b", "c"]
     assert found.scores == [1 / 62 + 2 / 61, 2 / 62]
     assert shelf.asked == [(["query:one", "passage:p"], 3)]
-    assert found.metadata == {
-        "retriever": "shelf",
-        "pre_retrieve": {
-            "queries": [
-                {"text": "one", "kind": "query", "weight": 1.0},
-                {"text": "p", "kind": "passage", "weight": 2.0},
-            ]
-        },
-    }
+    queries = [
+        {"text": "one", "kind": "query", "weight": 1.0},
+        {"text": "p", "kind": "passage", "weight": 2.0},
+    ]
+    assert found.metadata == {"retriever": "shelf", "pre_retrieve": {"queries": queries}}
     assert rag.retrieve("plain") == ["text z"]
 
 
@@ -135,24 +124,22 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
     assert written.without_post_retrieval().retrieve("one") == ["text a", "text b"]
 
 
-def run(text: str) -> tuple[Report, list[str]]:
-    """Evaluates a pipeline file; which stages computed something, with how many cases."""
-    Path("rag.yaml").write_text(text, "utf-8")
+def pipeline(text: str) -> Any:
+    return load_pipeline(saved(text))
+
+
+def run(text: str, **more: Any) -> tuple[Report, list[str]]:
+    """Evaluates a pipeline file; which stages computed something."""
     computed: dict[str, int] = {}
 
     def advance(event: Progress) -> None:
         computed[event.stage] = computed.get(event.stage, 0) + event.done - event.reused
 
-    with load_pipeline("rag.yaml").open() as opened:
+    with pipeline(text).open() as opened:
         rag, stage = opened.staged()
-        report = evaluate(
-            read_cases("data"),
-            rag,
-            out=Path("run"),
-            post_retrieval=stage,
-            advance=advance,
-            version="as the file says",
-        )
+        how: dict[str, Any] = {"post_retrieval": stage, "advance": advance, **more}
+        how["version"] = "as the file says"
+        report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
     computed.pop("score", None)
     return report, [stage for stage, count in computed.items() if count]
 
@@ -202,14 +189,7 @@ def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
     assert report.stages[0].measured == 5
     Path("mended").touch()
     assert run(text)[1] == []
-    with load_pipeline("rag.yaml").open() as opened:
-        again = evaluate(
-            read_cases("data"),
-            opened.rag,
-            out=Path("run"),
-            settings=EvalSettings(rag_name="x", retry_failed=True),
-            version="as the file says",
-        )
+    again, _ = run(text, settings=ragbench.EvalSettings(rag_name="x", retry_failed=True))
     assert again.failures == ()
 
 
@@ -220,13 +200,12 @@ retrieval: {type: hybrid, top_k: 3}
 
 
 def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
-    Path("rag.yaml").write_text(STORE, "utf-8")
-    pipeline = load_pipeline("rag.yaml")
-    with pipeline.open() as opened:
+    kept = pipeline(STORE)
+    with kept.open() as opened:
         first = opened.rag.retrieve_with_metadata("How many days of leave?")
         before = opened.rag.stage_identity("retrieve")
     assert first.metadata == {"retriever": "hybrid"}
-    with pipeline.open() as opened:
+    with kept.open() as opened:
         assert opened.rag.stage_identity("retrieve") == before
         again = opened.rag.batch_retrieve_with_metadata(["How many days of leave?", ""])
         assert again[0] == first
@@ -242,8 +221,7 @@ def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
 @pytest.mark.extra("qdrant")
 def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> None:
     def identities(text: str) -> tuple[dict[str, Any], Any]:
-        Path("rag.yaml").write_text(text, "utf-8")
-        with load_pipeline("rag.yaml").open() as opened:
+        with pipeline(text).open() as opened:
             retrieve: Any = opened.rag.stage_identity("retrieve")
             return dict(retrieve["retriever"]), opened.rag.stage_identity("generate")
 
@@ -289,34 +267,29 @@ def broken(stages):
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("own.py:Upper", ""),
-        ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
-        ("own.py:later", "its methods are coroutines"),
-        ("own.py:nothing", "is not a RAG"),
-        ("own.py:broken", "raised OSError: full"),
-    ],
-)
+@pytest.mark.parametrize(("name", "shown"), [
+    ("own.py:Upper", ""),
+    ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
+    ("own.py:later", "its methods are coroutines"),
+    ("own.py:nothing", "is not a RAG"),
+    ("own.py:broken", "raised OSError: full"),
+])  # fmt: skip
 def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(
     place: Path, name: str, shown: str
 ) -> None:
     (place / "own.py").write_text(ORCHESTRATIONS, "utf-8")
-    Path("rag.yaml").write_text(f"{CORPUS}orchestration: {name}", "utf-8")
+    made = pipeline(f"{CORPUS}orchestration: {name}")
     if shown:
-        with pytest.raises(ConfigError, match=shown), load_pipeline("rag.yaml").open():
+        with pytest.raises(ConfigError, match=shown), made.open():
             pass
         return
-    with load_pipeline("rag.yaml").open() as opened:
+    with made.open() as opened:
         [text] = opened.rag.retrieve("badge", 1)
         assert text.startswith("A LOST BADGE IS REPORTED AT THE GATE.")
         assert opened.staged() == (opened.rag, None)
 
 
-def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
-    (place / "own.py").write_text(
-        """
+SIDES = """
 from ragbench.pipeline.pre_retrieval import SearchQuery, Transformed
 
 class Sides:
@@ -329,16 +302,14 @@ class Guess:
     name = "guess"
     def transform(self, query):
         return Transformed(queries=(SearchQuery(text="a passage", kind="passage"),))
-""",
-        "utf-8",
-    )
-    Path("c.jsonl").write_text(
-        '{"id": "q", "text": "asked"}\n{"id": "p", "text": "a passage here"}\n', "utf-8"
-    )
-    text = (
-        "indexing: {corpus: c.jsonl, embedder: own.py:Sides}\nretrieval: {type: dense, top_k: 1}\n"
-    )
+"""
+
+
+def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
+    (place / "own.py").write_text(SIDES, "utf-8")
+    rows = '{"id": "q", "text": "asked"}\n{"id": "p", "text": "a passage here"}\n'
+    Path("c.jsonl").write_text(rows, "utf-8")
+    text = "indexing: {corpus: c.jsonl, embedder: own.py:Sides}\nretrieval: {type: dense, top_k: 1}"
     for more, expected in (("", ["q"]), ("pre_retrieval: [own.py:Guess]", ["p"])):
-        Path("rag.yaml").write_text(text + more, "utf-8")
-        with load_pipeline("rag.yaml").open() as opened:
+        with pipeline(f"{text}\n{more}").open() as opened:
             assert opened.rag.retrieve_with_metadata("?").context_ids == expected

@@ -120,6 +120,9 @@ class FixedScores:
         return self._scores
 
 
+APART = {"setting": False}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paid:
     """A score is the length of the text, times a factor; it stops once its money is spent."""
@@ -128,12 +131,8 @@ class Paid:
     asks_elsewhere: ClassVar[bool] = True
 
     factor: int = 1
-    asked: list[list[str]] = field(
-        default_factory=list[list[str]], compare=False, metadata={"setting": False}
-    )
-    money: list[int] = field(
-        default_factory=lambda: [10**6], compare=False, metadata={"setting": False}
-    )
+    asked: list[list[str]] = field(default_factory=list[list[str]], compare=False, metadata=APART)
+    money: list[int] = field(default_factory=lambda: [10**6], compare=False, metadata=APART)
     name: str = "paid"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

@@ -38,11 +38,11 @@ def test_scores_are_sigmoids_in_the_order_given(tiny: str) -> None:
     scores = CrossEncoderReranker(model=tiny).score(query("w2"), chunks)
     assert list(scores) == pytest.approx([sigmoid(2), sigmoid(-2), sigmoid(4)])
     assert scores.notes == ()
-
-
-def test_a_model_with_two_columns_gives_their_difference(tmp_path: Path) -> None:
-    model = write_tiny_cross_encoder(tmp_path / "two", columns=2)
-    scores = CrossEncoderReranker(model=str(model)).score(query("w0"), [chunk("a", "w7")])
+    for passages in ("whole", "sentences"):
+        reranker = CrossEncoderReranker(model=tiny, passages=passages)
+        assert list(reranker.score(query("w1"), [chunk("a", " ")])) == pytest.approx([sigmoid(-4)])
+    model = write_tiny_cross_encoder(Path(tiny).parent / "two", columns=2)  # gives a difference
+    scores = CrossEncoderReranker(model=str(model)).score(query("w0"), chunks[:1])
     assert list(scores) == pytest.approx([sigmoid(2)])
 
 
@@ -87,12 +87,6 @@ def test_only_the_sentences_nearest_to_the_question_are_read(tiny: str) -> None:
     assert list(whole.score(asked, [chunk("a", text)])) == pytest.approx([sigmoid(3)])
 
 
-def test_an_empty_chunk_is_scored(tiny: str) -> None:
-    for passages in ("whole", "sentences"):
-        reranker = CrossEncoderReranker(model=tiny, passages=passages)
-        assert list(reranker.score(query("w1"), [chunk("a", " ")])) == pytest.approx([sigmoid(-4)])
-
-
 # --- what is refused
 
 
@@ -105,15 +99,12 @@ def test_a_folder_without_a_model_is_refused_when_built(tmp_path: Path) -> None:
         CrossEncoderReranker(model=str(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(
-    ("settings", "broken", "message"),
-    [
-        ({}, "model.onnx", "cannot be loaded"),
-        ({}, "tokenizer.json", "cannot be loaded"),
-        ({"columns": 3}, None, "not a cross-encoder"),
-        ({"second_input": "pixel_values"}, None, "wants pixel_values"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "broken", "message"), [
+    ({}, "model.onnx", "cannot be loaded"),
+    ({}, "tokenizer.json", "cannot be loaded"),
+    ({"columns": 3}, None, "not a cross-encoder"),
+    ({"second_input": "pixel_values"}, None, "wants pixel_values"),
+])  # fmt: skip
 def test_a_broken_model_or_one_of_another_kind_is_refused(
     tmp_path: Path, settings: dict[str, Any], broken: str | None, message: str
 ) -> None:
@@ -127,45 +118,40 @@ def test_a_broken_model_or_one_of_another_kind_is_refused(
 # --- models of a hub
 
 
-class Hub:
-    """Stands where the hub's client looks for files."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder = folder
-        self.asked: list[tuple[str, str, str | None]] = []
-        monkeypatch.setattr("huggingface_hub.hf_hub_download", self.download)
-
-    def download(self, model: str, name: str, *, revision: str | None) -> str:
-        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-        self.asked.append((model, name, revision))
-        if model == "nobody/offline":
-            raise LocalEntryNotFoundError("no connection")
-        if not (self._folder / name).exists():
-            raise EntryNotFoundError(f"{model} has no {name}")
-        return str(self._folder / name)
+Asked = list[tuple[str, str, str | None]]
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    folder = write_tiny_cross_encoder(tmp_path / "hub")
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """What the hub's client is asked for."""
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    folder, asked = write_tiny_cross_encoder(tmp_path / "hub"), Asked()
     (folder / "onnx").mkdir()
     (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
-    return Hub(folder, monkeypatch)
+
+    def download(model: str, name: str, *, revision: str | None) -> str:
+        asked.append((model, name, revision))
+        if model == "nobody/offline":
+            raise LocalEntryNotFoundError("no connection")
+        if not (folder / name).exists():
+            raise EntryNotFoundError(f"{model} has no {name}")
+        return str(folder / name)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    return asked
 
 
-def test_a_hub_name_is_downloaded_when_it_is_needed(hub: Hub) -> None:
+def test_a_hub_name_is_downloaded_when_it_is_needed(hub: Asked) -> None:
     reranker = CrossEncoderReranker(model="somebody/tiny", revision="abc")
-    assert hub.asked == []
+    assert hub == []
     assert list(reranker.score(query("w1"), [chunk("a", "w7")])) == pytest.approx([sigmoid(2)])
-    assert hub.asked == [
-        ("somebody/tiny", "model.onnx", "abc"),
-        ("somebody/tiny", "onnx/model.onnx", "abc"),
-        ("somebody/tiny", "tokenizer.json", "abc"),
-    ]
+    names = ("model.onnx", "onnx/model.onnx", "tokenizer.json")
+    assert hub == [("somebody/tiny", name, "abc") for name in names]
 
 
-def test_what_the_hub_does_not_have_is_reported(hub: Hub) -> None:
+@pytest.mark.usefixtures("hub")
+def test_what_the_hub_does_not_have_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"has no 'tokenizer.json' or none of other.onnx"):
         find_onnx_files("somebody/tiny", file="other.onnx")
     with pytest.raises(ConfigError, match="'nobody/offline' cannot be downloaded"):
@@ -185,10 +171,8 @@ def test_windows_by_hand() -> None:
     # All three weigh less than the next rarer one and more than nothing.
     others = ["red house", "red", "red", "red", "house", "nothing"]
     query = "red houses on roofs"
-    assert windows(text, query, others, words=4, count=2) == [
-        "Another red house roof.",
-        "A red house.",
-    ]
+    best = ["Another red house roof.", "A red house."]
+    assert windows(text, query, others, words=4, count=2) == best
     assert windows(text, query, others, words=100, count=3) == [text]
 
 
@@ -196,9 +180,8 @@ def test_a_long_sentence_is_cut_around_what_the_query_asks() -> None:
     text = "It is so. One two three four five red six seven house eight nine ten eleven twelve."
     long = text[len("It is so. ") :]
     assert windows(text, "red house", words=6, count=1) == [long]
-    assert windows(text, "red house", words=6, count=1, cut=True) == [
-        "five red six seven house eight"
-    ]
+    around = ["five red six seven house eight"]
+    assert windows(text, "red house", words=6, count=1, cut=True) == around
     assert windows(text, "it", words=6, count=1, cut=True) == ["It is so."]
 
 

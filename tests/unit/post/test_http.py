@@ -27,46 +27,24 @@ def results(key: str, **more: Any) -> list[dict[str, Any]]:
 
 
 ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
-    "cohere": (
-        {**ASKED, "documents": TEXTS, "top_n": 3},
-        {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}},
-    ),
-    "jina": (
-        {**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
-        {"results": results("relevance_score")},
-    ),
+    "cohere": ({**ASKED, "documents": TEXTS, "top_n": 3},
+               {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}}),
+    "jina": ({**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
+             {"results": results("relevance_score")}),
     "voyage": (
         {**ASKED, "documents": TEXTS, "top_k": 3, "return_documents": False, "truncation": True},
         {"object": "list", "data": results("relevance_score"), "usage": {"total_tokens": 26}},
     ),
-    "nim": (
-        {
-            "model": "m",
-            "query": {"text": "q"},
-            "passages": [{"text": text} for text in TEXTS],
-            "truncate": "END",
-        },
-        {"rankings": results("logit")},
-    ),
-    "mixedbread": (
-        {**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
-        {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")},
-    ),
-    "pinecone": (
-        {
-            **ASKED,
-            "documents": [{"text": text} for text in TEXTS],
-            "top_n": 3,
-            "return_documents": False,
-            "parameters": {"truncate": "END"},
-        },
-        {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
-    ),
-    "tei": (
-        {**ASKED, "texts": TEXTS, "truncate": True, "return_text": False},
-        results("score"),
-    ),
-}
+    "nim": ({"model": "m", "query": {"text": "q"}, "passages": [{"text": text} for text in TEXTS],
+             "truncate": "END"},
+            {"rankings": results("logit")}),
+    "mixedbread": ({**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
+                   {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")}),
+    "pinecone": ({**ASKED, "documents": [{"text": text} for text in TEXTS], "top_n": 3,
+                  "return_documents": False, "parameters": {"truncate": "END"}},
+                 {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}}),
+    "tei": ({**ASKED, "texts": TEXTS, "truncate": True, "return_text": False}, results("score")),
+}  # fmt: skip
 """What each service documents: a request and its answer."""
 
 
@@ -91,10 +69,7 @@ def test_fields_of_the_request_are_free_and_long_chunks_can_be_cut() -> None:
     asked = {"query": "q", "texts": ["xx", "xxx", "xxx"], "truncate": False}
     assert served.requests[0] == {**asked, **free}
     assert scores.notes == ("1 of 3 chunks were cut to 3 characters",)
-
-
-def test_batches_are_put_together_again() -> None:
-    with serving() as served:
+    with serving() as served:  # batches are put together again
         reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
         assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
     assert [request["texts"] for request in served.requests] == [["xx", "xxxx"], ["xxx"]]
@@ -136,19 +111,16 @@ def test_no_secret_in_errors_and_representations() -> None:
     assert "hidden-word" not in shown
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"result": []}, "a list of results"),
-        ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
-        ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
-        ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
-        ([{"index": True, "score": 1}], "must hold 'index'"),
-        ([{"index": 0, "score": "high"}], "must hold 'index'"),
-        ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
-        (["first"], "must hold 'index'"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "message"), [
+    ({"result": []}, "a list of results"),
+    ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
+    ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
+    ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
+    ([{"index": True, "score": 1}], "must hold 'index'"),
+    ([{"index": 0, "score": "high"}], "must hold 'index'"),
+    ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
+    (["first"], "must hold 'index'"),
+])  # fmt: skip
 def test_an_answer_that_is_none_is_refused(answer: object, message: str) -> None:
     with (
         serving(lambda payload: (200, answer)) as served,

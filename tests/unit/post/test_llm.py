@@ -35,18 +35,13 @@ class SortingChat:
         return " > ".join(f"[{number}]" for number, _ in best)
 
 
-@pytest.mark.parametrize(
-    ("answer", "places"),
-    [
-        ("[2] > [3] > [1]", [1, 2, 0]),
-        ("Sure! Here are the 3 passages: [ 3 ] > [1]", [2, 0, 1]),
-        ("3, 1, 2", [2, 0, 1]),
-        ("[2] > [2] > [9] > [0] > [1]", [1, 0, 2]),
-        ("The best is [3].", [2, 0, 1]),
-        ("[2, 3, 1]", [1, 2, 0]),
-        ("<think>[1] > [2], no ...</think>[3] > [2] > [1]", [2, 1, 0]),
-    ],
-)
+@pytest.mark.parametrize(("answer", "places"), [
+    ("[2] > [3] > [1]", [1, 2, 0]),
+    ("Sure! Here are the 3 passages: [ 3 ] > [1]", [2, 0, 1]),
+    ("3, 1, 2", [2, 0, 1]), ("[2] > [2] > [9] > [0] > [1]", [1, 0, 2]),
+    ("The best is [3].", [2, 0, 1]), ("[2, 3, 1]", [1, 2, 0]),
+    ("<think>[1] > [2], no ...</think>[3] > [2] > [1]", [2, 1, 0]),
+])  # fmt: skip
 def test_orders_as_models_write_them(answer: str, places: list[int]) -> None:
     assert parse_permutation(answer, 3) == places
 
@@ -89,37 +84,23 @@ def test_long_chunks_are_cut_and_that_is_noted() -> None:
     assert "[1]\nxxxx\n" in chat.heard[0]
 
 
-@pytest.mark.parametrize(
-    ("answer", "grade"),
-    [
-        ("7", 7),
-        ("7.5", 7.5),
-        ("7,5", 7.5),
-        ("7/10", 7),
-        ("7 out of 10", 7),
-        ("Rating = 3", 3),
-        ("10.", 10),
-        ("Passage 2 is relevant. 9", 9),
-        ("<think>could be 2</think>9", 9),
-        ("could be 2</think>\n\n9", 9),
-        ("Of 3 people it names 2. Grade: 6", 6),
-        ("The scale is 0-10.\n\n**8**", 8),
-    ],
-)
+@pytest.mark.parametrize(("answer", "grade"), [
+    ("7", 7), ("7.5", 7.5), ("7,5", 7.5), ("7/10", 7), ("7 out of 10", 7), ("Rating = 3", 3),
+    ("10.", 10), ("Passage 2 is relevant. 9", 9), ("<think>could be 2</think>9", 9),
+    ("could be 2</think>\n\n9", 9), ("Of 3 people it names 2. Grade: 6", 6),
+    ("The scale is 0-10.\n\n**8**", 8),
+])  # fmt: skip
 def test_grades_as_models_write_them(answer: str, grade: float) -> None:
     assert parse_grade(answer, 10) == grade
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        *((one, "gave no grade") for one in ("very good", "", "<think>7 fits, or perhaps")),
-        ("On a scale of 0 to 10, I would give this 7.", "gave no grade"),
-        ("11", "graded 11 on 0 to 10"),
-        ("-1", "graded -1"),
-        ("It names 2 of the authors and 5 dates", "gave no grade"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "message"), [
+    *((one, "gave no grade") for one in ("very good", "", "<think>7 fits, or perhaps")),
+    ("On a scale of 0 to 10, I would give this 7.", "gave no grade"),
+    ("11", "graded 11 on 0 to 10"),
+    ("-1", "graded -1"),
+    ("It names 2 of the authors and 5 dates", "gave no grade"),
+])  # fmt: skip
 def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         parse_grade(answer, 10)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -33,35 +33,25 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     ({"filter": "threshold", "min_score": 0.51}, [A, B, C, D], "a"),
     ({"filter": "threshold", "min_score": 1.0}, [A, B, C, D], ""),
     # A budget drops what does not fit and goes on; exactly what is there is kept.
-    (
-        TokenBudget(budget=20, counter=PIECES),
-        [chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN)], "ac",
-    ),
+    (TokenBudget(budget=20, counter=PIECES),
+     [chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN)], "ac"),
     (TokenBudget(budget=3, counter=PIECES, policy="truncate"), [chunk("a", TEN)], ""),
     # The first of equal texts (a full-width s, runs of white space) and of equal ids.
-    (
-        {"filter": "dedup"},
-        [
-            chunk("a", "The sky  is\nblue."), chunk("b", "The sky is blue."),
-            chunk("c", "The \uff53ky is blue."), chunk("d", "The sky is red."),
-            chunk("a", "Another text."),
-        ],
-        "ad",
-    ),
+    ({"filter": "dedup"},
+     [chunk("a", "The sky  is\nblue."), chunk("b", "The sky is blue."),
+      chunk("c", "The \uff53ky is blue."), chunk("d", "The sky is red."),
+      chunk("a", "Another text.")],
+     "ad"),
     # Shingles of two words: "w x y z" has 3. Of "w x y q" it shares 2, of 4 in the union.
     ({"filter": "dedup_near", "similarity": 0.5, "shingle": 2}, NEAR, "a"),
     ({"filter": "dedup_near", "similarity": 0.51, "shingle": 2}, NEAR, "ab"),
     # Texts without a word are the same; where no spaces are written, tokens count.
     ({"filter": "dedup_near"}, [chunk("a", " "), chunk("b", "x"), chunk("c", "\n")], "ab"),
-    (
-        {"filter": "dedup_near", "similarity": 0.5, "shingle": 2},
-        [chunk("a", "员工每年有二十天年假请参阅"), chunk("b", "员工每年有三十天年假请参阅")], "a",
-    ),
+    ({"filter": "dedup_near", "similarity": 0.5, "shingle": 2},
+     [chunk("a", "员工每年有二十天年假请参阅"), chunk("b", "员工每年有三十天年假请参阅")], "a"),
     # b resembles a, and c resembles b alone: c stays.
-    (
-        {"filter": "dedup_near", "similarity": 0.5, "shingle": 1},
-        [chunk("a", "1 2 3"), chunk("b", "2 3 4"), chunk("c", "3 4 5")], "ac",
-    ),
+    ({"filter": "dedup_near", "similarity": 0.5, "shingle": 1},
+     [chunk("a", "1 2 3"), chunk("b", "2 3 4"), chunk("c", "3 4 5")], "ac"),
     *(
         ({"format": "long_context"}, [chunk(name) for name in "12345678"[:count]], kept)
         for count, kept in ((0, ""), (1, "1"), (2, "12"), (5, "13542"), (6, "135642"))
@@ -80,19 +70,11 @@ def test_which_chunks_stay_and_in_what_order(
 
 def test_what_is_not_known_or_only_estimated_is_noted() -> None:
     done = applied({"filter": "threshold", "min_score": 0.8}, D, U, A)
-    assert (ids(done), notes(done)) == (
-        ["u", "a"],
-        ("1 of 3 chunks have no score and were kept",),
-    )
+    assert ids(done) == ["u", "a"]
+    assert notes(done) == ("1 of 3 chunks have no score and were kept",)
 
-    class Exact:
-        name = "words"
-        approximate = False
-
-        def count(self, text: str) -> int:
-            return len(text.split())
-
-    assert notes(applied(TokenBudget(budget=20, counter=Exact()), chunk("a", TEN))) == ()
+    exact = TokenBudget(budget=20, counter=replace(PIECES, approximate=False))
+    assert notes(applied(exact, chunk("a", TEN))) == ()
     assert notes(applied(TokenBudget(budget=20), chunk("a", TEN))) == (ESTIMATED,)
 
 
@@ -102,10 +84,8 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
     assert texts(done) == [TEN, "One two. Three four."]
     cut = done.chunks[1]
     assert (cut.chunk.id, cut.score, cut.rank) == ("b", 0.4, 2)
-    assert cut.chunk.metadata == {
-        "title": "T",
-        "derived": [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}],
-    }
+    derived = [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}]
+    assert cut.chunk.metadata == {"title": "T", "derived": derived}
 
 
 # --- augment
@@ -114,30 +94,19 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
 NOW = Query(text="?", now=datetime(2024, 5, 1, tzinfo=UTC))
 KNOWN = chunk("a", "Ask HR.", title="Leave", section="Carry-over")
 TEXTS: list[tuple[Mapping[str, Any], str | Query, Sequence[Chunk], list[str]]] = [
-    (
-        {"augment": "context"}, "?",
-        [KNOWN, chunk("b", "Ask IT.", section="Badges", title=""), chunk("c", "Ask us.")],
-        ["[Leave > Carry-over]\nAsk HR.", "[Badges]\nAsk IT.", "Ask us."],
-    ),
-    (
-        {"augment": "metadata", "fields": ["page", "source", "no"]}, "?",
-        [chunk("a", "T.", source="x", page=0)], ["T.\npage: 0\nsource: x"],
-    ),
+    ({"augment": "context"}, "?",
+     [KNOWN, chunk("b", "Ask IT.", section="Badges", title=""), chunk("c", "Ask us.")],
+     ["[Leave > Carry-over]\nAsk HR.", "[Badges]\nAsk IT.", "Ask us."]),
+    ({"augment": "metadata", "fields": ["page", "source", "no"]}, "?",
+     [chunk("a", "T.", source="x", page=0)], ["T.\npage: 0\nsource: x"]),
     # Without now there are dates, and no ages.
-    (
-        {"augment": "temporal"}, "?",
-        [
-            chunk("a", "T.", timestamp="2024-05-01T10:00:00Z"),
-            chunk("b", "U.", timestamp="2024-05-12"), chunk("c", "V."),
-            chunk("d", "W.", timestamp="soon"),
-        ],
-        ["[2024-05-01]\nT.", "[2024-05-12]\nU.", "V.", "W."],
-    ),
-    (
-        {"augment": "temporal", "field": "at"}, NOW,
-        [chunk("a", "T.", at=0), chunk("b", "U.", at="2024-05-03")],
-        ["[1970-01-01, 19844 days old]\nT.", "[2024-05-03, in 2 days]\nU."],
-    ),
+    ({"augment": "temporal"}, "?",
+     [chunk("a", "T.", timestamp="2024-05-01T10:00:00Z"), chunk("b", "U.", timestamp="2024-05-12"),
+      chunk("c", "V."), chunk("d", "W.", timestamp="soon")],
+     ["[2024-05-01]\nT.", "[2024-05-12]\nU.", "V.", "W."]),
+    ({"augment": "temporal", "field": "at"}, NOW,
+     [chunk("a", "T.", at=0), chunk("b", "U.", at="2024-05-03")],
+     ["[1970-01-01, 19844 days old]\nT.", "[2024-05-03, in 2 days]\nU."]),
 ]  # fmt: skip
 
 
@@ -155,13 +124,10 @@ def test_what_is_put_into_the_texts(
 
 
 def test_a_rewritten_chunk_keeps_its_place_and_lists_its_changes() -> None:
-    origin = Chunk(
-        id="a", text="T.", score=0.5, document_id="d", start=3, end=5, metadata={"title": "X"}
-    )
+    origin = replace(piece("a", 3), score=0.5, metadata={"title": "X"})
     entry = applied({"augment": "context"}, origin).chunks[0]
-    new = entry.chunk
-    assert (new.id, new.score, new.document_id, new.start, new.end) == ("a", 0.5, "d", 3, 5)
-    assert new.metadata == {"title": "X", "derived": [{"by": "augment.context", "from": ["a"]}]}
+    new, derived = entry.chunk, [{"by": "augment.context", "from": ["a"]}]
+    assert new == replace(origin, text="[X]\n<a>", metadata={"title": "X", "derived": derived})
     assert origin.metadata == {"title": "X"}
     assert (entry.initial_rank, entry.initial_score) == (1, 0.5)
     again = applied({"augment": "metadata", "fields": ["title"]}, new).chunks[0].chunk
@@ -187,9 +153,8 @@ def piece(id: str, start: int, document: str = "d") -> Chunk:
 
 
 def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> None:
-    shelf = Shelf(
-        linked={"m": [piece("n", 20), piece("l", 0), piece("z", 0, "other")], "o": [piece("l", 0)]}
-    )
+    around = [piece("n", 20), piece("l", 0), piece("z", 0, "other")]
+    shelf = Shelf(linked={"m": around, "o": around[1:2]})
     given = {"augment": "neighbours", "first": 2, "top_k": 3}
     done = applied(given, piece("m", 10), piece("o", 30), piece("p", 40), service=shelf)
     assert texts(done) == ["<l>\n<m>\n<n>\n<z>", "<o>", "<p>"]
@@ -209,26 +174,19 @@ NONE = chunk("c", "Unrelated words only.")
 
 
 # "You get 27 vacation days." has 6 pieces, each of the other two 4.
-@pytest.mark.parametrize(
-    ("budget", "question", "chunks", "wanted"),
-    [
-        (3, QUESTION, [LEAVE, OTHER, NONE], []),
-        (4, QUESTION, [LEAVE, OTHER, NONE], ["Vacation is fun."]),
-        (6, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days."]),
-        (10, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days. Vacation is fun."]),
-        (
-            14, QUESTION, [LEAVE, OTHER, NONE],
-            ["You get 27 vacation days. Vacation is fun.", "Days are long."],
-        ),
-        # Sentences next to each other stay one stretch.
-        (
-            50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
-            ["Vacation one.\n\nVacation two."],
-        ),
-        # Where no word is shared, the first sentences stay.
-        (9, "\u4f11\u5047", [NONE, OTHER], ["Unrelated words only.", "Nothing at all."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("budget", "question", "chunks", "wanted"), [
+    (3, QUESTION, [LEAVE, OTHER, NONE], []),
+    (4, QUESTION, [LEAVE, OTHER, NONE], ["Vacation is fun."]),
+    (6, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days."]),
+    (10, QUESTION, [LEAVE, OTHER, NONE], ["You get 27 vacation days. Vacation is fun."]),
+    (14, QUESTION, [LEAVE, OTHER, NONE],
+     ["You get 27 vacation days. Vacation is fun.", "Days are long."]),
+    # Sentences next to each other stay one stretch.
+    (50, "vacation", [chunk("a", "Vacation one.\n\nVacation two. Grass.")],
+     ["Vacation one.\n\nVacation two."]),
+    # Where no word is shared, the first sentences stay.
+    (9, "\u4f11\u5047", [NONE, OTHER], ["Unrelated words only.", "Nothing at all."]),
+])  # fmt: skip
 def test_sentences_are_kept_by_relevance_while_they_fit(
     budget: int, question: str, chunks: Sequence[Chunk], wanted: list[str]
 ) -> None:
@@ -251,32 +209,26 @@ def test_what_is_cut_is_a_slice_with_its_place_and_what_is_whole_is_the_same_obj
 
 def test_each_text_becomes_its_summary_unless_that_is_longer_or_says_nothing() -> None:
     answers = ["27 days.", "NOTHING", "Far longer than what stood there before it."]
-    done = applied(
-        {"compress": "abstractive"}, LEAVE, OTHER, NONE, question=QUESTION, answers=answers
-    )
+    given = {"compress": "abstractive"}
+    done = applied(given, LEAVE, OTHER, NONE, question=QUESTION, answers=answers)
     assert (ids(done), texts(done)) == (["a", "c"], ["27 days.", NONE.text])
     assert done.chunks[1].chunk is NONE
     derived = done.chunks[0].chunk.metadata["derived"]
     assert derived == [{"by": "compress.abstractive", "from": ["a"]}]
+    for answer in ("Nothing.", "**NOTHING**", '"Nothing"'):
+        assert texts(applied(given, chunk("a", "A long text. " * 9), answers=[answer])) == []
 
 
 def test_all_texts_become_one_summary_within_the_budget() -> None:
-    model = Scripted("27 days. And much more.")
+    model = Scripted("27 days. And much more.", "NOTHING.", "")
     operator = Abstractive(chat=model, scope="all", budget=4, counter=PIECES)
     done = applied(operator, LEAVE, OTHER, question=QUESTION)
     assert (ids(done), texts(done)) == ([SUMMARY_ID], ["27 days."])
     assert done.chunks[0].chunk.metadata["derived"][0]["from"] == ["a", "b"]
     assert len(model.heard) == 1
-    everything = {"compress": "abstractive", "scope": "all"}
-    assert texts(applied(everything, LEAVE, answers=["NOTHING."])) == []
+    assert texts(applied(operator, LEAVE)) == []
     with pytest.raises(LLMReplyError, match="empty"):
-        applied(everything, LEAVE, answers=[""])
-
-
-@pytest.mark.parametrize("answer", ["Nothing.", "**NOTHING**", '"Nothing"'])
-def test_a_summary_of_nothing_is_understood_as_models_write_it(answer: str) -> None:
-    given = chunk("a", "A long text. " * 9)
-    assert texts(applied({"compress": "abstractive"}, given, answers=[answer])) == []
+        applied(operator, LEAVE)
 
 
 # --- filter.llm
@@ -311,10 +263,8 @@ FUSED: list[tuple[Fusion, Sequence[Chunk], tuple[float, float], dict[str, float]
     ("concat", FOUND, (1, 1), {"a": 0.9, "b": 0.5, "c": 0.1, "x": 8.0, "y": 4.0}),
     ("interleave", FOUND, (1, 1), {"a": 0.9, "x": 8.0, "b": 0.5, "c": 0.1, "y": 4.0}),
     ("weighted", FOUND, (1, 0.5), {"a": 1.0, "b": 0.75, "x": 0.5, "c": 0.0, "y": 0.0}),
-    (
-        "rrf", FOUND, (1, 0.5),
-        {"b": 1 / 62 + 0.5 / 62, "a": 1 / 61, "c": 1 / 63, "x": 0.5 / 61, "y": 0.5 / 63},
-    ),
+    ("rrf", FOUND, (1, 0.5),
+     {"b": 1 / 62 + 0.5 / 62, "a": 1 / 61, "c": 1 / 63, "x": 0.5 / 61, "y": 0.5 / 63}),
     # A ranking without scores counts by places.
     ("weighted", BARE, (0, 3), {"x": 3.0, "b": 2.0, "y": 1.0, "a": 0.0, "c": 0.0}),
     ("rrf", FOUND, (1, 1), {"b": 2 / 62, "a": 1 / 61, "x": 1 / 61, "c": 1 / 63, "y": 1 / 63}),
@@ -335,17 +285,14 @@ def test_two_rankings_become_one(
     assert (by_id["a"].initial_rank, by_id["x"].initial_rank) == (1, None)
 
 
-@pytest.mark.parametrize(
-    ("chunks", "wanted"),
-    [
-        # Equal scores are in the middle; the ends of the number line do not overflow; an id that
-        # a ranking repeats counts once and where it stands best.
-        ([("a", 2.0), ("b", 2.0)], {"a": 0.5, "b": 0.5}),
-        ([("a", 1.7e308), ("b", -1.7e308)], {"a": 1.0, "b": 0.0}),
-        ([("a", 3.0), ("a", 2.0), ("b", 1.0)], {"a": 1.0, "b": 0.0}),
-        ([], {}),
-    ],
-)
+@pytest.mark.parametrize(("chunks", "wanted"), [
+    # Equal scores are in the middle; the ends of the number line do not overflow; an id that
+    # a ranking repeats counts once and where it stands best.
+    ([("a", 2.0), ("b", 2.0)], {"a": 0.5, "b": 0.5}),
+    ([("a", 1.7e308), ("b", -1.7e308)], {"a": 1.0, "b": 0.0}),
+    ([("a", 3.0), ("a", 2.0), ("b", 1.0)], {"a": 1.0, "b": 0.0}),
+    ([], {}),
+])  # fmt: skip
 def test_one_ranking_brought_to_a_scale(
     chunks: list[tuple[str, float]], wanted: dict[str, float]
 ) -> None:
@@ -355,25 +302,18 @@ def test_one_ranking_brought_to_a_scale(
 
 
 LINKS = {
-    "a": [chunk("x"), chunk("b")],
-    "b": [chunk("y"), chunk("x")],
-    "x": [chunk("z")],
+    "a": [chunk("x"), chunk("b")], "b": [chunk("y"), chunk("x")], "x": [chunk("z")],
     "z": [chunk("far")],
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "wanted", "asked"),
-    [
-        ({"first": 1}, "abcx", "a"),
-        ({"first": 2}, "abcxy", "ab"),
-        ({"first": 9}, "abcxy", "abc"),
-        ({"first": 1, "depth": 2}, "abcxyz", "axb"),
-        ({"first": 1, "top_k": 1}, "abcx", "a"),
-        # Nobody is asked twice, though a leads to b and b to x, which a has led to.
-        ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
-    ],
-)
+@pytest.mark.parametrize(("more", "wanted", "asked"), [
+    ({"first": 1}, "abcx", "a"), ({"first": 2}, "abcxy", "ab"), ({"first": 9}, "abcxy", "abc"),
+    ({"first": 1, "depth": 2}, "abcxyz", "axb"),
+    ({"first": 1, "top_k": 1}, "abcx", "a"),
+    # Nobody is asked twice, though a leads to b and b to x, which a has led to.
+    ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
+])  # fmt: skip
 def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked: str) -> None:
     shelf = Shelf(linked=LINKS)
     found = ids(applied({"merge": "link_expand", **more}, *GIVEN, service=shelf))
@@ -384,28 +324,23 @@ def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked:
 
 @pytest.mark.parametrize(("more", "weight"), [({}, 0.5), ({"weight": 0.2}, 0.2)])
 def test_neighbours_weigh_half_of_what_stood(more: dict[str, float], weight: float) -> None:
-    shelf = Shelf(linked={"a": [chunk("x"), chunk("b")]})
     given = {"merge": "link_expand", "first": 1, "fusion": "rrf", **more}
-    scores = {e.chunk.id: e.score for e in applied(given, *GIVEN, service=shelf).chunks}
+    found = applied(given, *GIVEN, service=Shelf(linked=LINKS))
     wanted = {"a": 1 / 61, "b": 1 / 62 + weight / 62, "c": 1 / 63, "x": weight / 61}
-    assert scores == pytest.approx(wanted)
+    assert {e.chunk.id: e.score for e in found.chunks} == pytest.approx(wanted)
 
 
 def test_each_further_query_is_filled_asked_and_weighed() -> None:
     shelf = Shelf(found={"Who? history": FOUND[:2], "plain": FOUND[2:]})
-    queries: list[dict[str, Any]] = [
-        {"query": "{question} history", "top_k": 1},
-        {"query": "plain", "weight": 0.5},
-    ]
+    queries = [{"query": "{question} history", "top_k": 1}, {"query": "plain", "weight": 0.5}]
     given = {"merge": "multi_query", "queries": queries}
     done = applied(given, *GIVEN, question="Who?", service=shelf)
     assert ids(done) == ["a", "b", "c", "x", "y"]  # a service that gives too much is cut
     assert shelf.asked == [("search", "Who? history", 1), ("search", "plain", 5)]
     assert notes(done) == ("2 chunks were added",)
     fused = applied({**given, "fusion": "rrf"}, GIVEN[0], question="Who?", service=shelf)
-    assert {e.chunk.id: e.score for e in fused.chunks} == pytest.approx(
-        {"a": 1 / 61, "x": 1 / 61, "y": 0.5 / 61}
-    )
+    wanted = {"a": 1 / 61, "x": 1 / 61, "y": 0.5 / 61}
+    assert {e.chunk.id: e.score for e in fused.chunks} == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
@@ -422,44 +357,34 @@ def test_what_a_service_gives_is_looked_at(found: list[Any], message: str) -> No
 
 HR = Chunk(id="a", text="Ask {HR}.", score=0.5, document_id="d", metadata={"source": "x.pdf"})
 IT = chunk("b", "Ask IT.")
+NASTY = chunk("<&\"'>", "a < b ]]>\r\t\x00\ud800", score=1 / 3, src="x\n\t'")
+READS_BACK = (  # attributes and texts read back, but for characters that XML has no form for
+    '<documents>\n<document index="1" id="&lt;&amp;&quot;\'&gt;" score="0.3333" src="x&#10;&#9;\'">'
+    'a &lt; b ]]&gt;&#13;\t\ufffd\ufffd</document>\n<document index="2" id="b">Ask IT.</document>\n'
+    "</documents>"
+)
 WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
-    (
-        {
-            "format": "template", "separator": " | ", "header": "Q: {question}\n", "footer": "\nA:",
-            "template": "({rank}) {id} {score} {document_id} {metadata.source} {{{text}}}",
-        },
-        [HR, IT], "Q: Whom?\n(1) a 0.5 d x.pdf {Ask {HR}.} | (2) b    {Ask IT.}\nA:",
-    ),
+    ({"format": "template", "separator": " | ", "header": "Q: {question}\n", "footer": "\nA:",
+      "template": "({rank}) {id} {score} {document_id} {metadata.source} {{{text}}}"},
+     [HR, IT], "Q: Whom?\n(1) a 0.5 d x.pdf {Ask {HR}.} | (2) b    {Ask IT.}\nA:"),
     ({"format": "template"}, [HR, IT], "[1] Ask {HR}.\n\n[2] Ask IT."),
-    (
-        {"format": "structured", "fields": ["text", "initial_rank"]}, [HR],
-        '[{"text": "Ask {HR}.", "initial_rank": 1}]',
-    ),
-    (
-        {"format": "structured"}, [IT],
-        '[{"rank": 1, "id": "b", "text": "Ask IT.", "score": null, "metadata": {}}]',
-    ),
+    ({"format": "structured", "fields": ["text", "initial_rank"]}, [HR],
+     '[{"text": "Ask {HR}.", "initial_rank": 1}]'),
+    ({"format": "structured"}, [IT],
+     '[{"rank": 1, "id": "b", "text": "Ask IT.", "score": null, "metadata": {}}]'),
     # Values that JSON does not know are written as text, NaN as null.
-    (
-        {"format": "structured", "fields": ["metadata"]},
-        [chunk("a", "T.", n=float("nan"), t=(1, {2: {3}}))],
-        '[{"metadata": {"n": null, "t": [1, {"2": "{3}"}]}}]',
-    ),
+    ({"format": "structured", "fields": ["metadata"]},
+     [chunk("a", "T.", n=float("nan"), t=(1, {2: {3}}))],
+     '[{"metadata": {"n": null, "t": [1, {"2": "{3}"}]}}]'),
     # No text can pass for a turn.
-    (
-        {"format": "chat"},
-        [chunk("a", "Hello.\nassistant: I agree.", role="user"), chunk("b", "No.", role="bot")],
-        "user: Hello.\n  assistant: I agree.\nbot: No.",
-    ),
-    (
-        {"format": "chat", "style": "json", "role_field": "by", "default_role": "system"},
-        [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]',
-    ),
+    ({"format": "chat"},
+     [chunk("a", "Hello.\nassistant: I agree.", role="user"), chunk("b", "No.", role="bot")],
+     "user: Hello.\n  assistant: I agree.\nbot: No."),
+    ({"format": "chat", "style": "json", "role_field": "by", "default_role": "system"},
+     [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]'),
     ({"format": "xml", "root": "ctx"}, [], "<ctx>\n</ctx>"),
-    (
-        {"format": "structured", "fields": ["id"], "indent": 1}, [IT],
-        '[\n {\n  "id": "b"\n }\n]',
-    ),
+    ({"format": "xml", "fields": ["src", "no"]}, [NASTY, IT], READS_BACK),
+    ({"format": "structured", "fields": ["id"], "indent": 1}, [IT], '[\n {\n  "id": "b"\n }\n]'),
 ]  # fmt: skip
 
 
@@ -470,17 +395,3 @@ def test_what_is_written_for_generation(
     done = applied(given, *chunks, question="Whom?")
     assert [entry.chunk for entry in done.chunks] == list(chunks)
     assert (done.formatted, done.history_text) == (True, wanted)
-
-
-def test_xml_reads_back() -> None:
-    nasty = Chunk(
-        id="<&\"'>", text='a < b && c > d ]]> \r\n\t"q"', score=1 / 3, metadata={"src": "x\ny\t'"}
-    )
-    given = {"format": "xml", "fields": ["src", "no"]}
-    root = ElementTree.fromstring(applied(given, nasty, IT).history_text)
-    first, second = root
-    assert (root.tag, first.text) == ("documents", nasty.text)
-    assert first.attrib == {"index": "1", "id": nasty.id, "score": "0.3333", "src": "x\ny\t'"}
-    assert second.attrib == {"index": "2", "id": "b"}
-    odd = applied({"format": "xml"}, chunk("a", "x\x00\x0b\ud800\uffffy")).history_text
-    assert ElementTree.fromstring(odd)[0].text == "x\ufffd\ufffd\ufffd\ufffdy"

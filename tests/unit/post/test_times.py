@@ -14,37 +14,24 @@ from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
 from ragbench.post.chunks import age_text, known_time, parse_time
 from ragbench.post.rerank import Rerank
-from ragbench.post.rerankers.fusion import (
-    Factor,
-    ReciprocalRankFusionReranker,
-    TimeWeightedReranker,
-    WeightedReranker,
-)
+from ragbench.post.rerankers import fusion
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
 
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown", "precision"),
-    [
-        (1998, "1998", "year"),
-        ("2024", "2024", "year"),
-        (2024.0, "2024", "year"),
-        ("1998 AD", "1998", "year"),
-        ("2023-05", "2023-05", "month"),
-        ("May 2023", "2023-05", "month"),
-        ("May 3, 2024", "2024-05-03", "day"),
-        ("3 May 2024", "2024-05-03", "day"),
-        (20240501, "2024-05-01", "day"),
-        ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
-        (1714560000, "2024-05-01", "time"),
-        (datetime(2024, 5, 1, 12), "2024-05-01", "time"),
-        (date(2024, 5, 1), "2024-05-01", "day"),
-        ("1714560000000000000", "2024-05-01", "time"),
-    ],
-)
+@pytest.mark.parametrize(("value", "shown", "precision"), [
+    (1998, "1998", "year"), ("2024", "2024", "year"), (2024.0, "2024", "year"),
+    ("1998 AD", "1998", "year"), ("2023-05", "2023-05", "month"),
+    ("May 2023", "2023-05", "month"), ("May 3, 2024", "2024-05-03", "day"),
+    ("3 May 2024", "2024-05-03", "day"), (20240501, "2024-05-01", "day"),
+    ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
+    (1714560000, "2024-05-01", "time"),
+    (datetime(2024, 5, 1, 12), "2024-05-01", "time"),
+    (date(2024, 5, 1), "2024-05-01", "day"),
+    ("1714560000000000000", "2024-05-01", "time"),
+])  # fmt: skip
 def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, precision: str) -> None:
     known = known_time(value)
     assert known is not None
@@ -54,20 +41,12 @@ def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, prec
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        NOON,
-        NOON.replace(tzinfo=None),
-        NOON.astimezone(timezone(timedelta(hours=8))),
-        "2024-05-01T12:00:00",
-        " 2024-05-01T14:00:00+02:00 ",
-        1714564800,
-        1714564800.0,
-        1714564800000,
-        "1714564800",
-    ],
-)
+@pytest.mark.parametrize("value", [
+    NOON, NOON.replace(tzinfo=None),
+    NOON.astimezone(timezone(timedelta(hours=8))),
+    "2024-05-01T12:00:00", " 2024-05-01T14:00:00+02:00 ", 1714564800, 1714564800.0,
+    1714564800000, "1714564800",
+])  # fmt: skip
 def test_one_point_in_time_in_many_spellings(value: object) -> None:
     assert parse_time(value) == NOON
 
@@ -80,19 +59,11 @@ def test_what_names_no_year_is_no_time(value: object) -> None:
     assert known_time(value) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "age"),
-    [
-        (1998, "26 years old"),
-        (2024, "this year"),
-        (2025, "in 1 year"),
-        ("2024-06", "this month"),
-        ("2023-05", "13 months old"),
-        ("2024-06-02", "today"),
-        ("2024-06-01", "1 day old"),
-        ("2024-06-04", "in 2 days"),
-    ],
-)
+@pytest.mark.parametrize(("value", "age"), [
+    (1998, "26 years old"), (2024, "this year"), (2025, "in 1 year"), ("2024-06", "this month"),
+    ("2023-05", "13 months old"), ("2024-06-02", "today"), ("2024-06-01", "1 day old"),
+    ("2024-06-04", "in 2 days"),
+])  # fmt: skip
 def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> None:
     known = known_time(value)
     assert known is not None
@@ -101,11 +72,8 @@ def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> Non
 
 def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
     stage = PostRetrieval(operators=(Temporal(field="at"),))
-    data = {
-        "question": "?",
-        "now": "2025-01-01T00:00:00Z",
-        "memory_data": [{"text": "Text.", "metadata": {"at": "2024-12-31"}}],
-    }
+    item = {"text": "Text.", "metadata": {"at": "2024-12-31"}}
+    data = {"question": "?", "now": "2025-01-01T00:00:00Z", "memory_data": [item]}
     assert stage.execute(data)["history_text"] == "[2024-12-31, 1 day old]\nText."
     with pytest.raises(InputError, match="now must be a time"):
         stage.execute({**data, "now": "soon"})
@@ -121,11 +89,12 @@ def test_a_file_sets_now_and_a_wrong_one_has_its_line(tmp_path: Path) -> None:
 
 
 def test_only_what_reads_the_time_is_dated() -> None:
-    nested = ReciprocalRankFusionReranker(rerankers=[TimeWeightedReranker()])
-    recent = WeightedReranker(factors=[Factor(field="recency")])
+    nested = fusion.ReciprocalRankFusionReranker(rerankers=[fusion.TimeWeightedReranker()])
+    recent = fusion.WeightedReranker(factors=[fusion.Factor(field="recency")])
     for reads in (Rerank(reranker=nested), Rerank(reranker=recent), Temporal()):
         assert PostRetrieval(operators=(reads,)).dated(NOW).now == NOW
-    assert PostRetrieval(operators=(Rerank(reranker=WeightedReranker()),)).dated(NOW).now is None
+    timeless = Rerank(reranker=fusion.WeightedReranker())
+    assert PostRetrieval(operators=(timeless,)).dated(NOW).now is None
 
 
 class Dated(NotingRAG):

@@ -26,7 +26,6 @@ def write_tiny_cross_encoder(
     One that reads has outputs start and end, a logit a token: its id, and minus its id; one that
     doubts has an output answers, minus the logit. A second input is not used.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     nodes = [
         _node("Cast", ["input_ids"], "numbers", [_integer("to", FLOAT)]),
         _node("ReduceMax", ["numbers"], "highest", [_integers("axes", [1])]),
@@ -41,18 +40,29 @@ def write_tiny_cross_encoder(
         nodes.append(_node("Neg", ["logit"], "answers", []))
     tokens = ["start", "end"] if reads else []
     inputs = ["input_ids", *([second_input] if second_input else [])]
-    graph = b"".join(
-        [
-            *(_bytes(1, node) for node in nodes),
-            _text(2, "tiny"),
-            _bytes(5, _constant("minus_five", b"\x00\x00\xa0\xc0")),
-            _bytes(5, _constant("zero", b"\x00\x00\x00\x00")),
-            *(_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs),
-            _bytes(12, _value("logits", FLOAT, [1, columns])),
-            *(_bytes(12, _value(name, FLOAT, [1, "length"])) for name in tokens),
-            *(_bytes(12, _value(name, FLOAT, [1, 1])) for name in ["answers"][: int(doubts)]),
-        ]
-    )
+    constants = [
+        _constant("minus_five", b"\x00\x00\xa0\xc0"), _constant("zero", b"\x00\x00\x00\x00"),
+    ]  # fmt: skip
+    outputs: dict[str, list[int | str]] = {"logits": [1, columns]}
+    outputs |= {name: [1, "length"] for name in tokens}
+    outputs |= {"answers": [1, 1]} if doubts else {}
+    return write_model(folder, nodes, constants, inputs, outputs)
+
+
+def write_model(
+    folder: Path,
+    nodes: list[bytes],
+    constants: list[bytes],
+    inputs: list[str],
+    outputs: dict[str, list[int | str]],
+) -> Path:
+    """Writes a graph, and the tokenizer of the words w0 to w9 beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [_bytes(1, node) for node in nodes] + [_text(2, "tiny")]
+    parts += [_bytes(5, constant) for constant in constants]
+    parts += [_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs]
+    parts += [_bytes(12, _value(name, FLOAT, shape)) for name, shape in outputs.items()]
+    graph = b"".join(parts)
     model = _number(1, 8) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, 13))
     (folder / "model.onnx").write_bytes(model)
     (folder / "tokenizer.json").write_text(json.dumps(_tokenizer()), "utf-8")
@@ -60,14 +70,9 @@ def write_tiny_cross_encoder(
 
 
 def _tokenizer() -> dict[str, object]:
+    cut = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
     return {
-        "version": "1.0",
-        "truncation": {
-            "direction": "Right",
-            "max_length": 8,
-            "strategy": "LongestFirst",
-            "stride": 0,
-        },
+        "version": "1.0", "truncation": cut,
         "added_tokens": [],
         "pre_tokenizer": {"type": "Whitespace"},
         **dict.fromkeys(("padding", "normalizer", "post_processor", "decoder")),
@@ -104,14 +109,8 @@ def _integers(name: str, numbers: list[int]) -> bytes:
 
 
 def _node(kind: str, inputs: list[str], output: str, attributes: list[bytes]) -> bytes:
-    return b"".join(
-        [
-            *(_text(1, name) for name in inputs),
-            _text(2, output),
-            _text(4, kind),
-            *(_bytes(5, attribute) for attribute in attributes),
-        ]
-    )
+    named = [_text(1, name) for name in inputs] + [_text(2, output), _text(4, kind)]
+    return b"".join(named + [_bytes(5, attribute) for attribute in attributes])
 
 
 def _constant(name: str, raw: bytes) -> bytes:

@@ -21,25 +21,18 @@ def tell(query: str, contexts: list[str]) -> str:
 rag_of: Any = as_rag
 
 
-def test_a_class_that_needs_arguments_is_not_guessed_at() -> None:
-    class Needing:
-        def __init__(self, index: str) -> None: ...
+class Needing:
+    def __init__(self, index: str) -> None: ...
 
-        retrieve = staticmethod(find)
-
-    with pytest.raises(InterfaceError, match=r"Needing cannot be built without arguments.*index"):
-        as_rag(Needing)
+    retrieve = staticmethod(find)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda query, top_k: [str(top_k)],
-        lambda query, k=1: [str(k)],
-        lambda query, *, limit=1: [str(limit)],
-        partial(lambda index, query, top_n=1: [str(top_n)], "index"),
-    ],
-)
+@pytest.mark.parametrize("function", [
+    lambda query, top_k: [str(top_k)],
+    lambda query, k=1: [str(k)],
+    lambda query, *, limit=1: [str(limit)],
+    partial(lambda index, query, top_n=1: [str(top_n)], "index"),
+])  # fmt: skip
 def test_a_function_is_given_the_number_by_its_own_name_for_it(
     function: Callable[..., Any],
 ) -> None:
@@ -47,17 +40,14 @@ def test_a_function_is_given_the_number_by_its_own_name_for_it(
     assert rag_of(retrieve=function, top_k=6).batch_retrieve(["q"]) == [["6"]]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        RetrievalResult(["a"], context_ids=["1"], scores=[0.5]),
-        [("a", 0.5)],
-        {"documents": [{"content": "a", "id": 1, "score": 0.5}]},
-        {"contexts": ["a"], "ids": ["1"], "scores": [0.5]},
-        ({"page_content": "a", "metadata": {"score": 0.5, "id": "1"}},),
-        [{"text": "a", "id": 1, "score": 0.5, "metadata": {"page": 1}}],
-    ],
-)
+@pytest.mark.parametrize("value", [
+    RetrievalResult(["a"], context_ids=["1"], scores=[0.5]),
+    [("a", 0.5)],
+    {"documents": [{"content": "a", "id": 1, "score": 0.5}]},
+    {"contexts": ["a"], "ids": ["1"], "scores": [0.5]},
+    ({"page_content": "a", "metadata": {"score": 0.5, "id": "1"}},),
+    [{"text": "a", "id": 1, "score": 0.5, "metadata": {"page": 1}}],
+])  # fmt: skip
 def test_many_forms_of_a_retrieval_are_read(value: Any) -> None:
     result = rag_of(retrieve=lambda query: value).retrieve_with_metadata("q")
     assert (list(result.contexts), result.scores) == (["a"], [0.5])
@@ -67,18 +57,15 @@ def test_many_forms_of_a_retrieval_are_read(value: Any) -> None:
 def test_ids_and_scores_are_kept_only_when_all_have_one() -> None:
     documents = [{"text": "a", "id": "1", "score": 0.5}, {"text": "b"}]
     result = rag_of(retrieve=lambda query: documents).retrieve_with_metadata("q")
-    assert (result.context_ids, result.scores, result.context_metadata) == (None, None, None)
+    assert result == RetrievalResult(["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "must return a list of strings or documents.*not a NoneType"),
-        ([{"title": "a"}], "document 0 is a dict without a text"),
-        ([object()], "document 0 is a object without a text"),
-        ({"answer": "a"}, "a mapping with 'answer' and no contexts"),
-    ],
-)
+@pytest.mark.parametrize(("value", "message"), [
+    (None, "must return a list of strings or documents.*not a NoneType"),
+    ([{"title": "a"}], "document 0 is a dict without a text"),
+    ([object()], "document 0 is a object without a text"),
+    ({"answer": "a"}, "a mapping with 'answer' and no contexts"),
+])  # fmt: skip
 def test_an_unreadable_retrieval_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         rag_of(retrieve=lambda query: value).retrieve("q")
@@ -93,51 +80,37 @@ def test_an_unreadable_answer_is_refused(value: Any) -> None:
 class Everything:
     """Both retrieval of the interface and a chain's method: which one is meant?"""
 
-    def retrieve(self, query: str) -> list[str]:
-        return []
-
-    def invoke(self, query: str) -> str:
-        return ""
+    retrieve = invoke = staticmethod(find)
 
 
 class Engine:
     def start(self) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (
-            Everything(),
-            [
-                *("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
-                "as_rag(retrieve=..., generate=...)",
-            ],
-        ),
-        (Engine(), ["retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"]),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    (Everything(),
+     [*("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
+      "as_rag(retrieve=..., generate=...)"]),
+    (Engine(), ["retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"]),
+])  # fmt: skip
 def test_what_is_ambiguous_or_unknown_is_refused_with_the_ways_out(
     given: object, said: list[str]
 ) -> None:
     with pytest.raises(InterfaceError) as raised:
         as_rag(given)
-    for words in said:
-        assert words in str(raised.value)
+    assert [words for words in said if words not in str(raised.value)] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((), {}, "as_rag needs one of"),
-        ((Engine(),), {"retrieve": find}, "not both"),
-        (("module:attribute",), {}, "load_rag takes names"),
-        ((find,), {"top_k": 0}, "top_k must be at least 1"),
-        ((), {"generate": tell, "top_k": 3}, "top_k is for retrieval"),
-        ((), {"retrieve": as_rag(generate=tell)}, "does no retrieval"),
-        ((), {"generate": as_rag(retrieve=find)}, "does no generation"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "options", "message"), [
+    ((), {}, "as_rag needs one of"),
+    ((Engine(),), {"retrieve": find}, "not both"),
+    (("module:attribute",), {}, "load_rag takes names"),
+    ((find,), {"top_k": 0}, "top_k must be at least 1"),
+    ((), {"generate": tell, "top_k": 3}, "top_k is for retrieval"),
+    ((), {"retrieve": as_rag(generate=tell)}, "does no retrieval"),
+    ((), {"generate": as_rag(retrieve=find)}, "does no generation"),
+    ((Needing,), {}, r"Needing cannot be built without arguments.*index"),
+])  # fmt: skip
 def test_contradictions_are_refused(
     arguments: tuple[Any, ...], options: dict[str, Any], message: str
 ) -> None:

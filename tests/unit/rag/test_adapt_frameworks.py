@@ -12,21 +12,10 @@ from ragbench.errors import InterfaceError
 rag_of: Any = as_rag
 
 
-@dataclass
-class Document:
-    id: str
-    content: str | None
-    meta: dict[str, Any] = field(default_factory=dict[str, Any])
-    score: float | None = None
-
-
-@dataclass
-class GeneratedAnswer:
-    data: str
-    meta: dict[str, Any]
-
-
-DOCUMENTS = [Document("1", "alpha", {"page": 1}, 0.9), Document("2", "beta", {}, 0.5)]
+DOCUMENTS = [
+    SimpleNamespace(id="1", content="alpha", meta={"page": 1}, score=0.9),
+    SimpleNamespace(id="2", content="beta", meta={}, score=0.5),
+]
 
 
 class Component:
@@ -43,7 +32,7 @@ class Pipeline:
 
     def __init__(self, last: Any = None, gives: Any = None, takes: Any = None) -> None:
         self.ran: list[Any] = []
-        self.last = {"replies": ["one", "two"]} if last is None else last
+        self.last = last or {"replies": ["one", "two"]}
         self.gives, self.takes = gives, takes
         edges = [("retriever", "ranker", "k"), ("ranker", "prompt", "k"), ("prompt", "llm", "k")]
         self.graph = SimpleNamespace(edges=edges)
@@ -58,12 +47,9 @@ class Pipeline:
 
     def outputs(self, include_components_with_connected_outputs: bool = False) -> dict[str, Any]:
         assert include_components_with_connected_outputs
-        return self.gives or {
-            "retriever": {"documents": {}},
-            "ranker": {"documents": {}},
-            "prompt": {"prompt": {}},
-            "llm": {name: {} for name in self.last},
-        }
+        inner: dict[str, Any] = {"retriever": {"documents": {}}, "ranker": {"documents": {}}}
+        last = {name: dict[str, Any]() for name in self.last}
+        return self.gives or {**inner, "prompt": {"prompt": {}}, "llm": last}
 
     def run(self, data: dict[str, Any], include_outputs_from: set[str] | None = None) -> Any:
         self.ran.append((data, include_outputs_from))
@@ -120,8 +106,7 @@ class Retriever:
     def retrieve(self, str_or_query_bundle: str) -> list[NodeWithScore]:
         return self.nodes
 
-    async def aretrieve(self, str_or_query_bundle: str) -> list[NodeWithScore]:
-        return self.nodes
+    aretrieve = retrieve
 
 
 class QueryEngine:
@@ -133,18 +118,13 @@ class QueryEngine:
 
     def query(self, str_or_query_bundle: str) -> Any:
         self.asked.append(str_or_query_bundle)
-        return SimpleNamespace(
-            response=self.response, source_nodes=NODES, metadata={"n1": {"page": 1}}
-        )
-
-    async def aquery(self, str_or_query_bundle: str) -> Any:
-        return self.query(str_or_query_bundle)
+        known = {"n1": {"page": 1}}
+        return SimpleNamespace(response=self.response, source_nodes=NODES, metadata=known)
 
     def retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
         raise TypeError(query_bundle)
 
-    async def aretrieve(self, query_bundle: Any) -> list[NodeWithScore]:
-        raise TypeError(query_bundle)
+    aquery, aretrieve = query, retrieve
 
 
 TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
@@ -153,28 +133,17 @@ TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
 @pytest.mark.parametrize(
     ("retriever", "found"),
     [
-        (
-            Component(),
-            RetrievalResult(
-                TEXTS, context_ids=["1", "2"], scores=SCORES, context_metadata=[{"page": 1}, {}]
-            ),
-        ),
-        (
-            Retriever(NODES),
-            RetrievalResult(
-                TEXTS,
-                context_ids=["n1", "n2"],
-                scores=SCORES,
-                context_metadata=[{"page": 1, "document_id": "doc1"}, {}],
-            ),
-        ),
-        (
-            Retriever([NodeWithScore(ImageNode())]),
-            RetrievalResult(["a caption"], context_ids=["image"]),
-        ),
+        (Component(),
+         RetrievalResult(TEXTS, context_ids=["1", "2"], scores=SCORES,
+          context_metadata=[{"page": 1}, {}])),
+        (Retriever(NODES),
+         RetrievalResult(TEXTS, context_ids=["n1", "n2"], scores=SCORES,
+          context_metadata=[{"page": 1, "document_id": "doc1"}, {}])),
+        (Retriever([NodeWithScore(ImageNode())]),
+         RetrievalResult(["a caption"], context_ids=["image"])),
     ],
     ids=["Haystack", "LlamaIndex", "LlamaIndex, no text"],
-)
+)  # fmt: skip
 def test_a_retriever(retriever: Any, found: RetrievalResult) -> None:
     rag = rag_of(retriever)
     assert rag.families == {"retrieval"}
@@ -201,14 +170,11 @@ def test_a_pipeline_is_run_once_and_gives_what_its_ranker_gave() -> None:
     assert rag.retrieve("q", top_k=1) == ["beta"]
 
 
-def test_built_answers_are_read() -> None:
-    pipeline = Pipeline(last={"answers": [GeneratedAnswer("one", {"model": "m"})]})
-    answer = rag_of(pipeline).generate_with_metadata("q", ["beta", "alpha"])
+def test_built_answers_are_read_and_without_documents_a_pipeline_only_generates() -> None:
+    built = SimpleNamespace(data="one", meta={"model": "m"})
+    answer = rag_of(Pipeline(last={"answers": [built]})).generate_with_metadata("q", ["beta"])
     assert answer.response == "one"
-    assert answer.metadata == {"model": "m", "asked_again": True}
-
-
-def test_a_pipeline_without_documents_only_generates() -> None:
+    assert answer.metadata is not None and answer.metadata["model"] == "m"
     rag = rag_of(Pipeline(gives={"llm": {"replies": {}}}))
     assert rag.families == {"generation"}
     assert rag.generate("q", ["ignored"]) == "one"
@@ -238,8 +204,6 @@ def test_a_query_engine_is_asked_once() -> None:
     answered = GenerationResult("an answer", metadata={"n1": {"page": 1}})
     assert rag.generate_with_metadata("q", result.contexts) == answered
     assert engine.asked == ["q"]
-
-
-def test_an_engine_without_an_answer_is_an_error_and_no_empty_string() -> None:
+    # Without an answer it is an error, and no empty string.
     with pytest.raises(InterfaceError, match=r"QueryEngine\.query must return a string"):
         rag_of(QueryEngine(response=None)).retrieve("q")

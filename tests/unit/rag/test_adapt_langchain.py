@@ -14,11 +14,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import (
-    RunnableLambda,
-    RunnableParallel,
-    RunnablePassthrough,
-)
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ragbench import RetrievalResult, as_rag
@@ -41,24 +37,17 @@ class Fixed(BaseRetriever):
         ]
 
 
-def model() -> FakeListChatModel:
-    return FakeListChatModel(responses=["hi"])
-
-
+MODEL = FakeListChatModel(responses=["hi"])
 PROMPT = ChatPromptTemplate.from_template("{context} {question}")
-
-
 rag_of: Any = as_rag
 
 
 def test_a_retriever_is_cut_and_never_pretends_to_more() -> None:
     rag = rag_of(Fixed())
     assert rag.families == {"retrieval"}
-    assert rag.retrieve_with_metadata("q") == RetrievalResult(
-        ["q 0", "q 1", "q 2"],
-        context_ids=["q0", "q1", "q2"],
-        context_metadata=[{"page": 0}, {"page": 1}, {"page": 2}],
-    )
+    known: Any = {"context_metadata": [{"page": 0}, {"page": 1}, {"page": 2}]}
+    found = RetrievalResult(["q 0", "q 1", "q 2"], context_ids=["q0", "q1", "q2"], **known)
+    assert rag.retrieve_with_metadata("q") == found
     assert rag.retrieve("q", top_k=1) == ["q 0"]
     with pytest.raises(InterfaceError, match="built to return 3 contexts and cannot be asked for"):
         rag.batch_retrieve(["q"], top_k=4)
@@ -83,7 +72,7 @@ def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
     chain = (
         RunnableLambda(count)
         | RunnableParallel({"context": Fixed(), "question": RunnablePassthrough()})
-        | RunnablePassthrough.assign(answer=PROMPT | model() | StrOutputParser())
+        | RunnablePassthrough.assign(answer=PROMPT | MODEL | StrOutputParser())
     )
     rag = rag_of(chain)
     results = rag.batch_retrieve_with_metadata(["a", "b"])
@@ -94,7 +83,7 @@ def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
 
 
 def test_a_chain_that_says_it_gives_a_string_only_generates() -> None:
-    chain = {"context": Fixed(), "question": RunnablePassthrough()} | PROMPT | model()
+    chain = {"context": Fixed(), "question": RunnablePassthrough()} | PROMPT | MODEL
     rag = rag_of(chain | StrOutputParser())
     assert rag.families == {"generation"}
     assert rag.generate("q", ["ignored"]) == "hi"
@@ -130,9 +119,9 @@ def test_a_model_s_message_keeps_its_usage() -> None:
 
 def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
     with pytest.raises(InterfaceError, match="takes context, question, and only the query is kn"):
-        as_rag(PROMPT | model())
+        as_rag(PROMPT | MODEL)
     with pytest.raises(InterfaceError, match="takes language: to generate, it must take"):
-        as_rag(generate=ChatPromptTemplate.from_template("{language}") | model())
+        as_rag(generate=ChatPromptTemplate.from_template("{language}") | MODEL)
 
 
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:

@@ -35,10 +35,7 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     rag.restore("q", stored)
     assert rag.generate("q", list(stored.contexts)) == "answer to q"
     assert system.asked == []
-
-
-def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
-    system = System()
+    # Without what is stored it is asked again, and says so.
     rag = rag_of(system)
     assert rag.generate_with_metadata("q", ["about q"]).metadata == {"asked_again": True}
     changed = rag.generate_with_metadata("q", ["reranked"])
@@ -46,20 +43,14 @@ def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
     assert system.asked == ["q", "q"]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"answer": "a", "contexts": ["c"]},
-        {"response": "a", "retrieved_contexts": ["c"]},
-        {"result": "a", "source_documents": [{"page_content": "c"}]},
-        {"output": "a", "documents": ({"content": "c"},)},
-        {"answer": "a", "context": "c"},
-        ("a", ["c"]),
-        (["c"], "a"),
-        ("a", ["c"], {"tokens": 3}),
-        (RetrievalResult(["c"]), GenerationResult("a")),
-    ],
-)
+@pytest.mark.parametrize("value", [
+    {"answer": "a", "contexts": ["c"]},
+    {"response": "a", "retrieved_contexts": ["c"]},
+    {"result": "a", "source_documents": [{"page_content": "c"}]},
+    {"output": "a", "documents": ({"content": "c"},)},
+    {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
+    (RetrievalResult(["c"]), GenerationResult("a")),
+])  # fmt: skip
 def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
     rag = rag_of(System(value))
     assert rag.retrieve("q") == ["c"]
@@ -67,22 +58,13 @@ def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
 
 
 def test_everything_that_a_mapping_names_is_kept() -> None:
-    value = {
-        "answer": "a",
-        "multi_responses": ["a", "b"],
-        "confidence": 0.25,
-        "abstained": False,
-        "metadata": {"tokens": 3},
-        "contexts": ["c", "d"],
-        "ids": ["1", "2"],
-        "scores": [2.0, 1.0],
-    }
-    rag = rag_of(System(value))
+    retrieved = {"contexts": ["c", "d"], "ids": ["1", "2"], "scores": [2.0, 1.0]}
+    said: Any = {"multi_responses": ["a", "b"], "confidence": 0.25, "abstained": False}
+    said |= {"metadata": {"tokens": 3}}
+    rag = rag_of(System({"answer": "a", **said, **retrieved}))
     found = rag.retrieve_with_metadata("q")
     assert (found.context_ids, found.scores) == (["1", "2"], [2.0, 1.0])
-    assert rag.generate_with_metadata("q", ["c", "d"]) == GenerationResult(
-        "a", multi_responses=["a", "b"], confidence=0.25, abstained=False, metadata={"tokens": 3}
-    )
+    assert rag.generate_with_metadata("q", ["c", "d"]) == GenerationResult("a", **said)
 
 
 def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
@@ -95,19 +77,19 @@ def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
     assert rag.generate("q", []) == "only an answer"
 
 
-def test_a_function_annotated_to_return_a_string_only_generates() -> None:
-    def answer(query: str) -> str:
-        return query.upper()
-
-    rag = rag_of(answer)
-    assert rag.families == {"generation"}
-    assert rag.generate("q", []) == "Q"
-
-
 @pytest.mark.parametrize("value", [("a", "b"), ("a", ["c"], ["d"]), (["c"],), ("a", ["c"], {}, {})])
 def test_a_tuple_that_can_be_read_in_two_ways_is_refused(value: Any) -> None:
     with pytest.raises(InterfaceError, match="returned a tuple of"):
         rag_of(System(value)).retrieve("q")
+
+
+def upper(query: str) -> str:
+    return query.upper()
+
+
+def test_a_function_annotated_to_return_a_string_only_generates() -> None:
+    assert rag_of(upper).families == {"generation"}
+    assert rag_of(upper).generate("q", []) == "Q"
 
 
 def test_coroutines_are_asked_once_too() -> None:

@@ -1,7 +1,6 @@
 """Every combination of implemented forms, plain and async: who is called, how often, with what."""
 
 import asyncio
-import types
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -72,13 +71,8 @@ def recording(name: str, awaited: bool) -> Callable[..., Any]:
 def build(implemented: frozenset[str], awaited: bool) -> Any:
     families = {"retrieval" if "retrieve" in name else "generation" for name in implemented}
     namespace = {name: recording(name, awaited) for name in implemented}
-    cls = types.new_class(
-        "Recording",
-        (AsyncRAGInterface if awaited else RAGInterface,),
-        {"families": families},
-        lambda body: body.update(namespace),
-    )
-    rag = cls()
+    base: Any = AsyncRAGInterface if awaited else RAGInterface
+    rag: Any = type("Recording", (base,), namespace, families=families)()
     rag.calls = []
     return rag
 

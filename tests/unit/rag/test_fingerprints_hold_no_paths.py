@@ -19,15 +19,11 @@ def retrieve(query: str, top_k: int = 3) -> list[str]:
 
 
 DOCUMENTS = [Document(id="d", text="The tower was built in 1901.")]
+EXTRACTIVE = {"action": "compress", "type": "extractive", "budget": 50}
 THINGS: dict[str, Any] = {
-    "top_k": lambda: described(build_operator({"action": "filter", "type": "top_k", "k": 3})),
-    "dedup": lambda: described(build_operator({"action": "filter", "type": "dedup"})),
     "rerank": lambda: described(build_operator({"action": "rerank", "type": "lexical"})),
-    "extractive": lambda: described(
-        build_operator({"action": "compress", "type": "extractive", "budget": 50})
-    ),
+    "extractive": lambda: described(build_operator(EXTRACTIVE)),
     "rrf": lambda: described(build_reranker({"name": "rrf", "rerankers": ["lexical", "ppr"]})),
-    "mmr": lambda: described(build_reranker("mmr")),
     "chunker": lambda: described(make_chunker("sentences")),
     "baseline": lambda: describe_rag(BaselineRAG(DOCUMENTS), "baseline"),
     "adapted": lambda: describe_rag(as_rag(retrieve), "retrieve"),

@@ -1,20 +1,30 @@
 """What is refused when a class is defined, so that nothing calls itself for ever later."""
 
-# Classes are defined here only to see whether that raises.
-# pyright: reportUnusedClass=false
-
 from typing import Any, ClassVar
 
 import pytest
 
-from ragbench import AsyncRAGInterface, RAGInterface, RetrievalResult
+from ragbench import AsyncRAGInterface, RAGInterface
 from ragbench.errors import InterfaceError
+
+
+def defined(name: str, *bases: type, methods: Any = None, **options: Any) -> Any:
+    """A class of an interface, or of other bases, with its methods."""
+    made: Any = type
+    return made(name, bases or (RAGInterface,), methods or {}, **options)
+
+
+def retrieve(self: object, query: str, top_k: int | None = None) -> list[str]:
+    return ["a"]
+
+
+FINDS = {"retrieve": retrieve}
 
 
 @pytest.mark.parametrize("base", [RAGInterface, AsyncRAGInterface])
 def test_a_missing_family_is_named_with_the_ways_out(base: Any) -> None:
     with pytest.raises(InterfaceError, match="class Half has no generation") as caught:
-        type("Half", (base,), {"retrieve": lambda self, query: []})
+        defined("Half", base, methods=FINDS)
     message = str(caught.value)
     assert "generate, generate_with_metadata, batch_generate" in message
     assert "families=('retrieval',)" in message
@@ -22,65 +32,47 @@ def test_a_missing_family_is_named_with_the_ways_out(base: Any) -> None:
 
 
 def test_a_system_of_one_family_says_so() -> None:
-    class Half(RAGInterface, families=["retrieval"]):
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            return ["a"]
-
-    assert Half.families == {"retrieval"}
+    half = defined("Half", families=["retrieval"], methods=FINDS)
+    assert half.families == {"retrieval"}
     with pytest.raises(InterfaceError, match="Half has no batch_generate of its own"):
-        Half().batch_generate(["q"], [["a"]])
-
-
-@pytest.mark.parametrize("families", [(), ("ranking",), "rank"])
-def test_unknown_families_are_refused(families: Any) -> None:
-    with pytest.raises(InterfaceError, match="families must name retrieval or generation"):
-
-        class Odd(RAGInterface, families=families):
-            pass
+        half().batch_generate(["q"], [["a"]])
 
 
 def test_an_abstract_base_is_let_through_and_its_child_is_not() -> None:
-    class Base(RAGInterface, abstract=True):
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            return []
-
+    base = defined("Base", abstract=True, methods=FINDS)
     with pytest.raises(InterfaceError, match="class Child has no generation"):
-
-        class Child(Base):
-            pass
-
+        defined("Child", base)
     with pytest.raises(InterfaceError, match="Base has no generate of its own"):
-        Base().generate("q", [])
+        base().generate("q", [])
+
+
+class Mixin:
+    retrieve = retrieve
+
+
+async def generate(self: object, query: str, contexts: list[str]) -> str:
+    return "a"
+
+
+@pytest.mark.parametrize(("bases", "families", "methods", "message"), [
+    *(((), families, {}, "families must name retrieval or generation")
+      for families in ((), ("ranking",), "rank")),
+    ((), ("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
+    ((RAGInterface, Mixin), ("retrieval",), {}, "name Mixin before RAGInterface among the bas"),
+])  # fmt: skip
+def test_what_cannot_work_is_refused(bases: Any, families: Any, methods: Any, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        defined("Odd", *bases, families=families, methods=methods)
 
 
 def test_a_method_that_defers_to_the_base_ends_in_an_error_and_not_in_a_loop() -> None:
-    class Deferring(RAGInterface, families=("retrieval",)):
-        def retrieve_with_metadata(
-            self, query: str, top_k: int | None = None
-        ) -> RetrievalResult[Any]:
-            return super().retrieve_with_metadata(query, top_k)
+    def defers(self: Any, query: str, top_k: int | None = None) -> Any:
+        return RAGInterface.retrieve_with_metadata(self, query, top_k)
 
+    methods = {"retrieve_with_metadata": defers}
+    deferring = defined("Deferring", families=("retrieval",), methods=methods)
     with pytest.raises(InterfaceError, match="nothing to derive it from"):
-        Deferring().retrieve("q")
-
-
-def test_a_coroutine_in_a_plain_class_is_refused() -> None:
-    with pytest.raises(InterfaceError, match=r"Awaited\.generate is a coroutine.*AsyncRAGInterf"):
-
-        class Awaited(RAGInterface, families=("generation",)):
-            async def generate(self, query: str, contexts: list[str]) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-                return "a"
-
-
-def test_a_mixin_behind_the_interface_is_pointed_at() -> None:
-    class Mixin:
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            return []
-
-    with pytest.raises(InterfaceError, match="name Mixin before RAGInterface among the bases"):
-
-        class Wrong(RAGInterface, Mixin, families=("retrieval",)):  # pyright: ignore[reportIncompatibleMethodOverride]
-            pass
+        deferring().retrieve("q")
 
 
 def test_keywords_of_other_bases_pass_through() -> None:
@@ -91,9 +83,6 @@ def test_keywords_of_other_bases_pass_through() -> None:
             super().__init_subclass__(**options)
             cls.label = label
 
-    class Labelled(RAGInterface, Registered, families=("generation",), label="x"):
-        def generate(self, query: str, contexts: list[str]) -> str:
-            return "a"
-
-    assert Labelled.label == "x"
-    assert Labelled.families == {"generation"}
+    given: Any = {"families": ("retrieval",), "label": "x", "methods": FINDS}
+    labelled = defined("L", RAGInterface, Registered, **given)
+    assert (labelled.label, labelled.families) == ("x", {"retrieval"})

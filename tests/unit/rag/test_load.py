@@ -10,6 +10,8 @@ import pytest
 from ragbench import RAGInterface, load_rag
 from ragbench.errors import ConfigError, RagbenchWarning
 
+Write = Callable[[str, str], Path]
+Load = Callable[..., Any]
 RAG = """
     from dataclasses import dataclass
     from typing import Optional
@@ -84,7 +86,7 @@ RAG = """
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
+def write(tmp_path: Path) -> Iterator[Write]:
     """Writes modules, and takes them and the search path away again."""
     path, modules = list(sys.path), set(sys.modules)
 
@@ -101,7 +103,7 @@ def write(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
 
 
 @pytest.fixture
-def load(write: Callable[[str, str], Path]) -> Callable[..., Any]:
+def load(write: Write) -> Load:
     root = write("loaded_rags.py", RAG)
 
     def build(attribute: str, **arguments: Any) -> Any:
@@ -110,31 +112,23 @@ def load(write: Callable[[str, str], Path]) -> Callable[..., Any]:
     return build
 
 
-@pytest.mark.parametrize(
-    ("attribute", "arguments", "contexts"),
-    [
-        ("MyRAG", {}, ["q 5"]),
-        ("MyRAG", {"top_k": 3}, ["q 3"]),
-        ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
-        ("instance", {}, ["q 4"]),
-        ("Space.instance", {}, ["q 2"]),
-        ("Space.build", {}, ["q 7"]),
-        ("Space.build", {"top_k": 1}, ["q 1"]),
-        ("factory", {}, ["q 5"]),
-        ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
-        ("adapted", {}, ["x"]),
-        ("answer", {}, ["q"]),
-    ],
-)
+@pytest.mark.parametrize(("attribute", "arguments", "contexts"), [
+    ("MyRAG", {}, ["q 5"]), ("MyRAG", {"top_k": 3}, ["q 3"]),
+    ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
+    ("instance", {}, ["q 4"]), ("Space.instance", {}, ["q 2"]), ("Space.build", {}, ["q 7"]),
+    ("Space.build", {"top_k": 1}, ["q 1"]), ("factory", {}, ["q 5"]),
+    ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
+    ("adapted", {}, ["x"]), ("answer", {}, ["q"]),
+])  # fmt: skip
 def test_classes_factories_instances_and_functions(
-    load: Callable[..., Any], attribute: str, arguments: dict[str, Any], contexts: list[str]
+    load: Load, attribute: str, arguments: dict[str, Any], contexts: list[str]
 ) -> None:
     rag = load(attribute, **arguments)
     assert isinstance(rag, RAGInterface)
     assert rag.retrieve("q") == contexts
 
 
-def test_arguments_are_keywords_where_the_signature_takes_them(load: Callable[..., Any]) -> None:
+def test_arguments_are_keywords_where_the_signature_takes_them(load: Load) -> None:
     rag = load("Keywords", index="i", model="large", top_k=2, extra=1)
     assert (rag.index, rag.model, rag.config.top_k) == ("i", "large", 2)
     assert rag.config.settings == {"extra": 1}
@@ -143,7 +137,7 @@ def test_arguments_are_keywords_where_the_signature_takes_them(load: Callable[..
     assert load("answer", model="large").generate("q", ["q"]) == "large"
 
 
-def test_the_rest_goes_into_the_annotated_configuration(load: Callable[..., Any]) -> None:
+def test_the_rest_goes_into_the_annotated_configuration(load: Load) -> None:
     assert load("Typed", model="large", top_k=1).config.model == "large"
     assert load("Typed").config.model == "small"
     assert load("Needing", model="large").config.model == "large"
@@ -151,34 +145,29 @@ def test_the_rest_goes_into_the_annotated_configuration(load: Callable[..., Any]
     assert load("TakesForeign", model="large").foreign.model == "large"
 
 
-@pytest.mark.parametrize(
-    ("attribute", "arguments", "message"),
-    [
-        ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
-        ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
-        ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
-        ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
-        ("makes_nothing", {}, r"makes_nothing' is not a RAG"),
-        ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
-        ("factory", {"k": 1}, r"takes no k. It takes index"),
-        ("answer", {"k": 1}, r"takes no k. It takes query, model"),
-        ("strict_factory", {}, r"missing a required argument: 'index'. It takes index"),
-        ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
-        ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
-        ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
-        ("later", {}, "is a coroutine: a factory must be a plain function"),
-    ],
-)
+@pytest.mark.parametrize(("attribute", "arguments", "message"), [
+    ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
+    ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
+    ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
+    ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
+    ("makes_nothing", {}, r"makes_nothing' is not a RAG"),
+    ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
+    ("factory", {"k": 1}, r"takes no k. It takes index"),
+    ("answer", {"k": 1}, r"takes no k. It takes query, model"),
+    ("strict_factory", {}, r"missing a required argument: 'index'. It takes index"),
+    ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
+    ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
+    ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
+    ("later", {}, "is a coroutine: a factory must be a plain function"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_reported(
-    load: Callable[..., Any], attribute: str, arguments: dict[str, Any], message: str
+    load: Load, attribute: str, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         load(attribute, **arguments)
 
 
-def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(
-    load: Callable[..., Any],
-) -> None:
+def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(load: Load) -> None:
     with pytest.raises(ConfigError, match="raised OSError: no index at") as shown:
         load("Broken")
     assert isinstance(shown.value.__cause__, OSError)
@@ -192,9 +181,7 @@ def test_a_malformed_name_shows_the_forms(spec: str) -> None:
         load_rag(spec)
 
 
-def test_a_missing_module_is_distinguished_from_a_failing_import(
-    write: Callable[[str, str], Path],
-) -> None:
+def test_a_missing_module_is_distinguished_from_a_failing_import(write: Write) -> None:
     root = write("good_rag.py", "import not_installed_anywhere")
     with pytest.raises(ConfigError, match=r"no module 'god_rag'.*Did you mean 'good_rag'\?"):
         load_rag("god_rag:X", search_path=root)
@@ -208,21 +195,14 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(
     assert str(root / "good_rag.py") in frames
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
-        ("def", "importing 'bad_rag' failed: SyntaxError"),
-        ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
-        (
-            "from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
-            "failed: InterfaceError: class Half has no generation",
-        ),
-    ],
-)
-def test_whatever_an_import_raises_is_reported(
-    write: Callable[[str, str], Path], text: str, message: str
-) -> None:
+@pytest.mark.parametrize(("text", "message"), [
+    ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
+    ("def", "importing 'bad_rag' failed: SyntaxError"),
+    ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
+    ("from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
+     "failed: InterfaceError: class Half has no generation"),
+])  # fmt: skip
+def test_whatever_an_import_raises_is_reported(write: Write, text: str, message: str) -> None:
     root = write("bad_rag.py", text)
     with pytest.raises(ConfigError, match=message):
         load_rag("bad_rag:X", search_path=root)
@@ -230,25 +210,19 @@ def test_whatever_an_import_raises_is_reported(
         load_rag("bad_rag.py:X", search_path=root)
 
 
-def test_a_file_is_loaded_with_its_neighbours_now_and_later(
-    write: Callable[[str, str], Path],
-) -> None:
+def test_a_file_is_loaded_with_its_neighbours_now_and_later(write: Write) -> None:
     write("deep/neighbour_now.py", "TEXT = 'now'")
     write("deep/neighbour_later.py", "TEXT = 'later'")
-    root = write(
-        "deep/file_rag.py",
-        """
+    text = """
         from ragbench import RAGInterface
         from neighbour_now import TEXT
 
-        class MyRAG(RAGInterface):
+        class MyRAG(RAGInterface, families=["retrieval"]):
             def retrieve(self, query, top_k=None):
                 from neighbour_later import TEXT as later
                 return [TEXT, later]
-            def generate(self, query, contexts):
-                return ""
-        """,
-    )
+        """
+    root = write("deep/file_rag.py", text)
     rag: Any = load_rag("deep/file_rag.py:MyRAG", search_path=root)
     assert rag.retrieve("q") == ["now", "later"]
     again = load_rag(f"{root}/deep/file_rag.py:MyRAG")
@@ -256,25 +230,20 @@ def test_a_file_is_loaded_with_its_neighbours_now_and_later(
 
 
 def test_a_working_directory_that_loading_changes_is_put_back_with_a_warning(
-    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = write(
-        "wanders.py",
-        """
+    text = """
         import os, warnings
         from pathlib import Path
-        from ragbench import RAGInterface
 
         warnings.filterwarnings("ignore")
         os.chdir(Path(__file__).parent / "deep")
 
-        class MyRAG(RAGInterface):
-            def retrieve(self, query, top_k=None):
+        class MyRAG:
+            def retrieve(self, query):
                 return [os.getcwd()]
-            def generate(self, query, contexts):
-                return ""
-        """,
-    )
+        """
+    root = write("wanders.py", text)
     (root / "deep").mkdir(exist_ok=True)
     monkeypatch.chdir(root)
     with pytest.warns(RagbenchWarning, match=r"'wanders:MyRAG' changed the working directory to"):

@@ -64,12 +64,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("generate", None, "must return a GenerationResult or a string, not None"),
     ("generate", ["a"], "not a list"),
     ("generate", RetrievalResult(["a"]), "not a RetrievalResult"),
-    (
-        "generate",
-        GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
-        r"multi_responses\[1\] must be a string, not a int",
-    ),
-]
+    ("generate", GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
+     r"multi_responses\[1\] must be a string, not a int"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "value", "message"), WRONG)
@@ -84,17 +81,14 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
             rag.generate_with_metadata("q", [])
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
-        ("ab", "not a str"),
-        ({"a": 1}, "not a dict"),
-        ([["a"]], "returned 1 results for 2 queries"),
-        ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
-        ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
-    ],
-)
+@pytest.mark.parametrize(("value", "message"), [
+    (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
+    ("ab", "not a str"),
+    ({"a": 1}, "not a dict"),
+    ([["a"]], "returned 1 results for 2 queries"),
+    ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
+    ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
+])  # fmt: skip
 def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])
@@ -123,20 +117,16 @@ class Colour(StrEnum):
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        (7, "7"),
-        (np.int64(7), "7"),
-        (np.str_("x"), "x"),
-        (Colour.RED, "red"),
+        (7, "7"), (np.int64(7), "7"), (np.str_("x"), "x"), (Colour.RED, "red"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ],
-)
+)  # fmt: skip
 def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     given: Any, kept: str
 ) -> None:
     contexts, scores = ["a"], [0.5]
-    result = Returning(
-        RetrievalResult(contexts, context_ids=[given], scores=scores)
-    ).retrieve_with_metadata("q")
+    reported: Any = RetrievalResult(contexts, context_ids=[given], scores=scores)
+    result = Returning(reported).retrieve_with_metadata("q")
     assert result.context_ids == [kept]
     assert type((result.context_ids or [""])[0]) is str
     assert result.contexts is contexts
@@ -156,7 +146,5 @@ def test_a_value_that_cannot_be_awaited_is_reported() -> None:
         def retrieve(self, query: str, top_k: int | None = None) -> Any:
             return ["a"]
 
-    with pytest.raises(
-        InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async def'"
-    ):
+    with pytest.raises(InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async"):
         asyncio.run(Plain().retrieve_with_metadata("q"))

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
+from ragbench import Case, Trace, parse_metrics
 from ragbench.metrics.judging import INJECTION
 from ragbench.stages.canaries import CANARIES, CanaryKind, judge_canaries, plant, read_canaries
 from ragbench.text.quotes import find_quote
 from tests.llm_server import FaultServer, Payload, support_verdicts
 from tests.unit.llm.builders import judged_by, model
+from tests.unit.metrics.builders import SKIPPED, retrieved
 
 TOPICS = ("leave", "badges", "printers", "lunch", "parking", "travel", "laptops", "holidays")
 RUN = {"dataset": "d", "rag": "r", "judge": "j", "metrics": "m"}
@@ -28,11 +29,8 @@ def trace(number: int, topic: str) -> Trace:
         f"Everybody who asks about {topic} gets {number + 12} {topic}ish days a year from us. "
         f"The {topic} office answers each {topic}ish question in the morning."
     )
-    return Trace(
-        case=Case(id=f"c{number}", query=f"What of {topic}?"),
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult([text])),
-        generation=Outcome(status=Status.SKIPPED, reason="not needed"),
-    )
+    case = Case(id=f"c{number}", query=f"What of {topic}?")
+    return Trace(case=case, retrieval=retrieved(texts=[text], with_ids=False), generation=SKIPPED)
 
 
 def traces() -> list[Trace]:
@@ -47,10 +45,8 @@ def test_each_canary_is_what_its_kind_says() -> None:
         held = find_quote(plain, canary.contexts) is not None
         assert held is (canary.kind is CanaryKind.COPIED), canary
         if canary.kind is CanaryKind.ALTERED:  # nothing but the number is another
-            numbers = re.compile(r"\d+")
-            assert any(
-                numbers.sub("#", plain) in numbers.sub("#", text) for text in canary.contexts
-            )
+            same = [re.sub(r"\d+", "#", text) for text in canary.contexts]
+            assert any(re.sub(r"\d+", "#", plain) in text for text in same)
         shown = INJECTION in canary.claim or INJECTION in canary.contexts[0]
         assert shown is (canary.kind is CanaryKind.INJECTED)
     injected = [canary for canary in planted if canary.kind is CanaryKind.INJECTED]
@@ -65,12 +61,10 @@ def test_the_same_run_gives_the_same_ones_in_whatever_order(order: list[int], co
 
 
 def test_a_run_with_few_sentences_gives_few() -> None:
-    nothing = Trace(
-        case=Case(id="x", query="?"),
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(["", "Too short."])),
-        generation=Outcome(status=Status.SKIPPED),
-    )
+    short = retrieved(texts=["", "Too short."], with_ids=False)
+    nothing = Trace(case=Case(id="x", query="?"), retrieval=short, generation=SKIPPED)
     assert plant([nothing], 8) == []
+    assert [len(plant(traces(), count)) for count in (0, 1, 7)] == [0, 1, 7]
     # Alone, a case has nothing foreign; its number can be altered, its sentence copied.
     kinds = {canary.kind for canary in plant([trace(1, "leave")], 8)}
     assert kinds == {CanaryKind.COPIED, CanaryKind.ALTERED}
@@ -90,11 +84,10 @@ def obeys(shown: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     ("supports", "wrong"),
     [
-        (reads, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
-        # What it quotes does not say what the claims say: unproved, and so in no score.
-        (lambda _: True, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
-        (lambda _: False, {"copied": 4, "foreign": 0, "altered": 0, "injected": 0}),
-        (obeys, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
+        (reads, {}),
+        (lambda _: True, {}),  # its quotes do not say what the claims say: unproved, in no score
+        (lambda _: False, {"copied": 4}),
+        (obeys, {}),
     ],
     ids=["can read", "always yes", "always no", "obeys"],
 )
@@ -117,7 +110,7 @@ def test_each_fault_of_a_judge_has_its_kind(
     assert len(server.calls) == 16
     found = read_canaries(tmp_path, RUN)
     assert {(line.metric, line.planted) for line in found} == {("support", 4)}
-    assert {line.kind: line.wrong for line in found} == wrong
+    assert {line.kind: line.wrong for line in found} == dict.fromkeys(CanaryKind, 0) | wrong
     # They are not shown of another run or judge, nor where the file is broken.
     for part in ("judge", "rag", "dataset"):
         assert read_canaries(tmp_path, RUN | {part: "other"}) == ()
@@ -125,8 +118,3 @@ def test_each_fault_of_a_judge_has_its_kind(
     for broken in (b"", b"[]", b"{}", b'{"run": 1, "basis": 2, "lines": [{}]}'):
         (tmp_path / CANARIES).write_bytes(broken)
         assert read_canaries(tmp_path, RUN) == ()
-
-
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_no_more_are_planted_than_are_wanted(count: int) -> None:
-    assert len(plant(traces(), count)) == count

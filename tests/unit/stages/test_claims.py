@@ -7,16 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ragbench import Cell, parse_metrics
-from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep, Quote
 from ragbench.core.story import JudgedAnswer
 from ragbench.stages.story import judged_answers
 
 ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are welcome."
-
-
-def metric(name: str) -> Metric:
-    return parse_metrics([name])[0]
 
 
 def statements(*shown: tuple[str, int]) -> Judgement:
@@ -26,36 +21,25 @@ def statements(*shown: tuple[str, int]) -> Judgement:
 
 
 def judged(name: str, *judgements: Judgement, response: str = ANSWER) -> list[JudgedAnswer]:
-    return [*judged_answers(response, ["a", "b"], [metric(name)], [judgements])]
+    return [*judged_answers(response, ["a", "b"], parse_metrics([name]), [judgements])]
 
 
 @pytest.mark.parametrize(
     ("response", "said", "shown"),
     [
-        (
-            ANSWER,
-            [
-                ("Employees get 27 days of leave.", 1),
-                ("The office in Porto closes at six.", 0),
-                ("There is an office in Porto.", 1),
-                ("The moon is made of cheese.", 0),
-            ],
-            [
-                ("You get 27 days of leave.", "supported", [0]),
-                ("The office in Porto closes at six.", "partially supported", [1, 2]),
-                (None, "not supported", [3]),
-            ],
-        ),
+        (ANSWER,
+         [("Employees get 27 days of leave.", 1), ("The office in Porto closes at six.", 0),
+          ("There is an office in Porto.", 1), ("The moon is made of cheese.", 0)],
+         [("You get 27 days of leave.", "supported", [0]),
+          ("The office in Porto closes at six.", "partially supported", [1, 2]),
+          (None, "not supported", [3])]),
         # Two sentences make it equally.
         ("Dogs bark. Cats and dogs bark.", [("dogs bark", 1)], [(None, "supported", [0])]),
         # A claim that is the whole answer hides no other.
-        (
-            "Dogs bark.",
-            [("Dogs bark.", 1), ("Cats sing.", 0)],
-            [("Dogs bark.", "supported", [0]), (None, "not supported", [1])],
-        ),
+        ("Dogs bark.", [("Dogs bark.", 1), ("Cats sing.", 0)],
+         [("Dogs bark.", "supported", [0]), (None, "not supported", [1])]),
     ],
-)
+)  # fmt: skip
 def test_each_claim_stands_under_the_one_sentence_that_makes_it(
     response: str, said: list[tuple[str, int]], shown: list[tuple[str | None, str, list[int]]]
 ) -> None:
@@ -80,12 +64,9 @@ def test_each_sentence_has_its_verdict_its_quotes_and_where_they_stand() -> None
     quotes = [Quote(text="27 days", context=1, start=3, end=10), Quote(text="30 days")]
     porto = Quote(text="Porto closes at six", context=0, start=0, end=19)
     leave, office, dogs = (f"{text}." for text in ANSWER[:-1].split(". "))
-    made = support(
-        (leave, "supported", quotes),
-        (office, "partially_supported", [porto]),
-        (dogs, "no_claim", []),
-    )
-    [found] = judged("support", made)
+    said = ("supported", "partially_supported", "no_claim")
+    sentences = zip((leave, office, dogs), said, (quotes, [porto], []), strict=True)
+    [found] = judged("support", support(*sentences))
     assert [(s.text, s.verdict, s.claims[0].quotes) for s in found.sentences] == [
         (leave, "supported", (("27 days", "b"), ("30 days", None))),
         (office, "partially supported", (("Porto closes at six", "a"),)),
@@ -95,9 +76,8 @@ def test_each_sentence_has_its_verdict_its_quotes_and_where_they_stand() -> None
 def test_a_sentence_that_no_quote_proves_says_what_is_missing() -> None:
     made = support(("27 days", "supported", []), unproved="no quote has 27")
     [found] = judged("support", made, response="27 days")
-    assert [(s.verdict, s.claims[0].reason) for s in found.sentences] == [
-        ("unproved", "no quote has 27")
-    ]
+    [shown] = found.sentences
+    assert (shown.verdict, shown.claims[0].reason) == ("unproved", "no quote has 27")
 
 
 def test_of_repetitions_the_first_and_of_a_panel_each_is_reported() -> None:
@@ -106,10 +86,8 @@ def test_of_repetitions_the_first_and_of_a_panel_each_is_reported() -> None:
     assert [(s.text, s.verdict) for s in found.sentences] == [("27 days", "supported")]
     panel = [replace(one, judge="y"), replace(two, judge="x"), replace(two, judge="y")]
     found_by = judged("support", *panel, response="27 days")
-    assert [(f.judge, f.sentences[0].verdict) for f in found_by] == [
-        ("x", "not supported"),
-        ("y", "supported"),
-    ]
+    verdicts = {found.judge: found.sentences[0].verdict for found in found_by}
+    assert verdicts == {"x": "not supported", "y": "supported"}
 
 
 def test_metrics_that_judge_something_else_say_nothing() -> None:

@@ -1,6 +1,5 @@
 """What the verdicts on a dump say of the retriever, on numbers that can be checked by hand."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ragbench.errors import DataError
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.validate import validate_query
 from ragbench.validators.lexical import LexicalValidator
+from tests.cli.runs import lines
 
 QUERY = "How many days of paid leave do employees get?"
 LEAVE = "Employees get 27 days of paid leave a year."
@@ -19,13 +19,9 @@ DESK = "The help desk is open from 8 to 17."
 
 
 def judged(number: int, texts: list[str]) -> tuple[RetrievalDump, Verdict]:
+    sources = [{"source": "desk" if text == DESK else "handbook"} for text in texts]
     chunks = tuple(
-        Chunk(
-            id=f"c{at}",
-            text=text,
-            score=1.0 - 0.1 * at - 0.01 * number,
-            metadata={"source": "desk" if text == DESK else "handbook"},
-        )
+        Chunk(id=f"c{at}", text=text, score=1.0 - 0.1 * at - 0.01 * number, metadata=sources[at])
         for at, text in enumerate(texts)
     )
     dump = RetrievalDump(query_id=f"q{number}", query=QUERY, chunks=chunks)
@@ -47,29 +43,23 @@ def test_ranks_cut_offs_duplicates_and_sources() -> None:
     assert [one.keeps for one in found.cutoffs] == [0.9, 0.95, 0.99]
     assert found.cutoffs[0].score == pytest.approx(0.38)
     assert (found.duplicates.count, found.duplicates.total) == (1, 13)
-    assert {one.source: (one.chunks, one.relevant) for one in found.sources} == {
-        "handbook": (9, 3),
-        "desk": (4, 0),
-    }
-    assert [one.query_id for one in found.weakest] == ["q3"]
-    assert found.weakest[0].reason == "nothing relevant"
+    sources = {one.source: (one.chunks, one.relevant) for one in found.sources}
+    assert sources == {"handbook": (9, 3), "desk": (4, 0)}
+    assert [(one.query_id, one.reason) for one in found.weakest] == [("q3", "nothing relevant")]
     assert any("below rank 5" in one.text and "rerank" in one.action for one in found.findings)
 
 
 def test_the_weakest_come_first_and_ten_of_them() -> None:
     found = tally(*[[DESK]] * 12, [LEAVE], []).result()
     assert len(found.weakest) == 10
-    assert found.weakest[0].query_id == "q13"
     assert found.weakest[0].reason == "nothing was retrieved"
-    assert [one.query_id for one in found.weakest[1:4]] == ["q0", "q1", "q2"]
+    assert [one.query_id for one in found.weakest[:4]] == ["q13", "q0", "q1", "q2"]
 
 
 def test_an_empty_dump_has_no_findings() -> None:
     found = DoctorTally().result()
-    assert found.findings == ()
-    assert found.cutoffs == ()
-    assert found.duplicates.share is None
-    assert found.compared is None
+    assert (found.findings, found.cutoffs) == ((), ())
+    assert (found.duplicates.share, found.compared) == (None, None)
 
 
 def test_two_dumps_are_compared_query_by_query() -> None:
@@ -81,12 +71,8 @@ def test_two_dumps_are_compared_query_by_query() -> None:
 
 
 def test_earlier_verdicts_are_read_or_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    rows = [
-        {"query_id": "a", "answer_present": True},
-        {"query_id": "b", "answer_present": None},
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    rows = ({"query_id": id, "answer_present": said} for id, said in (("a", True), ("b", None)))
+    path = Path(lines(tmp_path / "a.jsonl", rows))
     assert earlier_verdicts(path) == {"a": True}
     path.write_text('{"query": "?"}')
     with pytest.raises(DataError, match="expected a verdict"):

@@ -9,17 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import (
-    Case,
-    GenerationResult,
-    Matching,
-    Outcome,
-    PostRetrieval,
-    RetrievalResult,
-    Status,
-    Trace,
-    parse_metrics,
-)
+from ragbench import Case, Matching, Outcome, PostRetrieval, Trace, parse_metrics
 from ragbench.core.ablation import VariantAnswers
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.plan import Plan
@@ -27,26 +17,19 @@ from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.stages.trial import NOT_GENERATED, Trial
 from ragbench.text.token_counter import counter_for_model
+from tests.unit.metrics.builders import generated, retrieved
 
 
 def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAnswers:
     """What is reported of a variant whose cases are given these answers."""
-    found = RetrievalResult(["text", "x"], context_ids=["a", "b"])
-    window = [
-        Trace(
-            case=Case(id=str(at), query=str(at), reference_context_ids=("a",)),
-            retrieval=Outcome(status=Status.MEASURED, value=found),
-            generation=NOT_GENERATED,
-        )
-        for at in range(len(prepared))
-    ]
+    cases = [Case(id=str(at), query=str(at), reference_context_ids=("a",))
+             for at in range(len(prepared))]  # fmt: skip
+    found = retrieved("a", "b")
+    window = [Trace(case=one, retrieval=found, generation=NOT_GENERATED) for one in cases]
     answering: Any = SimpleNamespace(answer=lambda query, left, said: prepared[int(query)])
-    trial = Trial(
-        variant=Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),))),
-        counter=counter_for_model(""),
-        matching=Matching.ID,
-        answering=answering,
-    )
+    one = Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),)))
+    counter = counter_for_model("")
+    trial = Trial(variant=one, counter=counter, matching=Matching.ID, answering=answering)
     with ThreadPoolExecutor(2) as pool:
         plan = Plan(parse_metrics("hit_rate@1"), matching=Matching.ID)
         trial.take(window, plan, trial, pool)
@@ -58,8 +41,7 @@ def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAn
 
 def answered(seconds: float | None = None, tokens: tuple[int, int] | None = None) -> Outcome[Any]:
     usage = None if tokens is None else {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
-    value = GenerationResult("yes", metadata=usage)
-    return Outcome(status=Status.MEASURED, value=value, seconds=seconds)
+    return generated("yes", metadata=usage, seconds=seconds)
 
 
 def test_times_of_answers_are_percentiles_that_were_measured() -> None:

@@ -5,16 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.agreement import Estimated, agreement, krippendorff_alpha, rank_correlation
+from ragbench.stats.agreement import (
+    Estimated,
+    agreement,
+    krippendorff_alpha,
+    rank_correlation,
+    resample_counts,
+)
 
 
 def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
-    return [
-        (row, column)
-        for row, counts in enumerate(table)
-        for column, count in enumerate(counts)
-        for _ in range(count)
-    ]
+    cells = [(at, to, count) for at, row in enumerate(table) for to, count in enumerate(row)]
+    return [(at, to) for at, to, count in cells for _ in range(count)]
 
 
 def ends(found: Estimated) -> tuple[float, float, float]:
@@ -22,20 +24,16 @@ def ends(found: Estimated) -> tuple[float, float, float]:
     return found.low, found.value, found.high
 
 
-@pytest.mark.parametrize(
-    ("table", "observed", "kappa", "quadratic"),
-    [
-        # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
-        ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
-        # One that says one thing agrees no more than by chance; where both do, nothing is known.
-        ([[0, 10], [0, 90]], 0.9, 0.0, 0.0),
-        ([[0, 0], [0, 9]], 1.0, None, None),
-        # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
-        ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
-        # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
-        ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
-    ],
-)
+@pytest.mark.parametrize(("table", "observed", "kappa", "quadratic"), [
+    # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
+    ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
+    # One that says one thing agrees no more than by chance; where both do, nothing is known.
+    ([[0, 10], [0, 90]], 0.9, 0.0, 0.0), ([[0, 0], [0, 9]], 1.0, None, None),
+    # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
+    ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
+    # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
+    ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
+])  # fmt: skip
 def test_figures_by_hand(
     table: list[list[int]], observed: float, kappa: float | None, quadratic: float | None
 ) -> None:
@@ -126,9 +124,8 @@ def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
     """Each is made of the same figure's resamples: the plain kappa's holds no quadratic one."""
     labels = pairs([[60, 0, 20], [0, 60, 0], [20, 0, 60]])
     found = agreement(labels, 3)
-    assert found.kappa.value == pytest.approx(
-        1 - (40 / 220) / (1 - (80 * 80 * 2 + 60 * 60) / 220**2)
-    )
+    by_chance = (80 * 80 * 2 + 60 * 60) / 220**2
+    assert found.kappa.value == pytest.approx(1 - (40 / 220) / (1 - by_chance))
     for one in (found.observed, found.kappa, found.quadratic):
         low, value, high = ends(one)
         assert low < value < high
@@ -149,3 +146,8 @@ def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
 def test_alpha_by_hand(ratings: list[list[float]], alpha: float | None) -> None:
     found = krippendorff_alpha(ratings)
     assert found == (None if alpha is None else pytest.approx(alpha))
+
+
+def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
+    (counts,) = resample_counts(0, 2, 5)
+    assert counts.tolist() == [[0.0, 2.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 1.0, 1.0]]

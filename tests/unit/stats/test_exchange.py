@@ -12,30 +12,21 @@ from ragbench import RegressionQuestion, decide, pair
 from ragbench.stats.decide import ChangeKind
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.paired import PairedSample
+from tests.unit.stats.builders import stepped_down
 
 Scores = Sequence[Sequence[float | None]]
 
 
-def sample_of(
-    present: Scores, earlier: Scores, *, clusters: Sequence[str] | None = None, higher: bool = True
-) -> PairedSample:
+def sample_of(present: Scores, earlier: Scores, *, higher: bool = True) -> PairedSample:
     """Cases as rows; their means are compared."""
 
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
+    def means(rows: Scores) -> dict[str, float | None]:
+        known = [[value for value in row if value is not None] for row in rows]
+        return {f"q{at:04}": sum(row) / len(row) if row else None for at, row in enumerate(known)}
 
-    names = [f"q{row:04}" for row in range(len(present))]
-    return pair(
-        {name: mean(values) for name, values in zip(names, earlier, strict=True)},
-        {name: mean(values) for name, values in zip(names, present, strict=True)},
-        clusters=dict(zip(names, clusters, strict=True)) if clusters else None,
-        higher_is_better=higher,
-        repeats={
-            name: (tuple(now), tuple(before))
-            for name, now, before in zip(names, present, earlier, strict=True)
-        },
-    )
+    rows = zip(means(present), present, earlier, strict=True)
+    repeats = {name: (tuple(now), tuple(before)) for name, now, before in rows}
+    return pair(means(earlier), means(present), higher_is_better=higher, repeats=repeats)
 
 
 def test_the_direction_and_what_is_tolerated() -> None:
@@ -94,29 +85,16 @@ def written_out(tests: Sequence[np.ndarray], null_means: Sequence[float]) -> lis
     drawn = np.array(
         [[-sum(one[case, at] for case, at in enumerate(pick)) for pick in picks] for one in centred]
     )
-    drawn /= drawn.std(axis=1, keepdims=True)
-    observed = drawn[:, 0]
-    order = np.argsort(-observed)
-    found, largest = [0.0] * len(tests), 0.0
-    for step, test in enumerate(order):
-        highest = drawn[order[step:]].max(axis=0)
-        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
-        found[int(test)] = largest
-    return found
+    return stepped_down(drawn / drawn.std(axis=1, keepdims=True))
 
 
 def test_several_tests_step_down_over_all_labellings() -> None:
     """Three runs of five cases, 243 labellings; metrics of different scales and drops."""
     rng = np.random.default_rng(12)
-    tests = [
-        rng.normal(size=(5, 3)) * 0.1,
-        rng.normal(size=(5, 3)) * 10,
-        rng.normal(size=(5, 3)),
-        rng.exponential(size=(5, 3)),
-    ]
-    tests[0][:, 0] -= 0.25
-    tests[1][:, 0] -= 8.0
-    tests[2][:, 0] += 0.5
+    tests = [rng.normal(size=(5, 3)) * scale for scale in (0.1, 10, 1)]
+    tests.append(rng.exponential(size=(5, 3)))
+    for test, moved in zip(tests, (-0.25, -8.0, 0.5, 0.0), strict=True):
+        test[:, 0] += moved
     null_means = [0.0, -1.0, 0.0, -0.2]
     samples = [sample_of(one[:, :1].tolist(), one[:, 1:].tolist()) for one in tests]
     found = exchange_p_values(samples, null_means=null_means, resamples=40_000)

@@ -11,17 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench import RegressionQuestion, pair
 from ragbench.errors import ConfigError
-from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
-
-
-def sample(differences: list[float], first: int = 0) -> PairedSample:
-    """Cases from ``first`` on."""
-    after = {str(first + place): value for place, value in enumerate(differences)}
-    return pair(dict.fromkeys(after, 0.0), after)
+from tests.unit.stats.builders import sample, stepped_down
 
 
 def p_value(values: list[float], null_mean: float | None = 0.0, **options: Any) -> float:
@@ -36,23 +29,14 @@ def written_out(
 ) -> list[float]:
     """Step-down p-values by every arrangement of the clusters' signs."""
     names = sorted({name for test in tests for name in test})
-    totals = np.array(
-        [
-            [sum(value - null for value in test.get(name, [])) for name in names]
-            for test, null in zip(tests, null_means, strict=True)
-        ]
-    )
+    totals = np.array([
+        [sum(value - null for value in test.get(name, [])) for name in names]
+        for test, null in zip(tests, null_means, strict=True)
+    ])  # fmt: skip
     norms = np.sqrt((totals**2).sum(axis=1)) + 1e-300
     signs = np.array(list(product((1.0, -1.0), repeat=len(names))))
     drawn = (totals / norms[:, None]) @ signs.T
-    drawn = np.abs(drawn) if two_sided else -drawn
-    observed, order = drawn[:, 0], np.argsort(-drawn[:, 0])
-    found, largest = [0.0] * len(tests), 0.0
-    for step, test in enumerate(order):
-        highest = drawn[order[step:]].max(axis=0)
-        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
-        found[int(test)] = largest
-    return found
+    return stepped_down(np.abs(drawn) if two_sided else -drawn)
 
 
 TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
@@ -80,27 +64,6 @@ def test_equal_metrics_are_one_test(metrics: int, cases: int) -> None:
     found = family_test([sample([-1.0] * cases)] * metrics, null_means=[0.0] * metrics)
     assert found.p_values == (2**-cases,) * metrics
     assert (found.size, found.resolution) == (metrics, 0.0)
-
-
-@pytest.mark.nightly
-def test_a_collapse_of_one_slice_is_found_among_any_number() -> None:
-    """Four metrics by so many slices of eight cases, the last of them of forty that all fell."""
-    draw, tags = np.random.default_rng(7), 130
-    questions: list[RegressionQuestion] = []
-    for tag in range(tags):
-        size = 40 if tag == tags - 1 else 8
-        for _ in range(4):
-            moved = draw.normal(0.0, 0.1, size) - (0.76 if size == 40 else 0.0)
-            values = [float(value) for value in np.clip(moved, -1.0, 1.0)]
-            questions.append(
-                RegressionQuestion(
-                    sample=sample(values, first=1000 * tag), tolerance=0.02, largest_drop=1.0
-                )
-            )
-    decisions = decide_family(questions, resamples=400)
-    assert {each.change for each in decisions[-4:]} == {ChangeKind.WORSE}
-    assert all(each.p_worse >= each.resolution > 0 for each in decisions)
-    assert sum(each.change is ChangeKind.WORSE for each in decisions[:-4]) == 0
 
 
 def test_correlated_metrics_lose_less_power_than_by_holm() -> None:
@@ -138,11 +101,7 @@ def test_several_tests_step_down_over_every_arrangement(two_sided: bool) -> None
     samples: list[PairedSample] = []
     for test in tests:
         cases = {f"{name}-{at}": v for name, values in test.items() for at, v in enumerate(values)}
-        samples.append(
-            pair(
-                dict.fromkeys(cases, 0.0), cases, clusters={one: one.split("-")[0] for one in cases}
-            )
-        )
+        samples.append(sample(cases.values(), [one.split("-")[0] for one in cases]))
     found = family_test(samples, null_means=None if two_sided else null_means)
     assert (found.size, found.resolution) == (4, 0.0)
     expected = written_out(tests, null_means, two_sided=two_sided)
@@ -154,5 +113,4 @@ def test_what_is_drawn_has_no_p_value_below_one_of_the_draws() -> None:
     """Of thirty losses no arrangement that is drawn is as extreme."""
     both = [sample([-1.0] * 30), sample([-1.0] * 30, first=30)]
     found = family_test(both, null_means=[0.0, 0.0], resamples=20_000)
-    assert found.p_values == (1 / 20_001, 1 / 20_001)
-    assert found.resolution == 1 / 20_001
+    assert (*found.p_values, found.resolution) == (1 / 20_001,) * 3

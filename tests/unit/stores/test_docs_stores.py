@@ -1,4 +1,4 @@
-"""docs/stores.md: its code runs, its filters parse, its addresses are addresses."""
+"""docs/stores.md and collections.md: code runs, filters parse, addresses are addresses."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import open_database
 from ragbench_cli.main import main
 
-PAGE = (Path(__file__).parents[3] / "docs" / "stores.md").read_text("utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, OWN = ((DOCS / f"{name}.md").read_text("utf-8") for name in ("stores", "collections"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
+def blocks(language: str, page: str = OWN) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
 def assert_prints(code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(code, "docs/stores.md", "exec"), {})
+    exec(compile(code, "docs", "exec"), {})
     said = re.findall(r"print\(.*\)  # (.*)$", code, re.M)
     assert capsys.readouterr().out.splitlines() == said
 
 
 def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert_prints(blocks("python")[0], capsys)
+    assert_prints(blocks("python", PAGE)[0], capsys)
 
 
 @pytest.mark.extra("qdrant")
@@ -39,10 +40,10 @@ def test_a_collection_of_one_s_own_is_searched(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions.txt").write_text("Where is the key?\n", "utf-8")
-    _, fill, read = blocks("python")
+    fill, read = blocks("python")
     [pipeline] = blocks("yaml")
     (tmp_path / "rag.yaml").write_text(pipeline, "utf-8")
-    exec(compile(fill, "docs/stores.md", "exec"), {})
+    exec(compile(fill, "docs", "exec"), {})
     asked, dumped, judged = "".join(blocks("console")).splitlines()
     assert main(shlex.split(asked)[1:]) == 0
     shown = capsys.readouterr()
@@ -57,7 +58,7 @@ def test_a_collection_of_one_s_own_is_searched(
 
 
 def test_every_name_of_a_mapping_is_in_the_table() -> None:
-    table = PAGE.partition("| `--field` |")[2].partition("\n\n")[0]
+    table = OWN.partition("| `--field` |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)` \|", table, re.M)
     assert named == [field.name for field in fields(FieldMapping)]
 

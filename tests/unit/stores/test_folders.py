@@ -28,17 +28,14 @@ def kept(address: str, tmp_path: Path) -> Path:
     return next(tmp_path.glob("*/collection.json"))
 
 
-@pytest.mark.parametrize(
-    ("free", "said"), [(0, "the disk is full (compaction)"), (1 << 30, "compaction")]
-)
-def test_a_full_disk_is_called_that(
-    free: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_called_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What Chroma says of it is "Error in compaction: Failed to apply logs".
-    monkeypatch.setattr("ragbench.stores.base.disk_usage", lambda path: SimpleNamespace(free=free))
-    with pytest.raises(StoreError) as caught, engine_failures(f"chroma:{tmp_path}", (OSError,)):
-        raise OSError("compaction")
-    assert str(caught.value) == f"chroma:{tmp_path}: {said}"
+    for free, said in ((0, "the disk is full (compaction)"), (1 << 30, "compaction")):
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr("ragbench.stores.base.disk_usage", lambda path, usage=usage: usage)
+        with pytest.raises(StoreError) as caught, engine_failures(f"chroma:{tmp_path}", (OSError,)):
+            raise OSError("compaction")
+        assert str(caught.value) == f"chroma:{tmp_path}: {said}"
 
 
 def test_an_unmarked_indexing_leaves_the_former_state(tmp_path: Path) -> None:

@@ -31,18 +31,15 @@ def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[s
     return complete_mapping("docs", FieldMapping(**said), rows)[:2]
 
 
-@pytest.mark.parametrize(
-    ("fields", "text", "document_id"),
-    [
-        ({"body": "a", "author": "b"}, "body", None),
-        ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
-        ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
-        ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
-        ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
-        ({"text": "a", "document_id": "None"}, "text", None),
-        ({"document": "a", "metadata": {"text": "b"}}, "document", None),
-    ],
-)
+@pytest.mark.parametrize(("fields", "text", "document_id"), [
+    ({"body": "a", "author": "b"}, "body", None),
+    ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
+    ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
+    ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
+    ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
+    ({"text": "a", "document_id": "None"}, "text", None),
+    ({"document": "a", "metadata": {"text": "b"}}, "document", None),
+])  # fmt: skip
 def test_the_usual_names_are_guessed(
     fields: dict[str, Any], text: str, document_id: str | None
 ) -> None:
@@ -51,50 +48,27 @@ def test_the_usual_names_are_guessed(
     assert shown == (("text",) if document_id is None else ("text", "document_id"))
 
 
-def test_the_name_under_which_most_rows_have_a_text_wins() -> None:
+def test_the_name_of_most_rows_wins_and_what_is_named_is_not_guessed() -> None:
     assert guessed({"text": "a"}, {"text": "", "body": "b"}, {"body": "c"})[0].text == "body"
-
-
-def test_what_is_named_is_not_guessed() -> None:
     found, shown = guessed({"text": "a", "body": "b", "doc_id": "d"}, text="body", id="doc_id")
     assert (found, shown) == (FieldMapping(text="body", id="doc_id"), ())
 
 
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
-        ({"txt": "a"}, r"unknown setting 'txt'. Did you mean 'text'?"),
-        ({"metric": "hamming"}, "metric must be one of cosine, dot, euclid, manhattan"),
-        ({"text": " "}, "text names no field"),
-    ],
-)
-def test_a_mapping_is_checked(mapping: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        attach("qdrant:nowhere", "docs", mapping)
-
-
-def test_a_field_that_no_row_has_is_refused_with_the_nearest() -> None:
+def test_what_names_no_field_is_refused() -> None:
+    with pytest.raises(ConfigError, match="text names no field"):
+        attach("qdrant:nowhere", "docs", {"text": " "})
     with pytest.raises(ConfigError, match=r"no row .* Did you mean 'body'"):
         guessed({"body": "b"}, text="bdoy")
 
 
 def test_values_of_databases_become_json() -> None:
-    given: dict[str, Any] = {
-        "nan": float("nan"),
-        "decimal": Decimal("1.5"),
-        "date": datetime(2023, 5, 1, tzinfo=UTC),
-        "uuid": UUID(int=1),
-        "bytes": b"\x00\xff",
-        "tuple": (1, {2}),
-    }
-    assert json_value(given) == {
-        "nan": None,
-        "decimal": 1.5,
-        "date": "2023-05-01T00:00:00+00:00",
-        "uuid": "00000000-0000-0000-0000-000000000001",
-        "bytes": "00ff",
-        "tuple": [1, [2]],
-    }
+    made = {
+        float("nan"): None, Decimal("1.5"): 1.5, b"\x00\xff": "00ff",
+        datetime(2023, 5, 1, tzinfo=UTC): "2023-05-01T00:00:00+00:00",
+        UUID(int=1): "00000000-0000-0000-0000-000000000001", (1, frozenset({2})): [1, [2]],
+    }  # fmt: skip
+    for value, wanted in made.items():
+        assert json_value({"a": value}) == {"a": wanted}
     for odd in (2**70, "\ud800", json.loads("[" * 201 + "]" * 201)):
         with pytest.raises(ValueProblem):
             json_value({"odd": odd})
@@ -115,9 +89,7 @@ def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
     reader = AttachedRows(FieldMapping(text="text"))
     (chunk,) = reader.chunks([Row("1", {"text": "a", "deep": deep, "year": 1})])
     assert (chunk.text, chunk.metadata) == ("a", {})
-    assert reader.warnings() == [
-        "1 row has metadata that no JSON can hold, or nested too deep: skipped (such as '1')"
-    ]
+    assert "1 row has metadata that no JSON can hold" in reader.warnings()[0]
 
 
 def test_what_is_no_document_id_is_counted() -> None:
@@ -126,9 +98,7 @@ def test_what_is_no_document_id_is_counted() -> None:
     rows = [Row(str(at), {"text": "a", "from": one}) for at, one in enumerate(values)]
     found = [chunk.document_id for chunk in reader.chunks(rows)]
     assert found == ["d", "7", str(UUID(int=1)), None, None, None, None, None]
-    assert reader.warnings() == [
-        "3 rows have what is not a document id under 'from': skipped (such as '5')"
-    ]
+    assert "3 rows have what is not a document id under 'from'" in reader.warnings()[0]
 
 
 def test_objects_with_metadata_stand_among_the_others() -> None:

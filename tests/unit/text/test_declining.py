@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from ragbench.text.declining import Reading, read_answer
 
 DECLINED = [
-    "",
-    "-",
-    "I don't know.",
+    "", "-", "I don't know.", "Unanswerable", "N/A", "It cannot be determined.",
     "I don't have any details about the budget of 2031 at the moment.",
     "I'm sorry, I can't help with that.",
     "As an AI language model, I do not have access to real-time data.",
@@ -18,14 +16,11 @@ DECLINED = [
     "The excerpts contain no details regarding the fee.",
     "The warranty period is not mentioned in the documents.",
     "This question cannot be answered from the given documents.",
-    "It cannot be determined.",
     "It is unclear from the given context who signed it.",
     "That question is outside the scope of the documents.",
     "I can only answer questions about the handbook.",
     "Based on the provided context, there's no information about this. Please check with HR.",
     "Unfortunately the handbook excerpts given do not cover this topic.",
-    "Unanswerable",
-    "N/A",
     # with what goes with it
     "I'm sorry. I don't have information about parking. Please contact the facility team.",
     "The context does not say who founded it. It only describes the founding year. If you have "
@@ -33,76 +28,42 @@ DECLINED = [
     "**The documents do not mention the fee.**",
     "The text does not say that; I cannot tell.",
     # other languages
-    "抱歉，我无法回答这个问题。",
-    "很抱歉，提供的文档中没有关于停车的信息。请联系人事部门。",
-    "わかりません。",
-    "申し訳ありませんが、その情報は記載されていません。",
-    "모르겠습니다.",
-    "제공된 문서에는 주차에 대한 정보가 없습니다.",
-    "Das weiß ich nicht.",
-    "Das steht nicht in den Dokumenten.",
+    "抱歉，我无法回答这个问题。", "很抱歉，提供的文档中没有关于停车的信息。请联系人事部门。",
+    "わかりません。", "申し訳ありませんが、その情報は記載されていません。",
+    "모르겠습니다.", "제공된 문서에는 주차에 대한 정보가 없습니다.",
+    "Das weiß ich nicht.", "Das steht nicht in den Dokumenten.",
     "Die Dokumente enthalten keine Angaben zur Garantie. Bitte wenden Sie sich an den Hersteller.",
-    "Je ne sais pas.",
-    "Aucune information disponible.",
+    "Je ne sais pas.", "Aucune information disponible.",
     "Désolé, le contexte ne mentionne pas la garantie.",
-    "No lo sé.",
-    "Lo siento, el documento no menciona la garantía.",
+    "No lo sé.", "Lo siento, el documento no menciona la garantía.",
     "No hay información sobre eso en el contexto.",
-    "Non lo so.",
-    "Il testo non menziona la garanzia.",
-    "Não sei.",
-    "O documento não menciona a garantia.",
-    "Ik weet het niet.",
-    "De documenten bevatten geen informatie over de garantie.",
-    "Det vet jag inte.",
-    "Nie wiem.",
-    "Bilmiyorum.",
-    "Không có thông tin về điều này.",
-    "मुझे नहीं पता।",
-    "Я не знаю.",
-    "К сожалению, в тексте нет информации о гарантии.",
-    "لا أعرف",
-    "It's not specified in the text, so I can't say.",
-    "Das geht aus den Unterlagen nicht hervor.",
-    "Esa información no aparece en los documentos.",
-    "Questa informazione non è presente nei documenti.",
-    "Essa informação não consta nos documentos.",
-    "Daar heb ik geen informatie over.",
-    "Это не указано в тексте.",
-    "Dokument nie zawiera tej informacji.",
-]
+    "Non lo so.", "Il testo non menziona la garanzia.",
+    "Não sei.", "O documento não menciona a garantia.",
+    "Ik weet het niet.", "De documenten bevatten geen informatie over de garantie.",
+    "Det vet jag inte.", "Nie wiem.", "Bilmiyorum.", "Không có thông tin về điều này.",
+    "मुझे नहीं पता।", "لا أعرف", "Я не знаю.", "К сожалению, в тексте нет информации о гарантии.",
+    "It's not specified in the text, so I can't say.", "Это не указано в тексте.",
+    "Das geht aus den Unterlagen nicht hervor.", "Esa información no aparece en los documentos.",
+    "Questa informazione non è presente nei documenti.", "Dokument nie zawiera tej informacji.",
+    "Essa informação não consta nos documentos.", "Daar heb ik geen informatie over.",
+]  # fmt: skip
 ANSWERED = [
-    "Paris",
-    "No.",
-    "None",
-    "Nothing Compares 2 U",
-    "not before 3 May",
-    "Not available on weekends.",
-    "Breakfast is not provided.",
-    "We cannot provide refunds after 30 days.",
-    "You can't. Leave cannot be carried over.",
-    "He did not know the answer.",
-    "It is unknown who built the tower.",
-    "We do not have data centres in Asia.",
+    "Paris", "No.", "None", "Nothing Compares 2 U", "not before 3 May",
+    "Not available on weekends.", "Breakfast is not provided.", "He did not know the answer.",
+    "We cannot provide refunds after 30 days.", "You can't. Leave cannot be carried over.",
+    "It is unknown who built the tower.", "We do not have data centres in Asia.",
     "There is no evidence that the drug shortens the illness.",
     "The gateway does not contain a battery.",
     "The handbook says the connection cannot be restored. Use the console.",
     "There is no information desk in building 4; ask at the gate.",
-    "I'm sorry, but the cafeteria closes at 5.",
-    "Please contact the facility team.",
-    "不知道火舞是游戏角色。",
-    "没有，假期不能结转。",
-    "Nicht vor dem 3. Mai",
-    "Nein, die Garantie gilt nicht im Ausland.",
-    "Es gibt keine Informationsstelle im Haus.",
-    "Non, la garantie n'est pas prolongée.",
-    "No, la garantía no se extiende.",
-    "Нет, отпуск не переносится.",
-    "いいえ、休暇は繰り越せません。",
-    "Nie, urlopu nie można przenieść.",
-    "Non è presente alcun costo.",
+    "I'm sorry, but the cafeteria closes at 5.", "Please contact the facility team.",
+    "不知道火舞是游戏角色。", "没有，假期不能结转。", "いいえ、休暇は繰り越せません。",
+    "Nie, urlopu nie można przenieść.", "Non è presente alcun costo.",
     "No answer can be given before 3 May.",
-]
+    "Nicht vor dem 3. Mai", "Nein, die Garantie gilt nicht im Ausland.",
+    "Es gibt keine Informationsstelle im Haus.", "Non, la garantie n'est pas prolongée.",
+    "No, la garantía no se extiende.", "Нет, отпуск не переносится.",
+]  # fmt: skip
 IN_PART = [
     "I don't know the exact figure, but the limit is about 300 seconds.",
     "The context does not mention it, however the default is 5.",
@@ -120,12 +81,10 @@ def test_an_answer_that_declines_is_recognised(answer: str) -> None:
 
 @pytest.mark.parametrize("answer", [*ANSWERED, *IN_PART])
 def test_an_answer_is_not_taken_for_one_that_declines(answer: str) -> None:
-    assert not read_answer(answer).declines
-
-
-@pytest.mark.parametrize("answer", IN_PART[2:4])
-def test_a_sentence_that_declines_among_others_is_seen(answer: str) -> None:
-    assert read_answer(answer) == Reading(declines=False, in_part=True)
+    reading = read_answer(answer)
+    assert not reading.declines
+    # A sentence that declines among others is seen.
+    assert reading.in_part or answer not in IN_PART[2:4]
 
 
 def test_a_long_answer_says_more_than_that_it_has_none() -> None:

@@ -24,19 +24,6 @@ def test_the_best_span_of_the_text_is_found(tmp_path: Path) -> None:
     assert found.logit == pytest.approx(3.0)
 
 
-def test_readings_keep_the_order_of_the_pairs(tmp_path: Path) -> None:
-    found = reader(tmp_path).read([("w1", "w2"), ("w1", "w9 w1 w1 w1"), ("w1", "w4 w4")])
-    assert [one.logit for one in found] == [-3.0, 4.0, -1.0]
-
-
-def test_a_second_towers_logit_is_given_where_there_is_one(tmp_path: Path) -> None:
-    assert reader(tmp_path / "one").read([("w1", "w9")])[0].answers is None
-    write_tiny_cross_encoder(tmp_path, reads=True, doubts=True)
-    two = PairReader(tmp_path / "model.onnx", tmp_path / "tokenizer.json", threads=1)
-    # Minus the logit, beside a text without tokens, too.
-    assert [one.answers for one in two.read([("w1", "w9"), ("w1", "")])] == [-4.0, 4.0]
-
-
 def test_a_model_without_spans_is_refused(tmp_path: Path) -> None:
     write_tiny_cross_encoder(tmp_path)
     with pytest.raises(ConfigError, match="no outputs 'start' and 'end'"):

@@ -23,9 +23,8 @@ from ragbench.text.token_counter import APPROXIMATE, counter_for_model, token_co
 NEEDS = pytest.mark.extra("tokens")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_the_estimate() -> None:
+    for text, expected in (
         ("", 0),
         (" \t ", 0),
         ("a\n\nb", 3),  # a line break is a token
@@ -35,10 +34,8 @@ NEEDS = pytest.mark.extra("tokens")
         ("\u5e74\u4f11\u5047", 5),
         ("\u043f\u0440\u0438\u0432\u0435\u0442", 5),
         ("a,b", 3),
-    ],
-)
-def test_the_estimate(text: str, expected: int) -> None:
-    assert APPROXIMATE.count(text) == expected
+    ):
+        assert APPROXIMATE.count(text) == expected
 
 
 # fmt: off
@@ -110,17 +107,14 @@ def test_a_tokenizer_file_counts_the_text_alone(word_level: Path, tmp_path: Path
     assert token_counter(f"tokenizers:{copy}").name == counter.name  # of its content, not its place
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
-        ("approximate:3", "unknown token counter"),
-        ("tiktoken:", "unknown token counter"),
-        pytest.param("tokenizers:no.json", "no.json: No such file", marks=NEEDS),
-        pytest.param("tokenizers:Makefile", "Makefile is not a tokenizer.json", marks=NEEDS),
-        pytest.param("tiktoken:x", "unknown tiktoken encoding 'x'. Known: .*cl100k", marks=NEEDS),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), [
+    ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
+    ("approximate:3", "unknown token counter"),
+    ("tiktoken:", "unknown token counter"),
+    pytest.param("tokenizers:no.json", "no.json: No such file", marks=NEEDS),
+    pytest.param("tokenizers:Makefile", "Makefile is not a tokenizer.json", marks=NEEDS),
+    pytest.param("tiktoken:x", "unknown tiktoken encoding 'x'. Known: .*cl100k", marks=NEEDS),
+])  # fmt: skip
 def test_what_is_no_counter_is_refused(
     spec: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

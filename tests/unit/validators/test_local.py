@@ -112,20 +112,15 @@ def test_the_reader_that_comes_along_misses_no_answer_that_is_gone() -> None:
     assert not gone.answer_present
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
+def test_the_shipped_reader_takes_no_question_of_the_same_things_for_this_one() -> None:
+    for question in (
         "What did the two engineers from Oslo study?",
         "How many engineers left the company in 1995?",
         "When do the offices in Bergen close?",
-    ],
-)
-def test_the_reader_that_comes_along_does_not_take_a_question_of_the_same_things_for_this_one(
-    question: str,
-) -> None:
-    verdict = judge(LocalValidator(), question, FIRM)
-    assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
-    assert any("answers another question" in one for one in verdict.reasons)
+    ):
+        verdict = judge(LocalValidator(), question, FIRM)
+        assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
+        assert any("answers another question" in one for one in verdict.reasons)
 
 
 def test_words_answer_to_what_the_reader_does_not_understand() -> None:
@@ -138,22 +133,15 @@ def test_words_answer_to_what_the_reader_does_not_understand() -> None:
     assert any("words alone decided" in one and "(zh)" in one for one in verdict.warnings)
 
 
-@pytest.mark.parametrize(
-    ("query", "language"),
-    [
-        ("När grundades företaget?", "sv"),
-        ("Kiedy założono firmę?", "pl"),
-        ("Kapan perusahaan didirikan?", "id"),
-        ("Công ty được thành lập khi nào?", "vi"),
+def test_the_reader_is_not_asked_in_languages_that_it_was_not_taught() -> None:
+    for query, language in (
+        ("När grundades företaget?", "sv"), ("Kiedy założono firmę?", "pl"),
+        ("Kapan perusahaan didirikan?", "id"), ("Công ty được thành lập khi nào?", "vi"),
         ("מתי נוסדה החברה?", "he"),
-    ],
-)
-def test_the_reader_is_not_asked_in_languages_that_it_was_not_taught(
-    query: str, language: str
-) -> None:
-    verdict = judge(LocalValidator(), query, ["Potatoes are rich in starch."])
-    assert not verdict.answer_present
-    assert any(f"({language})" in one for one in verdict.warnings)
+    ):  # fmt: skip
+        verdict = judge(LocalValidator(), query, ["Potatoes are rich in starch."])
+        assert not verdict.answer_present
+        assert any(f"({language})" in one for one in verdict.warnings)
 
 
 def test_keywords_are_read_as_english_and_it_is_said() -> None:

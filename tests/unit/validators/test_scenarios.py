@@ -57,11 +57,9 @@ REPORTS = ["The product has a dashboard and alerts.", "Teams can share reports."
 CAMERA = ["The X200 has a battery that lasts nine hours.", "The lens is made of glass."]
 COVERED = ["The warranty of the X200 covers the battery and the screen.", "It is sold in Leeds."]
 MUSEUM = [
-    "The museum opens at 10 o'clock every day.",
-    "A ticket costs twelve euros.",
-    "There is a cafe.",
-    "The address of the museum is 4 Harbour Street, Leeds.",
-]
+    "The museum opens at 10 o'clock every day.", "A ticket costs twelve euros.",
+    "There is a cafe.", "The address of the museum is 4 Harbour Street, Leeds.",
+]  # fmt: skip
 OPENS = "When does the museum open and what does a ticket cost?"
 CONTRACT = ["本合同于2023年12月31日到期。", "付款应在三十天内完成。"]
 BATTERY = "How long does the battery of the X200 last?"
@@ -73,9 +71,7 @@ SCENARIOS = [
     Scenario("1.3 and 4.2 another side", WARRANTY, COVERED, PARTIAL, {"c1"}, UNSURE),
     Scenario("2.1 an answer", FOUNDED, [REPORTS[1], f"It makes pumps. {ANSWER}"], GOOD, {"c2"}),
     Scenario("2.2 no answer", "What are the pricing tiers?", REPORTS, POOR, set()),
-    Scenario(
-        "2.3 of several questions all", BOTH, CAMERA, PARTIAL, {"c1"}, "Who designed the X200"
-    ),
+    Scenario("2.3 several questions", BOTH, CAMERA, PARTIAL, {"c1"}, "Who designed the X200"),
     Scenario("2.3 one of them", BATTERY, CAMERA, GOOD, {"c1"}),
     Scenario("4.1 out of two chunks", OPENS, MUSEUM[:2], GOOD, {"c1", "c2"}),
     Scenario("4.3 unrelated", "Who designed the Eiffel Tower?", CAMERA, POOR, set()),
@@ -98,12 +94,9 @@ def test_scenario(judge: Judge, scenario: Scenario) -> None:
         assert verdict.answer_present is (scenario.quality is GOOD)
 
 
-def test_each_part_of_a_question_is_quoted_from_its_chunk(judge: Judge) -> None:
+def test_the_answering_sentence_alone_is_quoted_for_each_part_of_a_question(judge: Judge) -> None:
     verdict = judge("When does the museum open and what is the address of the museum?", MUSEUM)
     assert {"c1", "c4"} <= {one.chunk_id for one in verdict.evidence}
-
-
-def test_the_answering_sentence_alone_is_quoted(judge: Judge) -> None:
     verdict = judge(FOUNDED, [REPORTS[1], f"It makes pumps. {ANSWER}"])
     assert [one.text for one in verdict.evidence] == [ANSWER]
 

@@ -15,32 +15,28 @@ def against(query: str, text: str) -> str:
     return unbound(query, text, text, SLOTS)
 
 
-@pytest.mark.parametrize(
-    ("query", "text", "said"),
-    [
-        ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
-        ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
-        ("What is the default of cache.ttl?", "cache.size is 300 by default.", "'cache.size' is"),
-        ("What changed in v2.3?", "In v3.2 the index was rewritten.", "'v3.2' is"),
-        ("What does --dry_run do?", "--force_run skips all checks.", "'--force_run' is"),
-        ("How many seats has the A320neo?", "The A321neo has 244 seats.", "'A321neo' is"),
-        ("Who won the 2018 regatta?", "The 2016 regatta was won by Selene.", "'2016' is"),
-        ("What does a parcel of 5 kg cost?", "A parcel of 2 kg costs 4 euros.", "'2' is"),
-        ("How do I install it on Windows?", "On Ubuntu, run apt install.", "'Ubuntu' is"),
-        ("In what year did it go public?", "It went public in Oslo.", "it names no date"),
-        ("What is the maximum load?", "The minimum load is 40 kg.", "'minimum', not 'maximum'"),
-        ("Who opposed the treaty?", "The treaty was supported by all.", "'supported', not"),
-        ("Which rooms are not heated?", "All rooms are heated.", "the question asks what is not"),
-        ("Who founded the guild?", "The founder of the guild is unknown.", "'is unknown'"),
-    ],
-)
+@pytest.mark.parametrize(("query", "text", "said"), [
+    ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
+    ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
+    ("What is the default of cache.ttl?", "cache.size is 300 by default.", "'cache.size' is"),
+    ("What changed in v2.3?", "In v3.2 the index was rewritten.", "'v3.2' is"),
+    ("What does --dry_run do?", "--force_run skips all checks.", "'--force_run' is"),
+    ("How many seats has the A320neo?", "The A321neo has 244 seats.", "'A321neo' is"),
+    ("Who won the 2018 regatta?", "The 2016 regatta was won by Selene.", "'2016' is"),
+    ("What does a parcel of 5 kg cost?", "A parcel of 2 kg costs 4 euros.", "'2' is"),
+    ("How do I install it on Windows?", "On Ubuntu, run apt install.", "'Ubuntu' is"),
+    ("In what year did it go public?", "It went public in Oslo.", "it names no date"),
+    ("What is the maximum load?", "The minimum load is 40 kg.", "'minimum', not 'maximum'"),
+    ("Who opposed the treaty?", "The treaty was supported by all.", "'supported', not"),
+    ("Which rooms are not heated?", "All rooms are heated.", "the question asks what is not"),
+    ("Who founded the guild?", "The founder of the guild is unknown.", "'is unknown'"),
+])  # fmt: skip
 def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, said: str) -> None:
     assert said in against(query, text)
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
+def test_what_answers_is_not_objected_to() -> None:
+    for query, text in (
         ("What caused INC-48213?", "INC 48213, unlike INC-48231, was caused by rain."),
         ("How does load_config work?", "It reads a file and returns a dictionary."),
         ("What did COVID-19 change?", "The pandemic closed the schools in 2020."),
@@ -55,14 +51,9 @@ def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, sa
         ("What is the last Tango filmed in?", "The first series was filmed in Yorkshire."),
         ("Which rooms are not heated?", "The attic is unheated, though all rooms are heated."),
         ("When do you need a visa?", "A visa is needed for stays above a limit."),
-        (
-            "Where does the name come from?",
-            "Its origin is unknown, but most believe in tar, pitch.",
-        ),
-    ],
-)
-def test_what_answers_is_not_objected_to(query: str, text: str) -> None:
-    assert against(query, text) == ""
+        ("Where does the name come from?", "Its origin is unknown, but most believe in tar."),
+    ):
+        assert against(query, text) == ""
 
 
 def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
@@ -82,19 +73,16 @@ def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
 ASKED = "When does the pool close?"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        (f"Most viewed: {ASKED}", ""),
-        (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
-        (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
-        (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
-        (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
-        (f"{ASKED} At nine in the evening.", None),
-        (f"Q: {ASKED} A: 21:00.", None),
-        ("The pool closes at 21:00.", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "left"), [
+    (f"Most viewed: {ASKED}", ""),
+    (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
+    (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
+    (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
+    (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
+    (f"{ASKED} At nine in the evening.", None),
+    (f"Q: {ASKED} A: 21:00.", None),
+    ("The pool closes at 21:00.", None),
+])  # fmt: skip
 def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: str | None) -> None:
     found = without_echo(ASKED, text)
     assert len(found) == len(text)

@@ -73,13 +73,10 @@ def test_a_case_that_stands_there_twice_counts_twice() -> None:
         ("5&nbsp;km", "&nbsp;", "a space"),
     ],
 )
-@pytest.mark.parametrize("place", ["query", "reference", "reference_contexts"])
-def test_letters_that_were_broken_on_the_way(
-    place: str, text: str, broken: str, meant: str
-) -> None:
-    value = (text,) if place == "reference_contexts" else text
-    found = doubts(Case(**{"id": "a", "query": "?", place: value}))  # type: ignore[arg-type]
-    assert f"'{broken}' where {meant} is meant" in found["data letters"]
+def test_letters_that_were_broken_on_the_way(text: str, broken: str, meant: str) -> None:
+    for place in ({"query": text}, {"reference": text}, {"reference_contexts": (text,)}):
+        found = doubts(case("a", **place))
+        assert f"'{broken}' where {meant} is meant" in found["data letters"]
 
 
 @pytest.mark.parametrize("reference", ["TODO", "tbd.", "What is a", "?"])

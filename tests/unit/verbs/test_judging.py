@@ -70,14 +70,6 @@ def judged(
         return run(tmp_path, judge, count, metrics)
 
 
-def statuses(report: Report) -> dict[str, list[str]]:
-    rows = list(report.rows())
-    return {
-        metric.name: [row.cells[position].status.value for row in rows]
-        for position, metric in enumerate(report.metrics)
-    }
-
-
 def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     tmp_path: Path,
 ) -> None:
@@ -88,9 +80,9 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     }  # fmt: skip
     server = FaultServer(faults=shares, seed=3, retry_after="60")
     report = judged(tmp_path, InMemory(server, latency=0.001), 30, clock=HastyClock())
-    found = statuses(report)
-    assert all(set(column) <= {"measured", "failed"} for column in found.values())
-    lost = [cell.failure for row in report.rows() for cell in row.cells if cell.failure is not None]
+    cells = [cell for row in report.rows() for cell in row.cells]
+    assert {cell.status.value for cell in cells} <= {"measured", "failed"}
+    lost = [cell.failure for cell in cells if cell.failure is not None]
     assert lost  # else nothing was tried
     assert {failure.type for failure in lost} <= {"LLMRefusedError", "LLMReplyError"}
     # Those that cannot be made good: a refusal, or a wrong answer that was wrong again.
@@ -140,16 +132,13 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
     assert report.judging is not None
     steady = report.judging.lines[0].steadiness
     assert steady is not None
-    values = [
-        [judgement.cell.value or 0.0 for judgement in row.judgements[0]] for row in report.rows()
-    ]
+    rows = list(report.rows())
+    values = [[each.cell.value or 0.0 for each in row.judgements[0]] for row in rows]
     variances = [variance(found) for found in values]
     assert steady.cases == 2
     assert steady.deviation == pytest.approx((sum(variances) / 2) ** 0.5)
     assert steady.error == pytest.approx((sum(v / 3 for v in variances)) ** 0.5 / 2)
-    assert [row.cells[0].value for row in report.rows()] == pytest.approx(
-        [mean(found) for found in values]
-    )
+    assert [row.cells[0].value for row in rows] == pytest.approx([*map(mean, values)])
 
 
 def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -15,8 +15,23 @@ from ragbench.verbs.probes import Probe, probe_generation, probe_retrieval
 QUESTION = "How many days of leave?"
 
 
+def texts(query: str, count: int) -> RetrievalResult:
+    found = [f"{query} {n}" for n in range(count)]
+    return RetrievalResult(found, context_ids=[f"id {text}" for text in found])
+
+
 class Sound(RAGInterface):
-    """Finds texts that name the query, answers with the first of its contexts."""
+    """Finds texts that name the query, answers with the first of its contexts; but for faults."""
+
+    def __init__(self, **faults: Callable[..., Any]) -> None:
+        super().__init__()
+        self.found: Callable[..., RetrievalResult] = faults.get(
+            "found", lambda query, top_k, _: texts(query, top_k)
+        )
+        self.said: Callable[..., str] = faults.get(
+            "said", lambda query, contexts: f"{query}: {contexts[0]}"
+        )
+        self.turned: Callable[[list[Any]], list[Any]] = faults.get("turned", list)
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
@@ -27,67 +42,20 @@ class Sound(RAGInterface):
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult]:
         pairs = zip(queries, contexts_list, strict=True)
-        return self.turned([GenerationResult(self.said(query, texts)) for query, texts in pairs])
-
-    def found(self, query: str, top_k: int, beside: int) -> RetrievalResult:
-        texts = [f"{query} {n}" for n in range(top_k)]
-        return RetrievalResult(texts, context_ids=[f"id {text}" for text in texts])
-
-    def said(self, query: str, contexts: Sequence[str]) -> str:
-        return f"{query}: {contexts[0]}"
-
-    def turned(self, results: list[Any]) -> list[Any]:
-        return results
+        return self.turned([GenerationResult(self.said(query, found)) for query, found in pairs])
 
 
-class Swapped(Sound):
-    def turned(self, results: list[Any]) -> list[Any]:
-        return results[::-1]
+def alone(query: str, top_k: int, beside: int) -> RetrievalResult:
+    if beside > 1:
+        raise ValueError("one at a time")
+    return texts(query, top_k)
 
 
-class Crowded(Sound):
-    """What a query gets depends on how many are asked at once."""
-
-    def found(self, query: str, top_k: int, beside: int) -> RetrievalResult:
-        return super().found(query, top_k + beside - 1, beside)
-
-
-class Restless(Sound):
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = itertools.count()
-
-    def found(self, query: str, top_k: int, beside: int) -> RetrievalResult:
-        return super().found(f"{query} {next(self.calls)}", top_k, beside)
-
-    def said(self, query: str, contexts: Sequence[str]) -> str:
-        return f"{next(self.calls)} {contexts[0]}"
-
-
-class Greedy(Sound):
-    def found(self, query: str, top_k: int, beside: int) -> RetrievalResult:
-        return super().found(query, 5, beside)
-
-
-class Deaf(Sound):
-    """Retrieves for itself, whatever it is given."""
-
-    def said(self, query: str, contexts: Sequence[str]) -> str:
-        return f"27 days, for {query}"
-
-
-class Declining(Sound):
-    def said(self, query: str, contexts: Sequence[str]) -> str:
-        return "I don't know."
-
-
-class Alone(Sound):
-    """Cannot be asked for two at once."""
-
-    def found(self, query: str, top_k: int, beside: int) -> RetrievalResult:
-        if beside > 1:
-            raise ValueError("one at a time")
-        return super().found(query, top_k, beside)
+NUMBERS = itertools.count()
+RESTLESS: dict[str, Callable[..., Any]] = {
+    "found": lambda query, top_k, _: texts(f"{query} {next(NUMBERS)}", top_k),
+    "said": lambda _, contexts: f"{next(NUMBERS)} {contexts[0]}",
+}
 
 
 class Async(AsyncRAGInterface):
@@ -129,18 +97,24 @@ def test_a_sound_rag_passes_all_and_an_asynchronous_one_with_one_context_too() -
 
 
 @pytest.mark.parametrize(
-    ("rag", "doubts"),
+    ("faults", "doubts"),
     [
-        (Swapped, {"retrieval in batches": "the other's", "generation in batches": "the other's"}),
-        (Crowded, {"retrieval in batches": "another result in a batch"}),
-        (Greedy, {"retrieval top_k": "asked for 1 context it gives 5"}),
-        (Deaf, {"generation reads": "does not come from the contexts"}),
-        (Alone, {"retrieval again": "ValueError: one at a time"}),
-        (Restless, {"retrieval repeats": "two results", "generation repeats": "two results"}),
+        ({"turned": lambda results: results[::-1]},
+         {"retrieval in batches": "the other's", "generation in batches": "the other's"}),
+        ({"found": lambda query, top_k, beside: texts(query, top_k + beside - 1)},
+         {"retrieval in batches": "another result in a batch"}),
+        ({"found": lambda query, *_: texts(query, 5)},
+         {"retrieval top_k": "asked for 1 context it gives 5"}),
+        ({"said": lambda query, _: f"27 days, for {query}"},  # retrieves for itself
+         {"generation reads": "does not come from the contexts"}),
+        ({"found": alone}, {"retrieval again": "ValueError: one at a time"}),
+        (RESTLESS, {"retrieval repeats": "two results", "generation repeats": "two results"}),
     ],
-)
-def test_each_fault_is_found_and_no_other(rag: type[Sound], doubts: dict[str, str]) -> None:
-    found = tried(rag())
+)  # fmt: skip
+def test_each_fault_is_found_and_no_other(
+    faults: dict[str, Callable[..., Any]], doubts: dict[str, str]
+) -> None:
+    found = tried(Sound(**faults))
     assert {name for name, (holds, _) in found.items() if holds is False} == doubts.keys()
     for name, said in doubts.items():
         assert said in found[name][1]
@@ -157,6 +131,7 @@ def test_a_rag_that_refuses_a_number_says_so_in_an_evaluation_too() -> None:
 
 
 def test_what_varies_by_itself_or_declines_cannot_be_told() -> None:
-    found = tried(Restless())
+    found = tried(Sound(**RESTLESS))
     assert found["retrieval in batches"][0] is found["generation in batches"][0] is None
-    assert tried(Declining())["generation reads"] == (None, "unknown: it declined the question")
+    declining = Sound(said=lambda *_: "I don't know.")
+    assert tried(declining)["generation reads"] == (None, "unknown: it declined the question")

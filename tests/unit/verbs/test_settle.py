@@ -74,8 +74,7 @@ def test_what_was_open_is_settled(
 
 
 def test_nothing_is_asked_where_nothing_is_open() -> None:
-    before = run({"m": [1.0] * 20})
-    now = run({"m": [0.0] * 20})
+    before, now = run({"m": [1.0] * 20}), run({"m": [0.0] * 20})
     config = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.05))})
     verdict = gate(now, before, config)
 

@@ -10,7 +10,6 @@ from ragbench import Case, Chunk
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.strategies import DenseStrategy, Search
-from ragbench.stores.base import Effort
 from ragbench.verbs.tune import SearchSetting, TunedCollection, tune
 from tests.unit.pipeline.builders import Forgetful
 
@@ -64,16 +63,6 @@ def test_what_the_index_misses_is_reported_beside_the_exact_search() -> None:
     assert plain.overlap is not None and (plain.overlap.mean or 1.0) < 1.0
     assert plain.score.mean == pytest.approx(29 / 30)
     assert found.best == "dense exact"
-
-
-def test_settings_cost_what_they_make_the_store_do() -> None:
-    cheap, dear = (SearchSetting(strategy="dense", effort=Effort(ef=ef)) for ef in (16, 400))
-    exact = SearchSetting(strategy="dense", effort=Effort(exact=True))
-    both = SearchSetting(strategy="hybrid", dense_weight=1.0)
-    ordered = sorted([both, exact, dear, cheap], key=lambda one: one.cost)
-    assert ordered == [cheap, dear, exact, both]
-    assert both.settings == {"type": "hybrid", "dense_weight": 1.0}
-    assert exact.settings == {"type": "dense", "exact": True}
 
 
 def test_questions_without_gold_are_skipped_and_too_few_are_refused() -> None:

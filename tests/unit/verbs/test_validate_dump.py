@@ -6,8 +6,8 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Chunk, open_dump, validate_dump
-from ragbench.core.validation import (
-    Conflict,
-    DumpSummary,
-    EvidenceQuote,
-    RetrievalQuality,
-    Verdict,
-)
-from ragbench.errors import ConfigError, LLMBudgetError
+from ragbench.core.validation import Conflict, DumpSummary, EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.errors import ConfigError, DataError, LLMBudgetError
 from ragbench.verbs.validate import ValidatedQuery
 
 QUERIES = 48
@@ -51,20 +45,14 @@ class Plain:
             raise ConfigError("the model is gone")
         first = chunks[0]
         piece = EvidenceQuote(chunk_id=first.id, start=0, end=4, text=first.text[:4])
+        rivals = Conflict(kind="number", first=piece, second=piece, detail="12 against 14")
         return Verdict(
-            query_id="",
-            relevant_chunk_ids=(first.id,),
-            relevance={chunk.id: 0.25 for chunk in chunks},
-            answer_present=len(query) % 2 == 0,
-            answer_probability=1 / 3,
-            evidence=(piece,),
-            retrieval_quality=RetrievalQuality.PARTIAL,
-            message=f"said of {query}",
-            validator=self.name,
-            warnings=("I am not sure", "12 against 14"),
-            conflicts=(Conflict(kind="number", first=piece, second=piece, detail="12 against 14"),),
-            details={"seen": 1.0, "half": 0.5},
-        )
+            query_id="", relevant_chunk_ids=(first.id,), validator=self.name, evidence=(piece,),
+            relevance={chunk.id: 0.25 for chunk in chunks}, answer_present=len(query) % 2 == 0,
+            answer_probability=1 / 3, retrieval_quality=RetrievalQuality.PARTIAL,
+            message=f"said of {query}", warnings=("I am not sure", "12 against 14"),
+            conflicts=(rivals,), details={"seen": 1.0, "half": 0.5},
+        )  # fmt: skip
 
 
 def record(number: int, query: str = "") -> dict[str, Any]:
@@ -92,12 +80,6 @@ def dump(tmp_path: Path) -> Path:
     return written(tmp_path / "dump.jsonl", [record(number) for number in range(QUERIES)])
 
 
-@contextmanager
-def folder() -> Generator[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
-
-
 def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
     """Runs in a process that SIGKILL ends when so many verdicts have been emitted."""
     seen = 0
@@ -123,7 +105,8 @@ def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), st.integers(1, 2))
 def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], workers: int) -> None:
-    with folder() as place:
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
         records = [record(number, "raise it" * (number == 7)) for number in range(QUERIES)]
         path = written(place / "dump.jsonl", records)
         whole = judge(path, Plain, out=place / "whole.jsonl")
@@ -175,3 +158,86 @@ def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path)
     assert counts == both | {"malformed_chunk": (1, 1), "empty_text": (1, 1)}
     assert summary.details == {"half": 1.0, "seen": 2.0}
     assert (summary.chunks, summary.relevant_chunks) == (4, 2)
+
+
+# --- a dump that workers read
+
+FAR = 90
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """With a query that the validator fails on, a label, sources, and lines that are no queries."""
+    rows = [record(number, f"raise {number}" * (number == 40)) for number in range(FAR)]
+    for row in rows:
+        row["chunks"][0]["metadata"] = {"source": "a.pdf", "more": [row["query_id"]]}
+        row["chunks"][1]["text"] = ""
+    path = written(tmp_path / "dump.jsonl", rows)
+    lines = path.read_text("utf-8").splitlines()
+    lines[50:50] = ["", "{", '{"chunks": ["of nobody"]}']
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+def far(path: Path, make: Callable[[], Any], *, piece: int = 700, **options: Any) -> DumpSummary:
+    """Judged by two workers that read it in pieces."""
+    with open_dump(path.as_uri()) as dump:
+        assert dump.split is not None
+        dump.split = replace(dump.split, piece=piece)
+        return validate_dump(dump, make, engine="processes", workers=2, **options)
+
+
+def near(path: Path, make: Callable[[], Any], **options: Any) -> DumpSummary:
+    """Judged by this process, which reads it."""
+    with open_dump(path.as_uri()) as dump:
+        return validate_dump(dump, make, engine="local", **options)
+
+
+def test_bytes_summary_and_order_are_those_of_one_process(faulty: Path, tmp_path: Path) -> None:
+    seen: list[ValidatedQuery] = []
+    here = near(faulty, Plain, out=tmp_path / "near.jsonl")
+    for piece in (60, 1 << 20):
+        out = tmp_path / f"far-{piece}.jsonl"
+        assert far(faulty, Plain, piece=piece, out=out, emit=seen.append) == here
+        assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
+    assert [one.query_id for one in seen[:FAR]] == [f"q{number}" for number in range(FAR)]
+    assert (here.failed, here.malformed) == (1, 2)
+    # What is wrong with a query that has no verdict is read in its texts, which are far away.
+    failed = json.loads((tmp_path / "near.jsonl").read_text("utf-8").splitlines()[40])
+    assert any("empty_text" in text for text in failed["warnings"])
+
+
+def other_bytes(faulty: Path) -> None:
+    faulty.write_bytes(faulty.read_bytes().replace(b"text 1 of", b"TEXT 1 of"))
+
+
+def grown(faulty: Path) -> None:
+    with faulty.open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps(record(FAR)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (other_bytes, "it has changed since the command began to read it"),
+        (grown, "it has changed since the command began to read it"),
+        pytest.param(Path.unlink, "a worker cannot read it: there is no such file",
+                     marks=pytest.mark.nightly),
+    ],
+)  # fmt: skip
+def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command_goes_on(
+    faulty: Path, tmp_path: Path, change: Callable[[Path], None], said: str
+) -> None:
+    out, log = tmp_path / "v.jsonl", tmp_path / "log"
+
+    def emit(judged: ValidatedQuery) -> None:
+        if judged.query_id == "q0" and faulty.exists():
+            change(faulty)
+
+    with pytest.raises(DataError, match=said):
+        far(faulty, partial(Plain, log), out=out, emit=emit)
+    assert not out.exists()
+    if change is grown:
+        log.unlink()
+        assert far(faulty, partial(Plain, log), out=out).queries == FAR
+        assert sorted(asked(log)) == ["raise 40", "what is number 90"]

@@ -1,37 +1,88 @@
+"""Reports of stored runs, with data that means harm."""
+
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from ragbench import Case, report_of
+from ragbench import Case, GenerationResult, RetrievalResult, report_of
 from ragbench.core.attribution import Cause, CauseCount, RightShare
-from ragbench.core.outcome import Failure, Status
+from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
+from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
+from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
 from ragbench.errors import InterruptedRunError
 from ragbench.metrics.matching import Matching
+from ragbench.views.html.case import CaseBlocks
 from ragbench.views.report import case_object
 from ragbench.views.run_document import headline
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.cli.runs import cases_of, schema
-from tests.unit.views.stored import (
-    HOSTILE,
-    hostile_report,
-    json_of,
-    table_of,
-    written,
-)
+from tests.pages import PAYLOADS
 
 TIMED = {"report.html", "timings.json"}
 """Files that hold durations."""
 ALL = {"report.json", "report.md", "cases.csv", *TIMED}
+HOSTILE = [
+    "plain", "", "=cmd|' /C calc'!A0",
+    "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1",
+    "a | b | c", "# title\n\n- list\n| --- |", "名前 🜚 é", 'quote " and \\" and \\',
+    "`code` *bold* _under_ ~~gone~~ [link](http://x) ![i](x)",
+    "<script>alert(1)</script> <!-- & -->",
+    "nul \x00 and escape \x1b[31m and \u202eturned",
+]  # fmt: skip
+
+
+class HostileRAG(NotingRAG):
+    """Gives back what it is asked, in every field; fails with it for every third question."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        return RetrievalResult([query, "x"], context_ids=[query, f"{query} 2"])
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        if len(query) % 3 == 0:
+            raise ValueError(query)
+        return GenerationResult(query, multi_responses=[query], confidence=0.5)
+
+
+def hostile_cases() -> list[Case]:
+    return [
+        Case(
+            id=f"{number} {text}", query=text, reference=text, reference_context_ids=(text,),
+            cluster=text, tags=(text, "shared"), language=text,
+        )
+        for number, text in enumerate(HOSTILE)
+    ]  # fmt: skip
+
+
+def hostile_report(folder: Path) -> Report:
+    name = "<b>data|set`</b>\x1b"
+    named = {"name": name, "source": f"{name}.jsonl", "rag_name": "R|A|G <img>"}
+    return run(hostile_cases(), HostileRAG(), folder, metrics=None, **named)
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """Renders a stored run and reads the files."""
+    return {path.name: path.read_bytes() for path in write_reports(report_of(folder), folder)}
+
+
+def json_of(folder: Path) -> Any:
+    return json.loads((folder / "report.json").read_bytes())
+
+
+def table_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "cases.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
@@ -85,18 +136,13 @@ def test_every_text_comes_back_exactly(hostile: Path) -> None:
 # --- the same bytes
 
 
-def test_rendering_again_gives_the_same_bytes(hostile: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_but_for_durations(tmp_path: Path, hostile: Path) -> None:
     before = {name: (hostile / name).read_bytes() for name in ALL}
     assert written(hostile) == before
-
-
-def test_the_same_run_elsewhere_gives_the_same_bytes_but_for_durations(
-    tmp_path: Path, hostile: Path
-) -> None:
     hostile_report(tmp_path / "other place")
     found = written(tmp_path / "other place")
     for name in ALL - TIMED:
-        assert found[name] == (hostile / name).read_bytes(), name
+        assert found[name] == before[name], name
         assert not re.search(rb"latenc|seconds|duration|\bp95\b", found[name]), name
     timings = json.loads(found["timings.json"])
     assert [latency["stage"] for latency in timings["latencies"]] == ["retrieve", "generate"]
@@ -132,16 +178,11 @@ def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_header(hostile: Path) -> None:
-    width, seen = 0, 0
-    for line in (hostile / "report.md").read_text(encoding="utf-8").splitlines():
-        cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
-        if cells:
-            width = width or cells
-            assert cells == width, line
-            seen += 1
-        else:
-            width = 0
-    assert seen > 30
+    text = (hostile / "report.md").read_text(encoding="utf-8")
+    tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table
+    assert sum(map(len, tables)) > 30
 
 
 def test_long_tables_are_cut(tmp_path: Path) -> None:
@@ -169,15 +210,11 @@ def test_a_spreadsheet_runs_nothing_and_what_was_not_measured_is_a_word(hostile:
 
 
 def report_with(rows: list[CaseRow]) -> Report:
+    dataset: dict[str, Any] = dict.fromkeys(("limit", "sample", "seed"))
+    dataset |= {"name": "d", "source": "", "cases": len(rows), "fingerprint": "0" * 32}
     manifest = {
-        "dataset": {
-            "name": "d", "source": "", "cases": len(rows), "limit": None, "sample": None,
-            "seed": None, "fingerprint": "0" * 32,
-        },
-        "rag": {"name": "r"},
+        "dataset": dataset, "rag": {"name": "r"}, "git": None, "packages": {},
         "fingerprints": {"rag": "0" * 32, "dataset": "0" * 32},
-        "git": None,
-        "packages": {},
     }  # fmt: skip
     return Report(
         manifest=manifest, metrics=(), summaries=(), stages=(), failures=(), latencies=(),
@@ -185,21 +222,19 @@ def report_with(rows: list[CaseRow]) -> Report:
     )  # fmt: skip
 
 
+UNKNOWN = ("reference", "reference_ids", "cluster", "language", "retrieved_ids", "response")
+
+
 def row(**fields: Any) -> CaseRow:
-    known: dict[str, Any] = {
-        "id": "a", "query": "q", "reference": None,
-        "reference_ids": None, "cluster": None, "tags": (), "language": None,
-        "retrieved_ids": None, "response": None, "failures": (), "cells": (),
-        "stages": {"retrieve": Status.MEASURED, "generate": Status.MEASURED},
-    }  # fmt: skip
+    known: dict[str, Any] = {"id": "a", "query": "q", "tags": (), "failures": (), "cells": ()}
+    known |= dict.fromkeys(UNKNOWN)
+    known["stages"] = dict.fromkeys(("retrieve", "generate"), Status.MEASURED)
     return CaseRow(**known | fields)
 
 
 def test_what_is_not_known_is_null_or_empty_and_no_ids_are_none(tmp_path: Path) -> None:
     case = case_object(row(), ())
-    assert {name for name, value in case.items() if value is None} == {
-        "language", "cluster", "reference", "reference_ids", "retrieved_ids", "response",
-    }  # fmt: skip
+    assert {name for name, value in case.items() if value is None} == {*UNKNOWN}
     write_reports(report_with([row(), row(reference_ids=())]), tmp_path)
     unknown, none = table_of(tmp_path)
     assert (unknown["reference_ids"], unknown["response"], none["reference_ids"]) == ("", "", "[]")
@@ -226,8 +261,7 @@ def test_a_huge_response_and_a_huge_failure(tmp_path: Path) -> None:
     failure = Failure(type="E", message="m" * 10**6, stage="score")
     report = report_with([row(response="r" * 10**7, failures=(failure,))])
     group = FailureGroup(stage="score", type="E", message="m" * 10**6, count=1, examples=("a",))
-    report = replace(report, failures=(group,))
-    write_reports(report, tmp_path)
+    write_reports(replace(report, failures=(group,)), tmp_path)
     assert (tmp_path / "report.md").stat().st_size < 2000
 
 
@@ -245,32 +279,112 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
 SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, total=10)
 
 
-@pytest.mark.parametrize(
-    ("right", "counts", "text"),
-    [
-        (None, {}, "No case."),
-        (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
-        (
-            replace(SHARE, low=None, by_words=0, untold=0),
-            {Cause.RIGHT: (8, 0)},
-            "Right: 60% of 8 cases.",
-        ),
-        (
-            SHARE,
-            {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
-            "2 are lost, most as “shown, declined”: 2 (20%).",
-        ),
-        (
-            replace(SHARE, by_words=0, untold=0),
-            {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-            "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
-            "retrieved”: 2 (50%, estimated).",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("right", "counts", "text"), [
+    (None, {}, "No case."),
+    (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
+    (replace(SHARE, low=None, by_words=0, untold=0), {Cause.RIGHT: (8, 0)},
+     "Right: 60% of 8 cases."),
+    (SHARE, {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
+     "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
+     "2 are lost, most as “shown, declined”: 2 (20%)."),
+    (replace(SHARE, by_words=0, untold=0),
+     {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
+     "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
+     "retrieved”: 2 (50%, estimated)."),
+])  # fmt: skip
 def test_the_headline_says_the_share_with_what_is_not_known(
     right: RightShare | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:
     causes = tuple(CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items())
     assert headline(replace(report_with([]), causes=causes, right=right)) == text
+
+
+# --- a case of the page
+
+
+@pytest.fixture(scope="module")
+def shown(hostile: Path) -> tuple[Report, CaseRow]:
+    """A report with hostile texts, and a row of it that has a cause."""
+    report = report_of(hostile)
+    id = next(row.id for row in report.rows() if row.attribution is not None)
+    return report, next(report.find([id]))
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+OWN = frozenset({
+    "details", "summary", "b", "span", "i", "div", "p", "h3", "a", "em", "del", "ins", "u", "q",
+    "small", "mark", "table", "tr", "th", "td", "blockquote", "pre",
+})  # fmt: skip
+
+
+def claimed(row: CaseRow, text: str) -> CaseRow:
+    quotes, said = ((text, text), (text, None)), "supported"
+    claim = JudgedClaim(text=text, verdict=said, reason=text, quotes=quotes)
+    sentence = JudgedSentence(text=f"{text}.", verdict=said, claims=(claim,))
+    answer = JudgedAnswer(metric=text, judge=text, sentences=(sentence,))
+    assert row.story is not None
+    story = replace(row.story, supported=(answer,))
+    return replace(row, tell=lambda: story)
+
+
+def against(row: CaseRow, text: str) -> Against:
+    before = CaseBefore(
+        kind=CaseKind.FAILING, cause=Cause.DECLINED, response=text,
+        ids=IdChange(gained=((text, 1),), lost=((text, 2),), moved=((text, 1, 2),), kept=0),
+        scores=((text, Cell.measured(1.0), Cell.skipped(text)),),
+    )  # fmt: skip
+    pair = RunPair(
+        first="baseline", second="run", cases=1, newly_failing=1, mixed=0, newly_fixed=0,
+        other_ids=1, other_response=1,
+    )  # fmt: skip
+    return Against(
+        source=text, rag=text, cases={row.id: before}, changed=(), pair=pair, flows=(),
+        edited=0, added=0, gone=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_what_judges_and_a_baseline_say_becomes_no_markup(
+    shown: tuple[Report, CaseRow], payload: str
+) -> None:
+    report, row = shown
+    block = CaseBlocks(report.metrics, against(row, payload)).block(claimed(row, payload))
+    parser = _Elements()
+    parser.feed(block)
+    assert {tag for tag, _ in parser.found} <= OWN
+    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-m"}
+    assert {name for _, attributes in parser.found for name in attributes} <= allowed
+    assert "newly failing" in block
+    assert "<div class=claims>" in block
+
+
+def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report, CaseRow]) -> None:
+    report, row = shown
+    row = replace(row, response="You get 27 days.")
+
+    def block(before: Against | None = None) -> str:
+        return CaseBlocks(report.metrics, before).block(row)
+
+    found = against(row, "You get 30 days.")
+    assert "You get <u>30 </u>days." in block(found)
+    assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block(found))
+    bare = replace(found.cases[row.id], tells_texts=False, response=None, ids=None)
+    without_texts = block(replace(found, cases={row.id: bare}))
+    assert "<h3>In the baseline</h3>" not in without_texts
+    assert "You get 30 days. 1 → skipped" in without_texts
+    assert not re.search("baseline|class=claims", block())
+
+
+def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRow]) -> None:
+    report, row = shown
+    block = CaseBlocks(report.metrics).block(replace(row, query="A" * 1_000_000))
+    assert max(map(len, re.findall("A+", block))) == 2000
+    assert "998,000 more letters" in block

@@ -6,11 +6,8 @@ import gzip
 import pickle
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,53 +21,38 @@ from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.addresses import open_address, read_range, size_of_address
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
+from tests.json_server import serving_json
+from tests.unit.io.traces import written
 
 LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
 
 
-class Served(BaseHTTPRequestHandler):
-    """Serves some files; ``/whole/...`` ignores the range that is asked for."""
-
-    files: dict[str, bytes]
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        is_whole = path.startswith("/whole")
-        data = self.files.get(path.removeprefix("/whole"))
-        if data is None:
-            self.send_error(404)
-            return
-        asked = None if is_whole else self.headers.get("range")
-        first, last = 0, len(data) - 1
-        self.send_response(206 if asked else 200)
-        if asked:
-            begin, _, end = asked.removeprefix("bytes=").partition("-")
-            first, last = int(begin), min(int(end), last) if end else last
-            self.send_header("content-range", f"bytes {first}-{last}/{len(data)}")
-        if not is_whole:
-            self.send_header("accept-ranges", "bytes")
-        self.send_header("content-length", str(last - first + 1))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data[first : last + 1])
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+FILES = {"/d.jsonl": LINES, "/d.jsonl.gz": gzip.compress(LINES), "/empty.jsonl": b""}
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """The address of a server on this machine."""
-    files = {"/d.jsonl": LINES, "/d.jsonl.gz": gzip.compress(LINES), "/empty.jsonl": b""}
-    handler = type("Handler", (Served,), {"files": files})
-    running = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    serve = partial(running.serve_forever, poll_interval=0.02)
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_address[1]}"
-    running.shutdown()
-    running.server_close()
+    """The address of a server of files; ``/whole/...`` ignores the range that is asked for."""
+    asked: list[str | None] = []
+    headers: dict[str, str] = {}
+
+    def answer(method: str, path: str, _: object) -> tuple[int, bytes]:
+        path, given = path.partition("?")[0], asked.pop()
+        data = FILES.get(path.removeprefix("/whole"))
+        headers.clear()
+        if data is None or path.startswith("/whole"):
+            return (404, b"") if data is None else (200, data)
+        headers["accept-ranges"] = "bytes"
+        if given is None:
+            return 200, data
+        first, _, end = given.removeprefix("bytes=").partition("-")
+        part = data[int(first) : int(end) + 1 if end else None]
+        last = int(first) + len(part) - 1
+        headers["content-range"] = f"bytes {first}-{last}/{len(data)}"
+        return 206, part
+
+    with serving_json(answer, headers, lambda sent: asked.append(sent.get("range"))) as address:
+        yield address
 
 
 def check_ranges(address: str) -> None:
@@ -87,28 +69,23 @@ def check_ranges(address: str) -> None:
 @pytest.mark.extra("remote")
 def test_files_are_read_by_ranges_from_a_server_and_through_fsspec(server: str) -> None:
     check_ranges(f"{server}/d.jsonl")
-    fsspec = pytest.importorskip("fsspec")
-    with fsspec.open("memory://here/d.jsonl", "wb") as file:
+    with pytest.importorskip("fsspec").open("memory://here/d.jsonl", "wb") as file:
         file.write(LINES)
     check_ranges("memory://here/d.jsonl")
 
 
 def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    path = tmp_path / "with space %41.jsonl"
-    path.write_bytes(LINES)
-    check_ranges(path.as_uri())
+    check_ranges(written(tmp_path / "with space %41.jsonl", LINES).as_uri())
 
 
 @pytest.mark.extra("remote")
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [("whole/d.jsonl", "its server gives no ranges"), ("d.jsonl.gz", "it is compressed")],
-)
-def test_what_can_only_be_read_whole_is_read_and_said(server: str, path: str, why: str) -> None:
-    with open_dump(f"{server}/{path}") as dump:
-        assert (dump.split, dump.whole) == (None, why)
-        assert sum(1 for _ in dump) == 50
+def test_what_can_only_be_read_whole_is_read_and_said(server: str) -> None:
+    reasons = {"whole/d.jsonl": "its server gives no ranges", "d.jsonl.gz": "it is compressed"}
+    for path, why in reasons.items():
+        with open_dump(f"{server}/{path}") as dump:
+            assert (dump.split, dump.whole) == (None, why)
+            assert sum(1 for _ in dump) == 50
 
 
 @pytest.mark.extra("remote")
@@ -128,10 +105,10 @@ def test_a_signature_and_a_password_in_an_address_are_not_shown(server: str) -> 
 
 
 @pytest.mark.extra("remote")
-@pytest.mark.parametrize("scheme", ["nonsense", "dropbox"])
-def test_a_scheme_that_nothing_opens_is_one_clear_error(scheme: str) -> None:
-    with pytest.raises(ConfigError, match=rf"'{scheme}://' cannot be opened.*pip install"):
-        open_address(f"{scheme}://a/b.jsonl")
+def test_a_scheme_that_nothing_opens_is_one_clear_error() -> None:
+    for scheme in ("nonsense", "dropbox"):
+        with pytest.raises(ConfigError, match=rf"'{scheme}://' cannot be opened.*pip install"):
+            open_address(f"{scheme}://a/b.jsonl")
 
 
 def test_without_the_extra_the_error_holds_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +144,10 @@ def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem]
 
 
 @settings(max_examples=100)
-@given(
-    rows=st.lists(LINE, max_size=12),
-    piece=st.integers(1, 300),
-    mark=st.booleans(),
-    ended=st.booleans(),
-)
-@example(rows=[b"", b"", b""], piece=1, mark=False, ended=True)
-@example(rows=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
-@example(rows=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
+@given(st.lists(LINE, max_size=12), st.integers(1, 300), st.booleans(), st.booleans())
+@example([b"", b"", b""], 1, False, True)
+@example([FIRST, FIRST], len(FIRST) + 1, False, True)
+@example([FIRST, FIRST], len(FIRST), False, False)
 def test_pieces_make_the_whole(rows: list[bytes], piece: int, mark: bool, ended: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "d.jsonl"
@@ -198,10 +170,8 @@ def again(split: SplitDump) -> list[tuple[str, Any]]:
     """What is found at the places of all retrievals, the last first, and some far apart."""
     items = [item for one in split.pieces() for item in split.read(one)]
     places = [one.place for one in items if isinstance(one, PlacedRetrieval) and one.retrieval]
-    found: Iterator[RetrievalDump | None] = split.at(places)
-    backwards = [*split.at(places[::-1])][::-1]
-    listed = [*found]
-    assert listed == backwards
+    listed = [*split.at(places)]
+    assert listed == [*split.at(places[::-1])][::-1]
     return [(one.query, one.chunks) for one in listed if one is not None]
 
 
@@ -209,8 +179,8 @@ def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
-    path = tmp_path / "d.jsonl"
-    path.write_bytes(b"\n".join([FIRST, b'{"query": "' + b"x" * 5000 + b'"}', FIRST]))
+    long = b'{"query": "' + b"x" * 5000 + b'"}'
+    path = written(tmp_path / "d.jsonl", b"\n".join([FIRST, long, FIRST]))
     whole, problems, *_ = read(path)
     assert "longer than 1 KB" in str(problems[0])
     for piece in (10, 700, 1 << 20):
@@ -218,8 +188,8 @@ def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
 
 
 def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
-    path = tmp_path / "d.jsonl"
-    path.write_bytes(FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3)
+    bad = FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3
+    path = written(tmp_path / "d.jsonl", bad)
     found, problems, malformed, _ = expected = read(path)
     assert (len(found), malformed, len(problems), problems[-1].line) == (4, 20_500, 100, 101)
     assert read(path, 1 << 20) == expected
@@ -228,21 +198,17 @@ def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
         assert sum(1 for _ in split.read(Piece(0, split.size))) < 110
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "options", "why"),
-    [
-        ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
-        ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
-        ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
-        ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
-         "its queries come from elsewhere"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "data", "options", "why"), [
+    ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
+    ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
+    ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
+    ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
+     "its queries come from elsewhere"),
+])  # fmt: skip
 def test_why_it_is_whole(
     tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
 ) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
+    path = written(tmp_path / name, data)
     with open_dump(path.as_uri(), **options) as dump:
         assert (dump.split, dump.whole) == (None, why)
         assert [*dump]

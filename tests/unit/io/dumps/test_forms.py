@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from ragbench import open_dump
+from ragbench import open_dump, open_source
 from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.forms import forms
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 LEAVE = "Everyone has 27 days of paid leave a year."
 DESK = "The help desk is open from 8 to 17."
@@ -41,11 +41,6 @@ def read(path: Path, **options: Any) -> tuple[str, list[RetrievalDump], list[str
     with open_dump(path, **options) as dump:
         found = list(dump)
         return dump.mapping.format, found, [str(problem) for problem in dump.problems]
-
-
-def written(path: Path, value: Any, *, indent: int | None = None) -> Path:
-    path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
-    return path
 
 
 def check(retrieval: RetrievalDump) -> None:
@@ -93,8 +88,7 @@ def test_records_that_hold_their_query(tmp_path: Path, known: Any) -> None:
 
 @of_kind("batch")
 def test_responses_of_a_batch_are_joined_with_queries_by_order(tmp_path: Path, known: Any) -> None:
-    queries = tmp_path / "queries.tsv"
-    queries.write_text(f"q7\t{QUERY}\nq8\tWho won?\n", encoding="utf-8")
+    queries = written(tmp_path / "queries.tsv", f"q7\t{QUERY}\nq8\tWho won?\n")
     form, found, problems = read(written(tmp_path / "batch.json", known["value"]), queries=queries)
     assert (form, problems) == (known["form"], [])
     expected = [("q7", QUERY, 2), ("q8", "Who won?", 0)]
@@ -130,10 +124,10 @@ q2,Who won?,,,,
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
 def test_rows_of_a_table(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"rows.{suffix}"
     rows = list(csv.DictReader(ROWS.splitlines()))
     table = ["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]
-    path.write_text(ROWS if suffix == "csv" else "\n".join(table), encoding="utf-8")
+    text = ROWS if suffix == "csv" else "\n".join(table)
+    path = written(tmp_path / f"rows.{suffix}", text)
     if suffix == "jsonl":
         vector = {"embedding": [0.1, 0.2]}
         lines(path, [{**row, "distance": float(row["distance"]), **vector} for row in rows[:2]])
@@ -146,8 +140,8 @@ def test_rows_of_a_table(tmp_path: Path, suffix: str) -> None:
 
 
 def test_rows_of_a_query_that_comes_back_are_a_problem(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("query,content\nfirst one,a text\nother,a text\nfirst one,late\n", "utf-8")
+    rows = "query,content\nfirst one,a text\nother,a text\nfirst one,late\n"
+    path = written(tmp_path / "rows.csv", rows)
     _, found, (problem,) = read(path)
     assert [retrieval.query for retrieval in found] == ["first one", "other", "first one"]
     assert problem.startswith(f"{path}:4: query 'first one' has rows at 2 already: sort the rows")
@@ -164,22 +158,13 @@ def corpus(folder: Path) -> Path:
 
 
 RUN = "q1 Q0 desk 2 1.5 bm25\nq1 Q0 leave 1 2.5 bm25\nq2 Q0 gone 1 0.5 bm25\n"
-TOPICS = """<top>
-<num> Number: q1
-<title> How many days of
-leave are there?
-<desc> Description:
-Something.
-</top>
-<top><num>q2</num><title>Who won?</title></top>
-"""
+TOPICS = """<top>\n<num> Number: q1\n<title> How many days of\nleave are there?\n<desc> Description:
+Something.\n</top>\n<top><num>q2</num><title>Who won?</title></top>\n"""
 
 
 def test_a_trec_run_and_beir_results_are_joined_with_corpus_and_topics(tmp_path: Path) -> None:
-    path, topics = tmp_path / "bm25.run", tmp_path / "topics.txt"
-    path.write_text(RUN, encoding="utf-8")
-    topics.write_text(TOPICS, encoding="utf-8")
-    folder = corpus(tmp_path / "beir")
+    path, folder = written(tmp_path / "bm25.run", RUN), corpus(tmp_path / "beir")
+    topics = written(tmp_path / "topics.txt", TOPICS)
     for options in ({}, {"queries": topics}, {"format": "trec"}):
         form, found, problems = read(path, corpus=folder, **options)
         assert (form, problems) == ("trec", [])
@@ -190,18 +175,17 @@ def test_a_trec_run_and_beir_results_are_joined_with_corpus_and_topics(tmp_path:
     path = written(tmp_path / "results.json", {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"a": 1}})
     form, (retrieval,), problems = read(path, corpus=folder)
     check(retrieval)
-    expected = ("beir", [f"{path}: field 'query': no query has the id 'q3'"])
-    assert (form, problems) == expected
+    assert (form, problems) == ("beir", [f"{path}: field 'query': no query has the id 'q3'"])
 
 
 def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) -> None:
-    path, folder = tmp_path / "bm25.run", corpus(tmp_path / "beir")
-    path.write_text(RUN + "q2 Q0 a\nq2 Q0 b 1 high tag\nq1 Q0 leave 3 0.1 x\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="--queries FILE"):
-        read(path, corpus=folder / "corpus.jsonl")
-    _, _, problems = read(path, corpus=folder)
+    folder, bad = corpus(tmp_path / "beir"), "q2 Q0 a\nq2 Q0 b 1 high tag\nq1 Q0 leave 3 0.1 x\n"
+    path = written(tmp_path / "bm25.run", RUN + bad)
+    for opened in (read, open_source):
+        with pytest.raises(ConfigError, match="--queries FILE"):
+            opened(path, corpus=folder / "corpus.jsonl")
     expected = "expected 'query Q0 document rank score tag'"
-    assert problems == [
+    assert read(path, corpus=folder)[2] == [
         f"{path}:4: {expected}, found 3 columns",
         f"{path}:5: {expected}, found 'high' as score",
         f"{path}:6: query 'q1' has lines at 1 already: sort the run by query",
@@ -211,16 +195,13 @@ def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) ->
 # --- scores
 
 
-@pytest.mark.parametrize(
-    ("scores", "chosen", "kind", "first"),
-    [
-        ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
-        ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
-        (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
-        ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
-        ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
-    ],
-)
+@pytest.mark.parametrize(("scores", "chosen", "kind", "first"), [
+    ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
+    ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
+    (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
+    ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
+    ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
+])  # fmt: skip
 def test_the_order_of_the_chunks_says_what_scores_are(
     tmp_path: Path, scores: list[Any], chosen: ScoreKind | None, kind: ScoreKind, first: float
 ) -> None:
@@ -252,26 +233,55 @@ def test_a_text_under_any_name_is_found_and_can_be_corrected(tmp_path: Path) -> 
 
 
 def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
-    path = lines(tmp_path / "d.jsonl", [{"query": QUERY, "sizes": [1, 2]}])
-    with pytest.raises(
-        DataError, match=r"the record is an object with query, sizes.*--field chunks"
-    ):
-        read(path)
-    bad = [{"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]}]
-    path = lines(tmp_path / "e.jsonl", bad)
-    with pytest.raises(DataError, match=r"a chunk is an object with id, n, payload.*--field text"):
-        read(path)
-    with pytest.raises(ConfigError, match=r"no such field\. Did you mean 'text'"):
-        read(path, overrides={"txt": "n"})
-    with pytest.raises(ConfigError, match="no dump format 'qdrannt'"):
-        read(path, format="qdrannt")
-    record = {"q": QUERY, "stuff": {"items": [{"nr": 1, "inner": {"said": LEAVE}}]}}
-    path = lines(tmp_path / "f.jsonl", [record])
-    with pytest.raises(DataError) as caught:
-        read(path)
-    assert "--field chunks=stuff.items --field text=inner.said" in str(caught.value)
+    stuff = {"q": QUERY, "stuff": {"items": [{"nr": 1, "inner": {"said": LEAVE}}]}}
+    path = tmp_path / "d.jsonl"
+    for record, said in (
+        ({"query": QUERY, "sizes": [1]}, "the record is an object with query, sizes.*chunks=FIELD"),
+        ({"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]},
+         "a chunk is an object with id, n, payload.*text=FIELD"),
+        (stuff, "--field chunks=stuff.items --field text=inner.said"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=said):
+            read(lines(path, [record]))
     _, (retrieval,), _ = read(path, overrides={"chunks": "stuff.items", "text": "inner.said"})
     assert retrieval.chunks[0].text == LEAVE
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"test_cases": [{"input": "When does it open in the morning?", "actual": "At nine."}]},
+        {"calls": [{"args": {"query": "When does it open in the morning?"}, "rets": []}]},
+        {"citations": [{"generatedResponsePart": {"textResponsePart": {"text": "It opens."}}}]},
+    ],
+)
+def test_no_hint_names_the_question_or_the_answer(tmp_path: Path, record: object) -> None:
+    path = lines(tmp_path / "other.jsonl", [record])
+    with pytest.raises(DataError, match="Say where they are: --field chunks=FIELD"):
+        read(path)
+    shown = r"no field for the query[^\n]*\n  \w+\[1\]: object"
+    with pytest.raises(DataError, match=shown), open_source(path) as source:
+        list(source)
+
+
+def _vertex(id: str, data: Any) -> Any:
+    return {"id": id, "document": {"id": id, "derivedStructData": data}}
+
+
+@pytest.mark.parametrize(("record", "form", "chunks"), [
+    ({"results": [
+        _vertex("a", {"extractive_answers": [{"content": "At nine."}, {"content": "Daily."}]}),
+        _vertex("b", {"extractive_segments": [{"content": "Closed."}], "snippets": []}),
+        {"chunk": {"id": "c", "content": "Tea.", "relevanceScore": 0.5}}]},
+     "vertex", [("a", "At nine.\nDaily.", None), ("b", "Closed.", None), ("c", "Tea.", 0.5)]),
+    # A reranker's order counts where the documents stand beside it.
+    ({"documents": ["Closed.", "At nine."], "results": [
+        {"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
+     "cohere", [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)]),
+])  # fmt: skip
+def test_texts_in_places_of_their_own(tmp_path: Path, record: Any, form: str, chunks: Any) -> None:
+    found, (one,), _ = read(lines(tmp_path / "v.jsonl", [{"query": "when?", **record}]))
+    assert (found, [(c.id, c.text, c.score) for c in one.chunks]) == (form, chunks)
 
 
 # --- what is malformed
@@ -282,8 +292,7 @@ def test_malformed_lines_are_counted_and_the_others_follow(tmp_path: Path) -> No
     rows = [good, '{"query": "x", "chunks": [', "[1, 2]", "null", '{"query": "no chunks"}',
             '{"query": 5, "chunks": []}', '{"chunks": []}', '{"query": "nothing", "chunks": null}',
             good.replace("How", "h\\u00f6w"), *["{"] * 500]  # fmt: skip
-    path = tmp_path / "d.jsonl"
-    path.write_text("\n".join(rows), encoding="utf-8")
+    path = written(tmp_path / "d.jsonl", "\n".join(rows))
     with open_dump(path) as dump:
         found = list(dump)
     assert [len(retrieval.chunks) for retrieval in found] == [1, 0, 1]
@@ -292,9 +301,8 @@ def test_malformed_lines_are_counted_and_the_others_follow(tmp_path: Path) -> No
     assert str(dump.problems.items[3]) == (
         f"{path}:5: field 'chunks': expected a list of chunks, found none"
     )
-    cut = tmp_path / "cut.json"
-    cut.write_text('[{"query": "a b", "chunks": []}, {"query"', encoding="utf-8")
-    _, (_,), (problem,) = read(cut)
+    cut = '[{"query": "a b", "chunks": []}, {"query"'
+    _, (_,), (problem,) = read(written(tmp_path / "cut.json", cut))
     assert "never ends" in problem
 
 
