@@ -72,6 +72,7 @@ def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
     assert (found["shared"], found["cost"]["mean"], found["inflation"]["value"]) == (30, 0.0, 0.0)
     shown = ragbench("fidelity", *asked(questions(REAL))).ok().out
     assert "15 real questions, half of yours, rank no better than these 30." in shown
+    assert "choice        'bm25 b=0' by both" in shown
     assert len(shown.splitlines()) <= 40
 
 
