@@ -114,7 +114,7 @@ class Project:
             variables = {
                 name: value
                 for name, value in os.environ.items()
-                if name not in NOT_COMPARED and not name.startswith(("RAGBENCH_", "RAY_"))
+                if name not in not_compared() and not name.startswith(("RAGBENCH_", "RAY_"))
             }
             if not self._watch.is_command:  # a command's arguments are its settings
                 variables[ARGUMENTS] = "\0".join(sys.argv[1:])
@@ -324,11 +324,17 @@ def _is_ragbenchs(path: str) -> bool:
 
 # --- environment
 
-_ENVIRONMENT = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
-NOT_COMPARED = frozenset(chain.from_iterable(tomllib.loads(_ENVIRONMENT).values()))
-"""Variables of a terminal, a session or one run of CI, by their exact names. Those of ragbench
-itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets its own when it is
-used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not what."""
+
+@cache
+def not_compared() -> frozenset[str]:
+    """Variables of a terminal, a session or one run of CI, by their exact names.
+
+    Those of ragbench itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets
+    its own when it is used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not
+    what.
+    """
+    table = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
+    return frozenset(chain.from_iterable(tomllib.loads(table).values()))
 
 
 def env_digest(name: str, value: str) -> str:

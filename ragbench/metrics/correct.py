@@ -164,24 +164,23 @@ class AnswerBeside(NamedTuple):
             "size": size,
             "recall_by_size": recall * size,
             "length": min(len(self.given), 60) / 60,
-            "unsure": float(_UNSURE.search(self.response.lower()) is not None),
+            "unsure": float(_is_unsure(self.response.lower())),
             **self._of_amounts(),
         }
         if self.is_long:
-            return found | {"sentences": self._of_sentences({_stem(one) for one in given})}
-        return found | self._of_a_phrase(given)
+            found["sentences"] = self._of_sentences({_stem(one) for one in given})
+        else:
+            found.update(self._of_a_phrase(given))
+        return found
 
     def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
         """How much of a short reference stands in the answer as it is, or nearly."""
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
         near = [1.0] * len(self.new)
         if not given.issuperset(self.new):
-            from rapidfuzz import fuzz, process
-
-            others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-            nearest = partial(process.extractOne, choices=others, scorer=fuzz.ratio)
+            nearest = _nearest_of(given)
             near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
-        alike = 100.0 if phrase in whole else _alike(phrase[:_LONGEST_PHRASE], whole)
+        alike = 100.0 if phrase in whole else _rapidfuzz()[0](phrase[:_LONGEST_PHRASE], whole)
         alike *= bool(phrase and whole)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
@@ -243,7 +242,10 @@ class AnswerBeside(NamedTuple):
             (self._is_denied, "the answer is denied"),
             (self._opposite, "the opposite"),
         )
-        return next((what for check, what in checks if check()), None)
+        for check, what in checks:
+            if check():
+                return what
+        return None
 
     def _other_side(self) -> bool:
         right, said = _side(self.right.tokens), _side(self.said.tokens)
@@ -329,9 +331,10 @@ class AnswerBeside(NamedTuple):
     def _is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = word_list("denials")
+        if denials.isdisjoint(self.said.tokens):
+            return False
         # Who asks what may be done "without" something denies nothing.
-        known = {*self.right.tokens, *self.asked.tokens} - {"without"}
-        if denials.isdisjoint(self.said.tokens) or denials & known:
+        if not (denials - {"without"}).isdisjoint((*self.right.tokens, *self.asked.tokens)):
             return False
         wanted = {_stem(one) for one in self.new if one}
         if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:
@@ -365,6 +368,17 @@ _UNSURE = re.compile(
 )
 
 
+_HINTS = ("not ", "no ", "unknown", "unclear", "unable", "sorry", "couldn", "as an ai")
+"""Of which every match holds one: most answers hold none, and need no search."""
+
+
+def _is_unsure(answer: str) -> bool:
+    for hint in _HINTS:
+        if hint in answer:
+            return _UNSURE.search(answer) is not None
+    return False
+
+
 def _years(found: Wording) -> tuple[Amount, ...]:
     return tuple(Amount("", one.year, one.year) for one in found.dates if one.year)
 
@@ -385,10 +399,17 @@ def _is_among(word: str, given: set[str]) -> bool:
     return any([_stem(one) == stem for one in given if one.startswith(head)])
 
 
-def _alike(phrase: str, whole: str) -> float:
-    from rapidfuzz.fuzz import partial_ratio
+@cache
+def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[..., float]]:
+    from rapidfuzz import fuzz, process
 
-    return float(partial_ratio(phrase, whole))
+    return fuzz.partial_ratio, process.extractOne, fuzz.ratio
+
+
+def _nearest_of(given: set[str]) -> Callable[[str], Any]:
+    _, nearest, ratio = _rapidfuzz()
+    others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+    return partial(nearest, choices=others, scorer=ratio)
 
 
 def _likeness(word: str, nearest: Callable[[str], Any]) -> float:

@@ -36,7 +36,6 @@ from ragbench.errors import ConfigError
 from ragbench.ledger.source import is_own
 from ragbench.safe_text import did_you_mean
 from ragbench.text.declining import RULES
-from ragbench.text.tables import table
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -49,8 +48,39 @@ class Argument(NamedTuple):
 
 
 ARGUMENTS: Mapping[str, Argument] = {
-    name: Argument(tuple(map(Need, needs.split())), meaning)
-    for name, (needs, meaning) in table("ragbench.metrics", "arguments").items()
+    "query": Argument((), "the question"),
+    "response": Argument((Need.RESPONSE,), "the answer"),
+    "multi_responses": Argument((Need.MULTI_RESPONSES,), "a tuple of candidates, best first"),
+    "confidence": Argument((Need.CONFIDENCE,), "how sure the system is of its answer, 0 to 1"),
+    "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
+    "reference": Argument(
+        (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
+    ),
+    "references": Argument((Need.REFERENCE,), "every right answer, the main one first"),
+    "answerable": Argument((Need.ANSWERABLE,), "whether there is an answer"),
+    "contexts": Argument((Need.RETRIEVED_CONTEXTS,), "a tuple of the texts given to generation"),
+    "context_ids": Argument((Need.RETRIEVED_CONTEXT_IDS,), "their ids"),
+    "scores": Argument((Need.RETRIEVED_CONTEXTS, Need.SCORES), "their scores"),
+    "context_metadata": Argument(
+        (Need.RETRIEVED_CONTEXTS, Need.CONTEXT_METADATA), "a mapping for each of them"
+    ),
+    "ranking": Argument(
+        (Need.RETRIEVED_CONTEXTS, Need.JUDGEMENTS),
+        "the grade of each of them, however they were matched: see ragbench.metrics.matching",
+    ),
+    "reference_contexts": Argument((Need.REFERENCE_CONTEXTS,), "texts that hold the answer"),
+    "reference_context_ids": Argument(
+        (Need.REFERENCE_CONTEXT_IDS,), "ids of the relevant chunks or documents"
+    ),
+    "grades": Argument((Need.GRADES,), "relevance by id; 1 for each of reference_context_ids"),
+    "evidence": Argument((Need.EVIDENCE,), "verbatim spans that support the answer"),
+    "retrieval_seconds": Argument((Need.RETRIEVAL_LATENCY,), "wall time of retrieval"),
+    "tokens": Argument((Need.TOKENS,), "counts of tokens by name, as the RAG reported them"),
+    "generation_seconds": Argument((Need.GENERATION_LATENCY,), "wall time of generation"),
+    "retrieval": Argument((Need.RETRIEVED_CONTEXTS,), "the RetrievalResult"),
+    "generation": Argument((Need.RESPONSE,), "the GenerationResult"),
+    "case": Argument((), "the Case, with tags, language and metadata"),
+    "trace": Argument((Need.TRACE,), "the case with all outcomes, failed ones too"),
 }
 """By name: what a positional parameter of that name is given."""
 

@@ -155,7 +155,7 @@ class RagasJudge:
         if metric.name not in self._objects:
             known = CATALOGUE[metric.definition.name]
             module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
-            arguments = known.made_with(metric)
+            arguments = known.arguments(metric)
             if known.asks:
                 arguments["llm"] = self._llm
             if known.embeds:

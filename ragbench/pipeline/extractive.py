@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.core.result import GenerationResult
@@ -19,10 +20,23 @@ from ragbench.text.question import (
     parse_question,
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
-from ragbench.text.tables import table
 from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
 
-ABSTENTIONS: Mapping[str, str] = table("ragbench.text", "abstention")
+ABSTENTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "en": "I don't know.",
+        "de": "Ich weiß es nicht.",
+        "es": "No lo sé.",
+        "fr": "Je ne sais pas.",
+        "it": "Non lo so.",
+        "ja": "わかりません。",
+        "ko": "모르겠습니다.",
+        "nl": "Ik weet het niet.",
+        "pt": "Não sei.",
+        "ru": "Я не знаю.",
+        "zh": "我不知道。",
+    }
+)
 """The sentence by language."""
 
 

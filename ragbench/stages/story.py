@@ -131,8 +131,8 @@ def _chunks(
         ranks += [(last, at, bool(seen and seen[at]), None, at + 1) for at in others]
     for result, at, is_gold, place, rank in ranks:
         id, text = _ids(result)[at], result.contexts[at]
-        about = result.context_metadata[at] if result.context_metadata else {}
-        addresses = [about[name] for name in _ADDRESS if type(about.get(name)) is str]
+        about: Mapping[str, Any] = result.context_metadata[at] if result.context_metadata else {}
+        addresses: list[str] = [about[name] for name in _ADDRESS if type(about.get(name)) is str]
         yield ChunkStory(
             id=id,
             text=text,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -88,27 +89,40 @@ class Wording(NamedTuple):
 @lru_cache(maxsize=4096)
 def wording(text: str) -> Wording:
     """How a text is worded, with the amounts and dates in it."""
-    plain = _plain(text)
+    (plain, has_digit), special = _plain(text), _words().special
     tokens = _ASCII_TOKEN if plain.isascii() else _TOKEN
-    if _DIGIT.search(plain) is None and _words().special.isdisjoint(raw := tokens.findall(plain)):
-        return Wording(tuple(raw), (), ())
-    return _Reading(tokens.findall(_ORDINAL.sub(r"\1", plain))).wording()
+    if not has_digit:
+        # Without numbers, the words of a plain text are what lies between all other signs.
+        is_plain = tokens is _ASCII_TOKEN
+        raw = plain.translate(_NO_LETTERS).split() if is_plain else tokens.findall(plain)
+        if special.isdisjoint(raw):
+            return Wording(tuple(raw), (), ())
+    else:
+        raw = tokens.findall(_ORDINAL.sub(r"\1", plain))
+    if tokens is _ASCII_TOKEN:
+        # All that is no word of small letters is a number.
+        places = [at for at, one in enumerate(raw) if one < "a" or one in special]
+    else:
+        places = [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()]
+    return _Reading(raw).wording(places)
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _NUMBER = r"(?:(?<![^\s(])-)?\d+(?:\.\d+(?!\d*:))?"
 _TOKEN = re.compile(rf"[^\W\d_{_HAN}]+|{_NUMBER}|[{_HAN}]")
 _ASCII_TOKEN = re.compile(f"[a-z]+|{_NUMBER}")
+_NO_LETTERS = "".join(chr(at) if chr(at).islower() else " " for at in range(128))
 _HAN_NUMBER = re.compile(
     r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
     r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
 )
+_HAN_SIGN = re.compile("[〇零一二两三四五六七八九十百千万]")
 _HAN_DIGITS = {sign: at for at, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
 _LONGEST, _MOST = 300, 1e300
 """Digits of a number that are read, and the largest one."""
-_ORDINAL = re.compile(r"(?<=\d)()(?:st|nd|rd|th)\b")
+_ORDINAL = re.compile(r"(\d)(?:st|nd|rd|th)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
@@ -116,25 +130,31 @@ _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
 _GROUPED = re.compile(r"\d[,'\u2009\u202f]\d")
 _MARK = re.compile("[\u0300-\U0010ffff]")
-_SYMBOL = re.compile("[€$£%¥]")
-_SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "})
+_SYMBOLS = {"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "}
 
 
-def _plain(text: str) -> str:
-    """In small letters without accents; signs of currencies as words, numbers without groups."""
+def _plain(text: str) -> tuple[str, bool]:
+    """In small letters without accents; signs of currencies as words, numbers without groups.
+
+    And whether it has a digit.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("−", "-"))
-        text = _HAN_NUMBER.sub(_han_number, _MARK.sub(_unmarked, text).replace("ß", "ss"))
+        text = _MARK.sub(_unmarked, text).replace("ß", "ss")
+        if _HAN_SIGN.search(text):
+            text = _HAN_NUMBER.sub(_han_number, text)
     text = text.lower()
-    if _SYMBOL.search(text):
-        text = text.translate(_SYMBOLS)
-    if _DIGIT.search(text):
+    if "$" in text or "%" in text or not text.isascii():
+        for symbol, word in _SYMBOLS.items():
+            text = text.replace(symbol, word)
+    has_digit = _DIGIT.search(text) is not None
+    if has_digit:
         if "-" in text:
             text = _ISO.sub(_day_of_iso, text)
         if _GROUPED.search(text):
             text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
             text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
-    return text.replace("'s ", " ").replace("'", "")
+    return text.replace("'s ", " ").replace("'", "") if "'" in text else text, has_digit
 
 
 def _unmarked(match: re.Match[str]) -> str:
@@ -212,10 +232,10 @@ class _Reading:
         self.amounts = list[Amount]()
         self.dates = list[Date]()
 
-    def wording(self) -> Wording:
+    def wording(self, places: Sequence[int]) -> Wording:
+        """Reads what begins at these places: numbers, and the names of numbers and months."""
         at, raw, words = 0, self.raw, self.words
-        special = words.special
-        for place in [p for p, one in enumerate(raw) if one in special or one[-1].isdecimal()]:
+        for place in places:
             if place < at:
                 continue  # part of the number before
             self.tokens += raw[at:place]
@@ -255,7 +275,10 @@ class _Reading:
         while at < len(raw) and raw[at] in words.scales:
             number, at = min(number * words.scales[raw[at]], _MOST), at + 1
         # A word may stand between a number and its unit: "ten working days".
-        after = next((one for one in raw[at : at + 2] if one not in words.between), "")
+        after = raw[at] if at < len(raw) else ""
+        if after in words.between:
+            after = raw[at + 1] if at + 1 < len(raw) else ""
+            after = "" if after in words.between else after
         dimension, factor = words.units.get(after, ("", 1.0))
         before = raw[start - 1] if start else ""
         if before in words.currencies:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pkgutil import get_data
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -36,9 +35,30 @@ For each passage that holds the answer, or a part of it, copy the shortest run o
 it, character for character, from that passage; at least three words, unless the passage is shorter.
 A passage on the right topic that does not hold the answer is not relevant.
 answer_present is true only when the passages state the whole answer explicitly."""
-_DEFINITION: Mapping[str, Any] = json.loads(
-    get_data("ragbench.validators", "retrieval_verdict.json") or b""
-)
+_DEFINITION: Mapping[str, Any] = {
+    "title": "RetrievalVerdict",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["passages", "answer_present", "confidence"],
+    "properties": {
+        "passages": {
+            "type": "array",
+            "description": "the relevant passages only",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["number", "confidence", "quotes"],
+                "properties": {
+                    "number": {"type": "integer"},
+                    "confidence": {"type": "number", "description": "0 to 1: it is relevant"},
+                    "quotes": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+        "answer_present": {"type": "boolean"},
+        "confidence": {"type": "number", "description": "0 to 1: answer_present is right"},
+    },
+}
 
 
 _Confidence = Annotated[float, Meta(ge=0, le=1)]

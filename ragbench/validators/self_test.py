@@ -91,7 +91,6 @@ def self_test(
 
 _OTHERS = 3
 """Passages of other documents beside the one that is tested."""
-_WORDINGS: Mapping[str, Sequence[str]] = table("ragbench.validators", "self_test")
 _NAME = re.compile(r"(?<!^)\b[A-Z][\w'’-]*[a-z0-9][\w'’-]*(?: [A-Z][\w'’-]+)*")
 _NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?\b")
 _AUXILIARY = re.compile(
@@ -125,7 +124,7 @@ class _Making:
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
-        wording = self.draw.choice(_WORDINGS[kind])
+        wording = self.draw.choice(table("ragbench.validators", "self_test")[kind])
         if any(value is None and f"{{{name}}}" in wording for name, value in held.items()):
             return None
         return QuestionAndText(pair.question, wording.format(**held))

@@ -33,16 +33,13 @@ def test_stats(ragbench: Ragbench) -> None:
     assert (found["entries"], found["oldest"]) == (3, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "left"),
-    [
-        (["--model", "small"], 1),
-        (["--unused-days", "30"], 0),
-        (["--max-mb", "0"], 0),
-        (["--max-mb", "1"], 3),
-        (["--all"], 0),
-    ],
-)
+@pytest.mark.parametrize(("options", "left"), [
+    (["--model", "small"], 1),
+    (["--unused-days", "30"], 0),
+    (["--max-mb", "0"], 0),
+    (["--max-mb", "1"], 3),
+    (["--all"], 0),
+])  # fmt: skip
 def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) -> None:
     done = ragbench("cache", "prune", *options)
     assert (done.code, done.out) == (0, "")

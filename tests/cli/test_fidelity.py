@@ -85,28 +85,23 @@ def test_it_cannot_tell(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> 
     assert (done.code, "halves of the 30 real questions do not agree" in done.out) == (3, True)
 
 
-@pytest.mark.parametrize(
-    ("made", "real", "message"),
-    [
-        ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
-        ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
-        ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
-    ],
-)
+@pytest.mark.parametrize(("made", "real", "message"), [
+    ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
+    ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
+    ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
+])  # fmt: skip
 def test_one_clear_error(ragbench: Ragbench, made: Any, real: int, message: str) -> None:
     done = ragbench("fidelity", *asked(questions(COPIED, **made), questions(REAL)[:real]))
     assert (done.code, done.out, done.err.count("Error"), message in done.err) == (2, "", 1, True)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "tau"),
-    [
-        ((3, 2, 1), (1, 2, 3), -1.0),
-        ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
-        ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
-        ((1, 1, 1), (3, 2, 1), None),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "tau"), [
+    ((3, 2, 1), (30, 20, 10), 1.0),
+    ((3, 2, 1), (1, 2, 3), -1.0),
+    ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
+    ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
+    ((1, 1, 1), (3, 2, 1), None),
+])  # fmt: skip
 def test_tau(first: tuple[float, ...], second: tuple[float, ...], tau: float | None) -> None:
     found = float(kendall_tau(np.array(first, float), np.array(second, float))[0])
     assert found == pytest.approx(tau) if tau is not None else np.isnan(found)

@@ -24,22 +24,19 @@ def runs() -> None:
         write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (("good.json", "-b", "good.json"), 0, "passed"),
-        (("bad.json", "-b", "good.json"), 1, "failed"),
-        (("like.json", "-b", "good.json"), 0, "passed with a warning"),
-        (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),
-        (("good.json", "--min", "m=1"), 0, "passed"),
-        (("bad.json", "--min", "m=0.5"), 1, "failed"),
-        (("bad.json", "--max", "m=0.5"), 0, "passed"),
-        (("good.json", "--max-drop", "m=0.1"), 3, "inconclusive"),
-        (("good.json", "-b", "auto"), 3, "inconclusive"),
-        (("like.json", "--must-pass", "q2", "--must-pass", "q12"), 0, "passed"),
-        (("like.json", "-b", "good.json", "--must-pass", "q1"), 1, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "word"), [
+    (("good.json", "-b", "good.json"), 0, "passed"),
+    (("bad.json", "-b", "good.json"), 1, "failed"),
+    (("like.json", "-b", "good.json"), 0, "passed with a warning"),
+    (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),
+    (("good.json", "--min", "m=1"), 0, "passed"),
+    (("bad.json", "--min", "m=0.5"), 1, "failed"),
+    (("bad.json", "--max", "m=0.5"), 0, "passed"),
+    (("good.json", "--max-drop", "m=0.1"), 3, "inconclusive"),
+    (("good.json", "-b", "auto"), 3, "inconclusive"),
+    (("like.json", "--must-pass", "q2", "--must-pass", "q12"), 0, "passed"),
+    (("like.json", "-b", "good.json", "--must-pass", "q1"), 1, "failed"),
+])  # fmt: skip
 @pytest.mark.usefixtures("runs")
 def test_one_verdict_decides_about_the_words_and_the_exit_code(
     ragbench: Ragbench, arguments: tuple[str, ...], code: int, word: str
@@ -51,22 +48,19 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
     assert as_json.code == json.loads(as_json.out)["exit_code"] == code
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("none",), "none cannot be read"),
-        (("office",), "office is not a run folder"),
-        (("good.json",), "no checks are configured"),
-        (("good.json", "-b", "none"), "the baseline none does not exist"),
-        (("good.json", "--min", "m"), "--min: 'm' is not understood"),
-        (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),
-        (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
-        (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
-        (("good.json", "--min", "m=1", "--min", "M=0"), "--min: M is given more than once"),
-        (("good.json", "--max-cost", "each=1"), "expected case=NUMBER or all=NUMBER"),
-        (("good.json", "--config", "none.yaml"), "none.yaml: cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("none",), "none cannot be read"),
+    (("office",), "office is not a run folder"),
+    (("good.json",), "no checks are configured"),
+    (("good.json", "-b", "none"), "the baseline none does not exist"),
+    (("good.json", "--min", "m"), "--min: 'm' is not understood"),
+    (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),
+    (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
+    (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
+    (("good.json", "--min", "m=1", "--min", "M=0"), "--min: M is given more than once"),
+    (("good.json", "--max-cost", "each=1"), "expected case=NUMBER or all=NUMBER"),
+    (("good.json", "--config", "none.yaml"), "none.yaml: cannot be read"),
+])  # fmt: skip
 @pytest.mark.usefixtures("runs")
 def test_what_cannot_be_judged_ends_with_2(
     ragbench: Ragbench, arguments: tuple[str, ...], message: str

@@ -165,6 +165,7 @@ PLAIN = """
 0 baseline show baseline.json
 0 baseline add {a,c} --out main.json
 0 history main.json {,--json}
+0 label b --against a -m token_f1 -n 4 --page label.html -o said.jsonl
 0 report b --against a --html against.html
 0 label b --against a -m token_f1 --page label.html --show-judge -o said.jsonl
 0 report a --labels people.jsonl

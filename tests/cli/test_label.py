@@ -88,16 +88,13 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 13
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("one", "-m", "support"), "does not measure support. It measures answer_correct"),
-        (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
-        (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
-        (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
-        (("one", "-m", "answer_correct", "-o", "labels.csv"), "would be JSON lines"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("one", "-m", "support"), "does not measure support. It measures answer_correct"),
+    (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
+    (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
+    (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
+    (("one", "-m", "answer_correct", "-o", "labels.csv"), "would be JSON lines"),
+])  # fmt: skip
 def test_what_cannot_be_labelled(
     ragbench: Ragbench, keys: Any, arguments: Sequence[str], message: str
 ) -> None:

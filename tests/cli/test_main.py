@@ -74,20 +74,17 @@ def test_the_version_is_printed(ragbench: Ragbench) -> None:
     assert ragbench("--version").ok().out.startswith("ragbench ")
 
 
-@pytest.mark.parametrize(
-    ("raised", "code", "error"),
-    [
-        (RuntimeError("unforeseen"), 2, "This is a bug in ragbench."),
-        (KeyboardInterrupt(), 130, "Interrupted.\n"),
-        (EOFError(), 130, "Interrupted.\n"),
-        (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
-        (OSError("odd"), 2, "Error: odd\n"),
-        (MemoryError(), 2, "Error: there is not enough memory for this\n"),
-        (SystemExit(1), 2, ""),
-        (SystemExit(0), 0, ""),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
-    ],
-)
+@pytest.mark.parametrize(("raised", "code", "error"), [
+    (RuntimeError("unforeseen"), 2, "This is a bug in ragbench."),
+    (KeyboardInterrupt(), 130, "Interrupted.\n"),
+    (EOFError(), 130, "Interrupted.\n"),
+    (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
+    (OSError("odd"), 2, "Error: odd\n"),
+    (MemoryError(), 2, "Error: there is not enough memory for this\n"),
+    (SystemExit(1), 2, ""),
+    (SystemExit(0), 0, ""),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
+])  # fmt: skip
 def test_an_exit_code_of_1_is_left_for_failed_judgements(
     ragbench: Ragbench, raised: BaseException, code: int, error: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -113,18 +110,15 @@ def test_what_is_too_large_names_the_option_that_allows_it(
     ragbench("--max-file", "much", *arguments).refused("'much' is not a size")
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("ragbench ev", ["eval"]),
-        ("ragbench show metric nD", ["nDCG"]),
-        ("ragbench eval x --matching d", ["document_id"]),
-        ("ragbench eval x --format sq", ["squad"]),
-        ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
-        ("ragbench export x --to tr", ["trec"]),
-        ("ragbench eval --retry", ["--retry-failed"]),
-    ],
-)
+@pytest.mark.parametrize(("typed", "offered"), [
+    ("ragbench ev", ["eval"]),
+    ("ragbench show metric nD", ["nDCG"]),
+    ("ragbench eval x --matching d", ["document_id"]),
+    ("ragbench eval x --format sq", ["squad"]),
+    ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
+    ("ragbench export x --to tr", ["trec"]),
+    ("ragbench eval --retry", ["--retry-failed"]),
+])  # fmt: skip
 def test_a_shell_completes(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
 ) -> None:

@@ -210,20 +210,17 @@ def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
 # --- exit codes
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (("--min-answer-present", "0.5"), 0),
-        (("--min-answer-present", "0.51"), 1),
-        (("--min-quality", "Good=0.5"), 0),
-        (("--min-quality", "0.6"), 1),
-        (("--min-quality", "Partial"), 1),
-        (("--min-quality", "poor"), 0),
-        (("--min-quality", "good=0.5", "--min-quality", "partial=0.9"), 1),
-        (("--min-relevant", "0.5"), 0),
-        (("--min-relevant", "0.51"), 1),
-    ],
-)
+@pytest.mark.parametrize(("options", "code"), [
+    (("--min-answer-present", "0.5"), 0),
+    (("--min-answer-present", "0.51"), 1),
+    (("--min-quality", "Good=0.5"), 0),
+    (("--min-quality", "0.6"), 1),
+    (("--min-quality", "Partial"), 1),
+    (("--min-quality", "poor"), 0),
+    (("--min-quality", "good=0.5", "--min-quality", "partial=0.9"), 1),
+    (("--min-relevant", "0.5"), 0),
+    (("--min-relevant", "0.51"), 1),
+])  # fmt: skip
 def test_what_falls_short_is_exit_code_1(
     ragbench: Ragbench, options: tuple[str, ...], code: int
 ) -> None:

@@ -121,15 +121,12 @@ def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> Non
     undisturbed.resumed("again")
 
 
-@pytest.mark.parametrize(
-    ("fate", "options"),
-    [
-        ("retrieve 6", ()),
-        ("generate 7", ("--concurrency", "3")),
-        *nightly(("retrieve 1", ()), ("generate 1", ()), ("generate 10", ()),
-                 ("generate 7", ("--timeout", "60")), ("retrieve 7", ("--concurrency", "3"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("fate", "options"), [
+    ("retrieve 6", ()),
+    ("generate 7", ("--concurrency", "3")),
+    *nightly(("retrieve 1", ()), ("generate 1", ()), ("generate 10", ()),
+             ("generate 7", ("--timeout", "60")), ("retrieve 7", ("--concurrency", "3"))),
+])  # fmt: skip
 def test_a_killed_run_ends_like_an_undisturbed_one(
     undisturbed: Workplace, fate: str, options: tuple[str, ...]
 ) -> None:
@@ -152,14 +149,11 @@ def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     assert len(set(killed.finished) & set(resumed.finished)) < 4
 
 
-@pytest.mark.parametrize(
-    ("transaction", "when"),
-    [
-        (2, "before"),
-        (16, "before"),
-        *nightly((1, "before"), (1, "after"), (8, "after"), (22, "before")),
-    ],
-)
+@pytest.mark.parametrize(("transaction", "when"), [
+    (2, "before"),
+    (16, "before"),
+    *nightly((1, "before"), (1, "after"), (8, "after"), (22, "before")),
+])  # fmt: skip
 def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
     undisturbed: Workplace, transaction: int, when: str
 ) -> None:
@@ -186,14 +180,11 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     assert not set(stopped.finished) & set(undisturbed.resumed(out).finished)
 
 
-@pytest.mark.parametrize(
-    ("stage", "options"),
-    [
-        ("retrieve", ()),
-        ("generate", ("--concurrency", "3")),
-        *nightly(("retrieve", ("--concurrency", "3")), ("generate", ())),
-    ],
-)
+@pytest.mark.parametrize(("stage", "options"), [
+    ("retrieve", ()),
+    ("generate", ("--concurrency", "3")),
+    *nightly(("retrieve", ("--concurrency", "3")), ("generate", ())),
+])  # fmt: skip
 def test_a_question_that_takes_the_process_down_costs_itself_alone(
     tmp_path: Path, stage: str, options: tuple[str, ...]
 ) -> None:

@@ -222,18 +222,15 @@ HOPLESS: tuple[Any, ...] = (None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []}
 UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]})
 
 
-@pytest.mark.parametrize(
-    ("result", "gold", "figures"),
-    [
-        (FOUND, ("d2",), (3, 2, 1)),
-        (FOUND, ("d1", "d2"), (3, 1, 1)),
-        (FOUND, ("d9",), (3, None, 1)),
-        (FOUND, None, (3, None, 1)),
-        (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
-        *((RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
-          for said in HOPLESS),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("result", "gold", "figures"), [
+    (FOUND, ("d2",), (3, 2, 1)),
+    (FOUND, ("d1", "d2"), (3, 1, 1)),
+    (FOUND, ("d9",), (3, None, 1)),
+    (FOUND, None, (3, None, 1)),
+    (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
+    *((RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
+      for said in HOPLESS),
+])  # fmt: skip
 def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:
     outcomes = {"retrieval": result, "generation": GenerationResult("a")}
     measured = {name: Outcome(status=Status.MEASURED, value=one) for name, one in outcomes.items()}

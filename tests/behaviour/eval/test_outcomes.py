@@ -142,19 +142,16 @@ def test_a_failed_generation_leaves_retrieval_measured(tmp_path: Path) -> None:
     assert [(s.measured, s.failed) for s in report.summaries] == [(2, 0), (1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("retrieval", "generation", "message"),
-    [
-        (None, "a", "must return a RetrievalResult or a list of strings, not None"),
-        (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be finite"),
-        (RetrievalResult(["a"], context_metadata=[cast("Any", None)]), "a", "must be a mapping"),
-        (RetrievalResult(["\ud83d"]), "a", "not valid Unicode: half of a surrogate pair"),
-        (RetrievalResult(["a"], context_ids=["\ud83d"]), "a", "not valid Unicode"),
-        (["c"], None, "must return a GenerationResult or a string, not None"),
-        (["c"], GenerationResult("so \ud83d"), "not valid Unicode: half of a surrogate pair"),
-        (["c"], GenerationResult("a", multi_responses=["\udc00"]), "not valid Unicode"),
-    ],
-)
+@pytest.mark.parametrize(("retrieval", "generation", "message"), [
+    (None, "a", "must return a RetrievalResult or a list of strings, not None"),
+    (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be finite"),
+    (RetrievalResult(["a"], context_metadata=[cast("Any", None)]), "a", "must be a mapping"),
+    (RetrievalResult(["\ud83d"]), "a", "not valid Unicode: half of a surrogate pair"),
+    (RetrievalResult(["a"], context_ids=["\ud83d"]), "a", "not valid Unicode"),
+    (["c"], None, "must return a GenerationResult or a string, not None"),
+    (["c"], GenerationResult("so \ud83d"), "not valid Unicode: half of a surrogate pair"),
+    (["c"], GenerationResult("a", multi_responses=["\udc00"]), "not valid Unicode"),
+])  # fmt: skip
 def test_what_a_stage_must_not_return_fails_its_case(
     tmp_path: Path, retrieval: Any, generation: Any, message: str
 ) -> None:

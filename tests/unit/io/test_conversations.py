@@ -85,14 +85,11 @@ def test_what_a_record_says_belongs_to_its_last_question(tmp_path: Path) -> None
     assert not any(entry.recorded for entry in found)
 
 
-@pytest.mark.parametrize(
-    "history",
-    [
-        [["user", "When is the library open?"], ["agent", "On weekdays."]],
-        [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
-        ASKED[:2],
-    ],
-)
+@pytest.mark.parametrize("history", [
+    [["user", "When is the library open?"], ["agent", "On weekdays."]],
+    [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
+    ASKED[:2],
+])  # fmt: skip
 def test_a_history_has_other_forms(tmp_path: Path, history: object) -> None:
     (entry,) = entries(tmp_path / "given.jsonl", {"query": "And on Sunday?", "history": history})
     assert entry.case.history == BEFORE
@@ -125,14 +122,11 @@ GOLD = {"document_id": "d1", "text": "Sunday 10-16",
 NOT = {"document_id": "d2", "text": "x", "feedback": {"relevant": {"x": {"value": "no"}}}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "query", "history"),
-    [
-        ("lastturn", "|user|: And on Sunday?", ()),
-        ("rewrite", "|user|: Is the library open on Sunday?", ()),
-        ("questions", "|user|: When is the library open?\n|user|: And on Sunday?", BEFORE[:1]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "query", "history"), [
+    ("lastturn", "|user|: And on Sunday?", ()),
+    ("rewrite", "|user|: Is the library open on Sunday?", ()),
+    ("questions", "|user|: When is the library open?\n|user|: And on Sunday?", BEFORE[:1]),
+])  # fmt: skip
 def test_the_retrieval_tasks_of_mtrag(
     tmp_path: Path, kind: str, query: str, history: tuple[Turn, ...]
 ) -> None:

@@ -272,15 +272,12 @@ def write(tmp_path: Path, *traces: Trace) -> tuple[list[list[str]], list[list[st
     return [line.split() for line in run], [line.split() for line in qrels]
 
 
-@pytest.mark.parametrize(
-    ("ids", "scores", "rows"),
-    [
-        ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
-        ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
-        ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
-        ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
-    ],
-)
+@pytest.mark.parametrize(("ids", "scores", "rows"), [
+    ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
+    ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
+    ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
+    ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
+])  # fmt: skip
 def test_a_run_holds_each_id_once_with_scores_that_fall(
     tmp_path: Path, ids: str, scores: list[float] | None, rows: list[str]
 ) -> None:

@@ -65,52 +65,49 @@ def test_containers_encodings_and_packing_are_recognised(
     assert " ".join(case.query for case in read_cases(path)) == queries
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "queries", "problems"),
-    [
-        ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
-        ("x.jsonl", '{"id": true, "answerable": "perhaps", "query": "a"}', "",
-         [":1: field 'id': expected an id (text or a number), found true",
-          ":1: field 'answerable': expected true or false, found 'perhaps'"]),
-        ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
-        ("x.jsonl", '{"query": " "}\n{"query": null}', "",
-         [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
-        ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
-         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "]),
-        ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
-        ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
-         [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
-        ("x.jsonl", '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n', "",
-         [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"]),
-        ("x.jsonl", '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"), "ok",
-         [":2: byte 0xf6 at byte offset 29 is not UTF-8"]),
-        ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
-        ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
-        ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
-        ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
-        ("x.jsonl", codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00", "",
-         [": broken UTF-16 at byte offset 30"]),
-        ("x.jsonl", "", "", [": the file is empty"]),
-        ("x.jsonl", "\n \n", "", [": the file is empty"]),
-        ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-20], "", [": the gzip data"]),
-        ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
-        ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
-        ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
-        ("x.json", "[]", "", [": holds no cases"]),
-        ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
-        ("x.json", "[" * 100_000, "", [": not valid JSON"]),
-        ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
-        ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\r\nb", [":4: field"]),
-        ("x.csv", 'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n', "ae",
-         [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"]),
-        ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
-        ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
-        ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
-        ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
-        ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
-        ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "queries", "problems"), [
+    ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
+    ("x.jsonl", '{"id": true, "answerable": "perhaps", "query": "a"}', "",
+     [":1: field 'id': expected an id (text or a number), found true",
+      ":1: field 'answerable': expected true or false, found 'perhaps'"]),
+    ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
+    ("x.jsonl", '{"query": " "}\n{"query": null}', "",
+     [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
+    ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
+     [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "]),
+    ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
+    ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
+     [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
+    ("x.jsonl", '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n', "",
+     [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"]),
+    ("x.jsonl", '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"), "ok",
+     [":2: byte 0xf6 at byte offset 29 is not UTF-8"]),
+    ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
+    ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
+    ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
+    ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
+    ("x.jsonl", codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00", "",
+     [": broken UTF-16 at byte offset 30"]),
+    ("x.jsonl", "", "", [": the file is empty"]),
+    ("x.jsonl", "\n \n", "", [": the file is empty"]),
+    ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-20], "", [": the gzip data"]),
+    ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
+    ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
+    ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
+    ("x.json", "[]", "", [": holds no cases"]),
+    ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
+    ("x.json", "[" * 100_000, "", [": not valid JSON"]),
+    ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
+    ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\r\nb", [":4: field"]),
+    ("x.csv", 'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n', "ae",
+     [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"]),
+    ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
+    ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
+    ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
+    ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
+    ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
+    ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
+])  # fmt: skip
 def test_every_problem_has_its_place_and_hides_no_good_record(
     tmp_path: Path, name: str, content: str | bytes, queries: str, problems: list[str]
 ) -> None:
@@ -280,15 +277,12 @@ def test_documents(tmp_path: Path) -> None:
 # --- cells of tables
 
 
-@pytest.mark.parametrize(
-    ("cell", "ids"),
-    [
-        ('["a", "b,c"]', ("a", "b,c")), ("['a', 'b']", ("a", "b")), ("[]", ()), ("", None),
-        ("['a' 'b'\n 'c']", ("a", "b", "c")), ("""["it's" 'b']""", ("it's", "b")),
-        ("[1, 'b', None]", ("1", "b")), ("[1 2]", ("1", "2")),
-        ("a; b", ("a", "b")), ("a|b", ("a", "b")), ("a", ("a",)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cell", "ids"), [
+    ('["a", "b,c"]', ("a", "b,c")), ("['a', 'b']", ("a", "b")), ("[]", ()), ("", None),
+    ("['a' 'b'\n 'c']", ("a", "b", "c")), ("""["it's" 'b']""", ("it's", "b")),
+    ("[1, 'b', None]", ("1", "b")), ("[1 2]", ("1", "2")),
+    ("a; b", ("a", "b")), ("a|b", ("a", "b")), ("a", ("a",)),
+])  # fmt: skip
 def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
     quoted = cell.replace('"', '""')
     (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))

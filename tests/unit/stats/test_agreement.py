@@ -132,17 +132,14 @@ def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
     assert ends(found.quadratic)[2] < ends(found.kappa)[0]
 
 
-@pytest.mark.parametrize(
-    ("ratings", "alpha"),
-    [
-        # One of three pairs differs: 1 - 2 / (18 / 5), of the 9 pairs of unlike values.
-        ([[1, 1], [0, 1], [0, 0]], 1 - 2 / 3.6),
-        ([[1, 1, 1], [0, 0], [0.5]], 1.0),  # what one person rated says nothing
-        ([[0, 1], [1, 0]], 1 - 4 / (8 / 3)),  # worse than chance
-        ([[1, 1], [1, 1]], None),
-        ([[1], [0]], None),
-    ],
-)
+@pytest.mark.parametrize(("ratings", "alpha"), [
+    # One of three pairs differs: 1 - 2 / (18 / 5), of the 9 pairs of unlike values.
+    ([[1, 1], [0, 1], [0, 0]], 1 - 2 / 3.6),
+    ([[1, 1, 1], [0, 0], [0.5]], 1.0),  # what one person rated says nothing
+    ([[0, 1], [1, 0]], 1 - 4 / (8 / 3)),  # worse than chance
+    ([[1, 1], [1, 1]], None),
+    ([[1], [0]], None),
+])  # fmt: skip
 def test_alpha_by_hand(ratings: list[list[float]], alpha: float | None) -> None:
     found = krippendorff_alpha(ratings)
     assert found == (None if alpha is None else pytest.approx(alpha))

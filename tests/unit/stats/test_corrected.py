@@ -27,17 +27,14 @@ def test_a_mean_by_hand() -> None:
     assert (found.low, found.high) == (None, None)  # four labels show no interval
 
 
-@pytest.mark.parametrize(
-    ("judged", "labels", "clusters", "expected"),
-    [
-        # A judge that never varies corrects nothing: the labels' own mean, Wilson with t(4).
-        ([1.0] * 12, [1, 0, 1, 0, 1, 0, *[None] * 6], None, 0.5),
-        # Labels that all agree: an interval still, of as many labels as there are.
-        ([1.0, 0.0] * 6, [1, 1, 1, 1, 1, 1, *[None] * 6], None, 1.0),
-        # One that is right about all it was asked is believed about the rest.
-        ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6], [1, 0, 1, 0, 1, 0, *[None] * 6], None, 0.75),
-    ],
-)
+@pytest.mark.parametrize(("judged", "labels", "clusters", "expected"), [
+    # A judge that never varies corrects nothing: the labels' own mean, Wilson with t(4).
+    ([1.0] * 12, [1, 0, 1, 0, 1, 0, *[None] * 6], None, 0.5),
+    # Labels that all agree: an interval still, of as many labels as there are.
+    ([1.0, 0.0] * 6, [1, 1, 1, 1, 1, 1, *[None] * 6], None, 1.0),
+    # One that is right about all it was asked is believed about the rest.
+    ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6], [1, 0, 1, 0, 1, 0, *[None] * 6], None, 0.75),
+])  # fmt: skip
 def test_means_and_intervals(
     judged: list[float], labels: list[float | None], clusters: None, expected: float
 ) -> None:

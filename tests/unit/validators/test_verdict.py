@@ -118,15 +118,12 @@ def test_what_is_probably_there_says_what_it_lacks_in_the_words_of_the_query() -
     assert verdict.reasons == ("c0: probably there (0.70): it does not say 'devices', 'waves'",)
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("Is the shop open on Sunday?", "The shop is open on Sunday."),
-        ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
-        (QUERY, "The mill was built in 1995."),
-        ("Who won the 2018 world cup?", "The 2018 world cup was won by France."),
-    ],
-)
+@pytest.mark.parametrize(("query", "text"), [
+    ("Is the shop open on Sunday?", "The shop is open on Sunday."),
+    ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
+    (QUERY, "The mill was built in 1995."),
+    ("Who won the 2018 world cup?", "The 2018 world cup was won by France."),
+])  # fmt: skip
 def test_what_says_more_or_answers_yes_or_no_stays_an_answer(query: str, text: str) -> None:
     assert judged([0.99], query=query, text=text).answer_present
     # Yes or no is answered by what answers another question, too.

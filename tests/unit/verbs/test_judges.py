@@ -215,14 +215,11 @@ def values(report: Report) -> list[float | None]:
     return [row.cells[0].value for row in report.rows()]
 
 
-@pytest.mark.parametrize(
-    ("panel", "wanted"),
-    [
-        (("strict", "kind", "odd"), [1 / 3, 2 / 3, 1 / 3, 2 / 3]),
-        (("strict", "kind", "vague"), [0.5] * 4),
-        (("kind", "vague"), [None] * 4),  # as many unproved as not
-    ],
-)
+@pytest.mark.parametrize(("panel", "wanted"), [
+    (("strict", "kind", "odd"), [1 / 3, 2 / 3, 1 / 3, 2 / 3]),
+    (("strict", "kind", "vague"), [0.5] * 4),
+    (("kind", "vague"), [None] * 4),  # as many unproved as not
+])  # fmt: skip
 def test_a_score_is_the_mean_of_the_judges(
     tmp_path: Path, panel: tuple[str, ...], wanted: list[float | None]
 ) -> None:

@@ -216,15 +216,12 @@ def grown(faulty: Path) -> None:
         file.write("\n" + json.dumps(record(FAR)))
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (other_bytes, "it has changed since the command began to read it"),
-        (grown, "it has changed since the command began to read it"),
-        pytest.param(Path.unlink, "a worker cannot read it: there is no such file",
-                     marks=pytest.mark.nightly),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "said"), [
+    (other_bytes, "it has changed since the command began to read it"),
+    (grown, "it has changed since the command began to read it"),
+    pytest.param(Path.unlink, "a worker cannot read it: there is no such file",
+                 marks=pytest.mark.nightly),
+])  # fmt: skip
 def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command_goes_on(
     faulty: Path, tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:

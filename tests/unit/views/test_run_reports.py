@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ragbench import Case, GenerationResult, RetrievalResult, report_of
+from ragbench import Case, GenerationResult, RetrievalResult, evaluate, report_of
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell, Failure, Status
@@ -28,7 +28,7 @@ from ragbench.views.run_document import headline
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.cli.runs import cases_of, schema
-from tests.pages import PAYLOADS
+from tests.pages import PAYLOADS, Hostile
 
 TIMED = {"report.html", "timings.json"}
 """Files that hold durations."""
@@ -360,7 +360,7 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(
     parser = _Elements()
     parser.feed(block)
     assert {tag for tag, _ in parser.found} <= OWN
-    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-m"}
+    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-l", "data-m"}
     assert {name for _, attributes in parser.found for name in attributes} <= allowed
     assert "newly failing" in block
     assert "<div class=claims>" in block
@@ -388,3 +388,20 @@ def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRo
     block = CaseBlocks(report.metrics).block(replace(row, query="A" * 1_000_000))
     assert max(map(len, re.findall("A+", block))) == 2000
     assert "998,000 more letters" in block
+
+
+def test_a_chunk_links_to_its_source_on_the_web_and_nowhere_else(tmp_path: Path) -> None:
+    given = ("https://docs.example/a?b=1&c", "javascript:alert(1)", 'http://x/" onclick="x', 7)
+
+    class Linked(Hostile):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+            found = [{"url": each} for each in given]
+            return RetrievalResult([*map(str, given)], context_metadata=found)
+
+    case = Case(id="a", query="Which?", reference="that", tags=("t",))
+    report = evaluate([case], Linked(), out=tmp_path / "run", metrics=["recall@5"])
+    (row,) = report.find(["a"])
+    assert row.story is not None
+    assert [chunk.address for chunk in row.story.chunks] == [given[0], None, None, None]
+    block = CaseBlocks(report.metrics).block(row)
+    assert re.findall('href="(?!#)([^"]*)"', block) == ["https://docs.example/a?b=1&amp;c"]

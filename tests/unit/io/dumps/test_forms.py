@@ -247,14 +247,11 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     assert retrieval.chunks[0].text == LEAVE
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"test_cases": [{"input": "When does it open in the morning?", "actual": "At nine."}]},
-        {"calls": [{"args": {"query": "When does it open in the morning?"}, "rets": []}]},
-        {"citations": [{"generatedResponsePart": {"textResponsePart": {"text": "It opens."}}}]},
-    ],
-)
+@pytest.mark.parametrize("record", [
+    {"test_cases": [{"input": "When does it open in the morning?", "actual": "At nine."}]},
+    {"calls": [{"args": {"query": "When does it open in the morning?"}, "rets": []}]},
+    {"citations": [{"generatedResponsePart": {"textResponsePart": {"text": "It opens."}}}]},
+])  # fmt: skip
 def test_no_hint_names_the_question_or_the_answer(tmp_path: Path, record: object) -> None:
     path = lines(tmp_path / "other.jsonl", [record])
     with pytest.raises(DataError, match="Say where they are: --field chunks=FIELD"):
