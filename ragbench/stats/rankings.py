@@ -105,8 +105,8 @@ def tau_interval(value: float, samples: Array) -> Estimated:
     """A 95% interval of tau, from resampled questions.
 
     Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
-    tau of all questions in 81% of draws. Joined with its mirror image around the value, at 99%, it
-    does so in 95% (benchmarks/fidelity.py; the worst of 48 settings 79%).
+    tau of all questions in 84% of draws. Joined with its mirror image around the value, at 99%, it
+    does so in 95% (benchmarks/fidelity.py; the worst of 96 settings 80%).
     """
     import numpy as np
 

@@ -105,7 +105,8 @@ def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
     first, *others = found.chosen
     named = f"'{first}'" + f" or {len(others):,} more, as good to them," * bool(others)
     lost = f"loses {number_text(found.cost.mean)} of real MRR ({range_text(found.cost)})"
-    yield "choice", f"{named} instead of '{found.best}' {lost}"
+    is_same = found.chosen == (found.best,)
+    yield "choice", f"{named} by both" if is_same else f"{named} instead of '{found.best}' {lost}"
     gap = f"{number_text(found.inflation.value, sign=True)} of MRR"
     yield "inflation", f"{gap} ({range_text(found.inflation, sign=True)}), mean of all retrievers"
     copies = f"{found.shared:,} made-up ones have the words of a real one"
