@@ -84,8 +84,6 @@ def support_verdicts(asked: Mapping[str, Any], verdict: str, quotes: Sequence[st
 
 @dataclass(kw_only=True)
 class Call:
-    """One request that the server saw."""
-
     path: str
     payload: Payload
     headers: dict[str, str]
@@ -199,7 +197,6 @@ class FaultServer(Served):
 
     @property
     def good(self) -> list[Call]:
-        """The requests that were answered well."""
         return [call for call in self.calls if call.fault is None]
 
     async def answer(self, path: str, headers: dict[str, str], payload: Payload) -> Answered:

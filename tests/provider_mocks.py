@@ -20,8 +20,6 @@ ENTRA = "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVk"
 
 
 class Told(NamedTuple):
-    """An HTTP answer."""
-
     status: int
     body: Any
     headers: Mapping[str, str] = {}

@@ -104,7 +104,6 @@ def run(
     data: Iterable[Case | Entry], rag: Any, out: Path, *, metrics: str | None = METRICS,
     **options: Any,
 ) -> Report:  # fmt: skip
-    """evaluate() with few metrics."""
     chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
     named = [one.name for one in fields(EvalSettings) if one.name in options]
@@ -113,7 +112,6 @@ def run(
 
 
 def rows(report: Report) -> dict[str, CaseRow]:
-    """The report's cases by id."""
     return {row.id: row for row in report.rows()}
 
 

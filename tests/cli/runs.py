@@ -24,8 +24,6 @@ ROOT = Path(__file__).parents[2]
 
 
 class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
     code: int
     out: str
     err: str
@@ -48,7 +46,6 @@ Ragbench = Callable[..., Done]
 
 
 def lines(name: str | Path, rows: Iterable[object]) -> str:
-    """Writes a file of JSON lines and gives its name."""
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return str(name)
 
@@ -65,7 +62,6 @@ def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
 
 
 def in_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process of its own, which must end well."""
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
@@ -77,7 +73,6 @@ def in_python(code: str, *arguments: str, **variables: str) -> subprocess.Comple
 
 
 def program(path: Path, script: str) -> None:
-    """Writes a program of the shell."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     path.chmod(0o755)
@@ -113,7 +108,6 @@ def report(folder: str = "run") -> Any:
 
 
 def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
-    """A run's cases, as ``explain --json`` prints each."""
     made = report_of(Path(folder))
     columns = shown_columns(made.metrics)
     found: list[dict[str, Any]] = orjson.loads(
@@ -128,12 +122,10 @@ def checks(done: Done) -> dict[str, tuple[str, str]]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """A published schema."""
     return dict(json.loads(files("ragbench.views").joinpath(f"{name}.schema.json").read_bytes()))
 
 
 def score(metric: str, folder: str = "run") -> Any:
-    """The score of a metric, and of how many cases."""
     found = {summary["metric"]: summary for summary in report(folder)["summaries"]}
     return found[metric]["score"], found[metric]["measured"]
 

@@ -14,7 +14,6 @@ from tests.unit.llm.builders import reply
 
 @pytest.fixture
 def filled(workplace: Path) -> Path:
-    """Three answers where a run in this folder keeps them."""
     path = workplace / "reports" / "llm-cache.sqlite"
     with ResponseCache(path, today=lambda: 0.0) as cache:
         for name, model in (("a", "small"), ("b", "small"), ("c", "large")):

@@ -75,8 +75,6 @@ def cases() -> Rows:
 
 
 def edited(name: str, edit: Callable[[str], str | None]) -> Change:
-    """A file with another text; without one it is removed."""
-
     def changed(folder: Path) -> None:
         text = edit((folder / name).read_text("utf-8") if (folder / name).exists() else "")
         if text is None:
@@ -104,7 +102,6 @@ def dataset(change: Callable[[Rows], Rows]) -> Change:
 
 
 def code(mark: str, line: str, behind: str = "") -> Change:
-    """A line of code in the place of a mark."""
     return edited("my_rag.py", lambda text: text.replace(f"# {mark}", line) + behind)
 
 

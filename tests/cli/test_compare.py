@@ -23,7 +23,6 @@ SETTINGS: dict[str, dict[str, float]] = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The baseline RAG over 150 cases, with three settings."""
     home = tmp_path_factory.mktemp("runs")
     for name, settings in SETTINGS.items():
         arguments = ["eval", str(PELLORIN), "--sample", "150", "--out", str(home / name), "-q"]

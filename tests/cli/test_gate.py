@@ -18,7 +18,6 @@ from tests.unit.gate.builders import run as made
 
 @pytest.fixture
 def runs() -> None:
-    """Runs as baseline files: a good one, a bad one, and one too like the good to decide."""
     for name, losses in (("good", 0), ("bad", 8), ("like", 1)):
         scores = [0] * losses + [1] * (12 - losses)
         write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))

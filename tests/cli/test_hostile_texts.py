@@ -204,7 +204,6 @@ WORDS = {
 
 
 def each(table: str) -> Iterator[str]:
-    """The commands of a table."""
     for line in table.strip().splitlines():
         before, _, rest = line.partition("{")
         tried, _, after = rest.partition("}")
@@ -286,7 +285,6 @@ def leaks(data: bytes) -> list[str]:
 
 
 def texts_of(path: Path) -> Iterator[bytes]:
-    """The bytes of a file; of a compressed table its cells, too."""
     yield path.read_bytes()
     if path.suffix in (".parquet", ".arrow"):
         pa: Any = pytest.importorskip("pyarrow")

@@ -84,7 +84,6 @@ PAIRS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with one of everything that ragbench writes."""
     pytest.importorskip("pyarrow")
     folder = tmp_path_factory.mktemp("written")
     before = Path.cwd()
@@ -143,7 +142,6 @@ def cases(path: str) -> dict[str, Any]:
 
 
 def kept(what: str, record: dict[str, Any]) -> Any:
-    """What a file of this kind keeps of a case."""
     generation = record["generation"]
     answer = (generation["value"] or {}).get("response")
     if what == ANSWERED:

@@ -27,7 +27,6 @@ Pytest = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def inner(pytester: pytest.Pytester, request: pytest.FixtureRequest, workplace: Path) -> Pytest:
-    """Runs pytest in this process, in a folder with a run called ``run``."""
     known = request.config.pluginmanager.has_plugin("ragbench")  # ragbench is installed
     os.chdir(workplace)
 

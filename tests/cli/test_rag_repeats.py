@@ -19,7 +19,6 @@ NOISY = """with open("asked.log", "a+") as log:
 
 @pytest.fixture
 def cases() -> None:
-    """Four cases whose answer is yes."""
     rows = ({"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4))
     lines("cases.jsonl", rows)
     own_rag(NOISY)

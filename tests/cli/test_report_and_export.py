@@ -14,7 +14,6 @@ from tests.cli.runs import Ragbench, calls, cases_of
 
 @pytest.fixture
 def run(ragbench: Ragbench) -> str:
-    """The output of an evaluation whose run is in the folder run."""
     return ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
 
 

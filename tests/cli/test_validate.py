@@ -27,7 +27,6 @@ QUERY = "How many days of paid leave do employees get?"
 
 
 def check(value: Any, name: str) -> None:
-    """Fails where a value does not fit the published schema."""
     jsonschema.validate(value, schema(name), jsonschema.Draft202012Validator)
 
 
@@ -234,7 +233,6 @@ def test_what_falls_short_is_exit_code_1(
 
 
 def about(number: int, days: int = 27) -> dict[str, Any]:
-    """A query with chunks that no other query has."""
     text = f"Employees of plant {number} get {days} days of paid leave a year."
     query = f"How many days of paid leave do employees of plant {number} get?"
     return asked(number, query, [chunk("leave", text, score=0.9), chunk("desk", DESK, score=0.1)])

@@ -25,7 +25,6 @@ FILLER = "It is as it was, and so it stays for all who live here. "
 
 @pytest.fixture
 def indexed(ragbench: Ragbench) -> Ragbench:
-    """Twenty documents, half of them of the year 2020; ten questions, each with one gold."""
     named = [(word, year) for word in WORDS for year in (2020, 2021)]
     corpus = ({"id": f"{word}-{year}", "text": f"the {word} in {year}", "metadata": {"year": year}}
               for word, year in named)  # fmt: skip

@@ -28,8 +28,6 @@ LAYOUTS = ("langchain", "llamaindex", "haystack")
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What a program wrote."""
-
     id: str
     text: str
     vector: Sequence[float]
@@ -98,7 +96,6 @@ class Place(ABC):
         """Makes a collection of ids, vectors and fields, as a program of one's own would."""
 
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        """Makes a collection as a framework does; gives its name."""
         made = [(row.id, row.vector, self.layouts[layout](row)) for row in rows]
         self.fill(name, made, dimension=len(rows[0].vector))
         return name
@@ -306,7 +303,6 @@ class PostgresPlace(Place):
             return cursor.fetchall() if cursor.description else []
 
     def table(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> None:
-        """Makes a table of columns and their types; rows hold the first of them."""
         made = ", ".join(f"{column} {kind}" for column, kind in columns.items())
         self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({made})')
         if rows:

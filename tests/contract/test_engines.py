@@ -84,7 +84,6 @@ def apart(name: str) -> Iterator[Engine]:
 
 @pytest.fixture(params=["local", *ENGINES])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Each engine, with two workers."""
     if request.param == "ray":
         request.getfixturevalue("cluster")
     with opened_engine(request.param, workers=2, threads=2) as found:
@@ -244,8 +243,6 @@ def test_a_worker_that_is_replaced_is_said(tmp_path: Path) -> None:
 
 
 class Cluster:
-    """What the check of a cluster reads of Ray."""
-
     def __init__(self, *answers: object) -> None:
         self.answers = iter(answers)
 
@@ -420,7 +417,6 @@ def cases(here: None) -> str:
 
 
 def evaluated(cases: str, engine: str, *options: str) -> bytes:
-    """The scores of a run on an engine."""
     out = f"out-{engine}"
     said = ["eval", cases, "--rag", "counting.py:Counting", "--validate", "lexical", "-q"]
     assert main([*said, "-o", out, "--engine", engine, *options]) == 0
@@ -458,7 +454,6 @@ def test_a_script_may_name_workers_for_every_engine(cases: str) -> None:
 
 
 def indexed(engine: str, **options: Any) -> tuple[Any, list[Any]]:
-    """What indexing said, and what a search finds."""
     documents = [Document(id=f"d{n}", text=f"The tower {n} has {n + 7} rooms.") for n in range(600)]
     store = f"memory:{engine}"
     said = index(documents, store, "towers", embedder="hashing:64", engine=engine, **options)

@@ -67,14 +67,12 @@ def started(pattern: str, folder: Path) -> Generator[str]:
 
 
 def write(address: str) -> None:
-    """Fills a collection, in a process of its own."""
     with open_database(address).create("Library", dimension=2) as store:
         store.upsert([NEW, OLD], np.eye(2))
         store.mark(complete=True)
 
 
 def ran(code: str, argument: str) -> list[str]:
-    """The lines that a program prints."""
     known = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code, argument]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=known)

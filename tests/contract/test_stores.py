@@ -42,15 +42,12 @@ LONG_ID = "é" * 1024
 
 @dataclass(kw_only=True)
 class Subject:
-    """An engine that has been started."""
-
     name: str
     open: Opening
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
 
     def fresh(self, *, dimension: int = DIMENSION) -> OwnCollection:
-        """A new, empty collection."""
         return self.database.create(next(self.names), dimension=dimension)
 
 
@@ -105,7 +102,6 @@ CHUNKS = [
 
 @pytest.fixture(scope="module")
 def filled(subject: Subject) -> OwnCollection:
-    """A collection of 60 chunks that no test changes."""
     store = subject.fresh()
     store.upsert(CHUNKS, VECTORS[: len(CHUNKS)])
     store.mark(complete=True)  # some make their indexes then

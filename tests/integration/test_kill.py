@@ -108,7 +108,6 @@ def nightly(*rows: tuple[Any, ...]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """A workplace with a run that nothing disturbed."""
     workplace = Workplace(tmp_path_factory.mktemp("kill"))
     for rag in ("Mortal", "MortalBatch"):
         ended = workplace.run(f"whole-{rag}", rag=rag)

@@ -66,7 +66,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of every kind, from the bundled dataset."""
     folder = tmp_path_factory.mktemp("pages")
     run, other = folder / "run", folder / "other"
     limited = ("--limit", LIMIT, "-q")

@@ -67,7 +67,6 @@ SMALL_PROJECT = {
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The program in a project of its own."""
     root = tmp_path_factory.mktemp("small")
     program = (ROOT / ".ci" / "quick.py").read_text("utf-8")
     for name, text in {**SMALL_PROJECT, ".ci/quick.py": program}.items():
@@ -105,7 +104,6 @@ def test_a_module_that_no_test_reaches_is_named(small: Any) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the files under version control, as the only commit of its branch `work`."""
     names = _git(ROOT, "ls-files").splitlines()
     for name in filter(lambda name: (ROOT / name).is_file(), names):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +123,6 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
-    """The program as `make quick` calls it."""
     paths = os.pathsep.join(map(str, (checkout, checkout / "cli")))
     return subprocess.run(
         [sys.executable, ".ci/quick.py"],

@@ -34,7 +34,6 @@ def test_every_public_name_is_where_type_checkers_look_for_it() -> None:
 
 
 def documents() -> list[Path]:
-    """What users read: the guides, the README files, the templates."""
     guides = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "datasets").rglob("*.md")]
     folder = ROOT / "cli" / "ragbench_cli" / "templates"
     templates = [path for path in folder.iterdir() if path.is_file()]

@@ -25,7 +25,6 @@ LAYERS: list[str] = next(c["layers"] for c in CONTRACTS if c["type"] == "layers"
 
 
 def modules_of(package: Path) -> list[str]:
-    """The dotted names of a package's modules."""
     names = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
     return sorted(".".join(name.parts).removesuffix(".__init__") for name in names)
 
@@ -61,7 +60,6 @@ def test_functions_stay_short(house: Any) -> None:
 
 
 def run(program: str) -> str:
-    """What a program prints that finds the packages of this checkout."""
     start = f"import importlib, sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'cli')]!r}\n"
     done = subprocess.run(
         [sys.executable, "-c", start + program], capture_output=True, text=True, check=False

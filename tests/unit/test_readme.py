@@ -62,8 +62,6 @@ class Block(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command with what the README shows of its output."""
-
     line: str
     shown: str
 
@@ -87,7 +85,6 @@ def prepare(folder: Path) -> dict[str, str]:
 
 
 def run(line: str, folder: Path, environment: dict[str, str]) -> tuple[str, int]:
-    """What a command prints on both streams, and its exit code."""
     program, *arguments = shlex.split(line)
     before = (Path.cwd(), dict(os.environ), [*sys.path])
     own = [path.stem for path in folder.glob("*.py")]  # other tests have modules of these names

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.extra("ragas")
 
 
 def run(program: str, *, home: Path, **settings: str) -> str:
-    """What a program prints in an environment of its own."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"],

@@ -142,7 +142,6 @@ def forget() -> None:
 
 @contextmanager
 def watched(arguments: dict[str, Any]) -> Iterator[tuple[Watch, Any]]:
-    """The system, in modules loaded afresh."""
     forget()
     with Watch() as watch:
         __import__("far_module")
@@ -550,7 +549,6 @@ def test_a_metric_that_changed_in_one_process_has_a_new_score_though_the_run_is_
 
     @metric
     def swept(response: str) -> float:
-        """What the dictionary says."""
         return values["value"]
 
     for value in (0.5, 0.75):

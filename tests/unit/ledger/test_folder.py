@@ -32,7 +32,6 @@ def names(path: Path) -> set[str]:
 
 
 def make_run(path: Path) -> RunFolder:
-    """A finished run, with files of the user's beside it."""
     path.mkdir()
     for name in ("journal.sqlite", "manifest.json", "report.json", "report.md", "cases.csv"):
         (path / name).write_text("ours", encoding="utf-8")

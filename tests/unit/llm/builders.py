@@ -31,8 +31,6 @@ PRICE = Price(input=Decimal(1), output=Decimal(2))
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A structure to ask for."""
-
     good: bool
     reason: str
 
@@ -50,14 +48,12 @@ def asked(text: str = "Is it good?") -> list[Message]:
 
 
 async def kinds(client: LLMClient, count: int) -> Counter[str]:
-    """What so many different questions at once come to."""
     calls = (client.ask(asked(str(number))) for number in range(count))
     found = await asyncio.gather(*calls, return_exceptions=True)
     return Counter(type(each).__name__ for each in found)
 
 
 def said(text: str, **changes: Any) -> Answer:
-    """A good answer."""
     body: dict[str, Any] = {
         "model": "m-2026",
         "choices": [{"message": {"content": text}, "finish_reason": "stop"}],

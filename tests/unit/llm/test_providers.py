@@ -38,8 +38,6 @@ EACH_HOSTED = pytest.mark.parametrize("kind", HOSTED, ids=lambda kind: kind.name
 
 
 class CountingClock(FastClock):
-    """Adds up what is waited for."""
-
     waited = 0.0
 
     async def sleep(self, seconds: float) -> None:
@@ -56,7 +54,6 @@ def using(
     cache: ResponseCache | None = None,
     **settings: Any,
 ) -> ValueT:
-    """Asks a provider as a user would set it up: address, model and key, the rest by itself."""
     row, secret = server.row, server.row.key if key is None else key
     environ = {"RAGBENCH_LLM_API_KEY": secret, "GATEWAY_KEY": secret}
     known = {"base_url": server.url, "model": row.model, **row.settings, **settings}
@@ -73,7 +70,6 @@ def using(
 
 
 async def answers(client: LLMClient, asks: list[list[Message]]) -> int:
-    """How many of several questions at once are answered."""
     return len(await asyncio.gather(*map(client.ask, asks)))
 
 

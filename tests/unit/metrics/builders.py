@@ -164,14 +164,11 @@ class Judge:
 
 
 def judged(metric: str, trace: Trace, judge: Judge, *, repeats: int = 1) -> JudgedCell:
-    """One case under one metric."""
     plan = JudgePlan(parse_metrics([metric]), repeats=repeats)
     return asyncio.run(plan.judge(0, trace, cast("ModelClients", judge)))
 
 
 def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:
-    """Finds these statements and gives these verdicts."""
-
     def say(prompt: str, schema: Mapping[str, Any], repeat: int) -> Any:
         if schema["title"] in ("StatementGeneratorOutput", "ClaimDecompositionOutput"):
             name = next(iter(schema["properties"]))

@@ -138,7 +138,6 @@ GIVEN: dict[str, Any] = {
 
 
 def noting(argument: str, seen: list[Any]) -> MetricLike:
-    """A metric that notes what it is given."""
     function = eval(f"lambda {argument}: seen.append({argument}) or 1.0", {"seen": seen})
     noted: MetricLike = metric(name="f", direction="neither")(function)
     return noted
@@ -243,7 +242,6 @@ def test_a_batch_is_given_columns_and_the_best_reference_counts_there_too() -> N
 def settings(
     response: str, *, k: int, rel: Annotated[int, AtLeast(1)] = 1, style: str = "plain"
 ) -> float:
-    """What it was called with."""
     return 100 * k + 10 * rel + len(style)
 
 
@@ -361,7 +359,6 @@ def length(response: str) -> float:
 
 @metric(high=None)
 def plain_length(response: str) -> int:
-    """A response's length."""
     CALLED.append(len(response))
     return len(response)
 

@@ -40,8 +40,6 @@ def saved(text: str) -> Path:
 
 
 class Forgetful:
-    """A store in memory whose index misses a chunk, as an approximate one may."""
-
     is_exact = False
     has_documents = True
     dimension = 256

@@ -53,7 +53,6 @@ def blocks(page: str, language: str, *, named: bool = False) -> list[str]:
 
 
 def ran(page: str, *, count: int, more: Any = lambda command: command) -> None:
-    """Runs a page's commands as they stand there, or with more."""
     lines = "".join(blocks(page, "console")).replace("\\\n", "").splitlines()
     assert len(lines) == count
     for line in lines:

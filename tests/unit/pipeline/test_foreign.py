@@ -44,7 +44,6 @@ def fill(embedder: HashingEmbedder, embedded: list[str], payloads: list[dict[str
 
 @pytest.fixture
 def filled(place: Path) -> Path:
-    """The workplace with the corpus's documents in a collection, and a row without a text."""
     lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
     documents = [json.loads(line) for line in lines]
     texts = [document["text"] for document in documents]

@@ -22,8 +22,6 @@ from tests.unit.pipeline.builders import saved
 
 
 class Shelf:
-    """A retriever that gives prepared chunks by query and counts what it is asked."""
-
     takes_batches, notes, word_weights = True, (), None
 
     def __init__(self, found: dict[str, str]) -> None:

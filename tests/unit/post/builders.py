@@ -23,7 +23,6 @@ def chunk(id_: str, text: str = "", score: float | None = None, **metadata: Any)
 
 
 def query(text: str = "question", embedding: Vector | None = None, **stored: Vector) -> Query:
-    """A query; embeddings of chunks by id."""
     return Query(text=text, embedding=embedding, chunk_embeddings=stored or None)
 
 
@@ -37,7 +36,6 @@ def scored(
 def order(
     given: str | Mapping[str, Any] | Reranker, asked: Query, chunks: Sequence[Chunk]
 ) -> list[str]:
-    """Ids, best first."""
     done = rerank(asked, chunks, build_reranker(given), on_error="raise")
     return [one.chunk.id for one in done.chunks]
 
@@ -49,7 +47,6 @@ def applied(
     service: Any = None,
     answers: Sequence[str] = (),
 ) -> PostRetrieved:
-    """What one operator leaves; a mapping may name it as ``{"filter": "top_k", ...}``."""
     if isinstance(given, Mapping):
         action, kind = next(iter(given.items()))
         rest = {key: value for key, value in given.items() if key != action}
@@ -110,8 +107,6 @@ class Scripted:
 
 
 class FixedScores:
-    """A reranker with given scores."""
-
     def __init__(self, *scores: Any, name: str = "fixed") -> None:
         self._scores = scores
         self.name = name

@@ -29,7 +29,6 @@ def sigmoid(logit: float) -> float:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> str:
-    """A model whose logit is the highest of the words w0 to w9, less five."""
     return str(write_tiny_cross_encoder(tmp_path / "tiny"))
 
 

@@ -217,7 +217,6 @@ CHUNKS = [Chunk(id="long", text="a long text"), Chunk(id="short", text="short")]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder, with rerankers in a file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")

@@ -30,8 +30,6 @@ QUERY = Query(text="Whom?")
 
 
 class Raising:
-    """An operator and a reranker."""
-
     name = "raising"
 
     def __init__(self, error: BaseException) -> None:

@@ -11,8 +11,6 @@ from ragbench.rag.one_call import ANSWER_KEY
 
 
 class System:
-    """Counts how often it is asked."""
-
     def __init__(self, value: Any = None) -> None:
         self.asked: list[str] = []
         self.value = value

@@ -27,7 +27,6 @@ class Page:
         return re.findall(rf"^```{language}\n(.*?)^```$", self._text, re.MULTILINE | re.DOTALL)
 
     def run(self, block: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Runs a block; where `expression  # -> value` stands, the two must be equal."""
         code = re.sub(r"^(\S.*?)  # -> (.*)$", r"assert (\1) == (\2), (\1)", block, flags=re.M)
         names = {"__name__": "documented"} if names is None else names
         exec(compile(code, "documentation", "exec"), names)

@@ -9,7 +9,6 @@ from ragbench.errors import InterfaceError
 
 
 def defined(name: str, *bases: type, methods: Any = None, **options: Any) -> Any:
-    """A class of an interface, or of other bases, with its methods."""
     made: Any = type
     return made(name, bases or (RAGInterface,), methods or {}, **options)
 

@@ -13,8 +13,6 @@ from ragbench.errors import InterfaceError
 
 
 class Returning(RAGInterface):
-    """Returns what it is told to."""
-
     def __init__(self, value: Any) -> None:
         self.value = value
 

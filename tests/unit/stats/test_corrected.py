@@ -114,7 +114,6 @@ def test_what_labels_can_be_expected_to_show() -> None:
 
 
 def held(draws: int, count: int, rate: float, error: float, bias: float, clustered: bool) -> float:
-    """Share of intervals that hold the people's mean, of a judge that errs and leans one way."""
     source, right = random.Random(count * 7 + round(rate * 100)), 0
     for _ in range(draws):
         h: list[float] = []

@@ -38,7 +38,6 @@ def run(address: str, *statements: str) -> list[Any]:
 def table(
     address: str, name: str, columns: str, rows: str, key: str = "id int PRIMARY KEY"
 ) -> None:
-    """A table with a key, columns, and a vector of two dimensions."""
     run(address, f"CREATE TABLE {name} ({key}, {columns}, v vector(2))")
     run(address, f"INSERT INTO {name} VALUES {rows}")
 

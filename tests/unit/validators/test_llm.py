@@ -32,7 +32,6 @@ FOUNDED = "the company was founded in 1995"
 def judged(
     *replies: str, chunks: Sequence[Chunk] = CHUNKS, **settings: Any
 ) -> tuple[Verdict, list[Sequence[Message]]]:
-    """The verdict of a model that replies so, and what it was asked."""
     chat = Scripted(*replies)
     return LlmValidator(chat=chat, **settings).validate(QUERY, chunks), chat.asked
 

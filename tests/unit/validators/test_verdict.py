@@ -43,7 +43,6 @@ def judged(
     parts: Mapping[str, list[float]] | None = None,
     **more: Any,
 ) -> Verdict:
-    """The verdict on chunks that are judged so: for each part of the query, or for all alike."""
     texts = texts or [text.format(at) for at, _ in enumerate(probabilities)]
     chunks = [Chunk(id=f"c{at}", text=one) for at, one in enumerate(texts)]
 

@@ -26,8 +26,6 @@ DESK = "The help desk is open from 8 to 17."
 
 
 class Four(NotingRAG):
-    """Retrieves four chunks; the second and the third have nearly the same text."""
-
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         leave = "You get 27 days of leave a year, and more after ten years of work"
         texts = ["Badges are blue and worn on the left side.", f"{leave}.", f"{leave}!", DESK]
@@ -170,7 +168,6 @@ def test_the_report_counts_what_each_operator_did_and_reads_the_same_back(tmp_pa
 
 
 def table_of(folder: Path, *operators: Operator, names: str = "a") -> OperatorTable:
-    """Of a run whose cases look for the chunk on the desk."""
     known = [Case(id=name, query=name, reference_context_ids=("desk",)) for name in names]
     stage = PostRetrieval(operators=operators)
     table = run(known, Four(), folder, metrics="recall@2", post_retrieval=stage).operators

@@ -52,7 +52,6 @@ NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run folder; the metrics that scored it are gone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     sys.modules.pop("shouting", None)

@@ -23,8 +23,6 @@ CASES = [
 
 
 class Words:
-    """A ranking by words that finds every second question's chunk."""
-
     def retrieve(self, queries: list[str], search: Search) -> list[list[Chunk]]:
         found: list[list[Chunk]] = []
         for query in queries:

@@ -72,7 +72,6 @@ def hostile_report(folder: Path) -> Report:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """Renders a stored run and reads the files."""
     return {path.name: path.read_bytes() for path in write_reports(report_of(folder), folder)}
 
 

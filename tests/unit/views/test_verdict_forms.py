@@ -169,7 +169,6 @@ def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
 
 
 def story(text: str = "text", *, cases: int = 7) -> list[str]:
-    """Cases that newly fail, with this text wherever a user's may stand."""
     scores = {"recall@5": Cell.measured(1.0)}
     before = [
         ScoredCase(
