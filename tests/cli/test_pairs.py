@@ -133,8 +133,9 @@ def cases(path: str) -> dict[str, Any]:
         record = json.loads(line)
         del record["scores"]
         for stage in ("retrieval", "post_retrieval", "generation"):
-            outcome = record[stage] = dict.fromkeys(("known", "seconds")) | (record[stage] or {})
-            outcome["known"] = outcome["seconds"] = None
+            outcome: dict[str, Any] = record[stage] or {}
+            record[stage] = outcome
+            outcome |= {"known": None, "seconds": None}
             if outcome.get("failure"):
                 outcome["failure"]["traceback"] = None
         found[record["query"]] = record

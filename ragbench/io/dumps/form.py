@@ -206,7 +206,7 @@ def getter(path: str) -> Getter:
         if is_object(value) and path in value:
             return value[path]
         for part in parts:
-            if type(value) is not dict:
+            if value.__class__ is not dict:
                 value = opened_json(value)
             if is_object(value):
                 value = value.get(part)

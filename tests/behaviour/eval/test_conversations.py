@@ -233,7 +233,9 @@ UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "
 ])  # fmt: skip
 def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:
     outcomes = {"retrieval": result, "generation": GenerationResult("a")}
-    measured = {name: Outcome(status=Status.MEASURED, value=one) for name, one in outcomes.items()}
+    measured: dict[str, Any] = {
+        name: Outcome(status=Status.MEASURED, value=one) for name, one in outcomes.items()
+    }
     trace = Trace(case=Case(id="1", query="q", reference_context_ids=gold), **measured)
     found = (hops(trace), first_gold_hop(trace), redundant_hops(trace))
     assert tuple(one if isinstance(one, (int, float)) else None for one in found) == figures

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ def forget() -> None:
 
 
 @contextmanager
-def watched(arguments: dict[str, Any]) -> Iterator[tuple[Watch, Any]]:
+def watched(arguments: dict[str, Any]) -> Generator[tuple[Watch, Any]]:
     forget()
     with Watch() as watch:
         __import__("far_module")

@@ -27,8 +27,9 @@ def config(changes: Mapping[str, Any] | None = None, **metrics: Any) -> GateConf
 
 def column(name: str, **changes: Any) -> MetricColumn:
     """A metric between 0 and 1, higher is better."""
-    scale: dict[str, Any] = {"low": 0.0, "high": 1.0, "direction": Direction.HIGHER}
-    return MetricColumn(name=name, **(scale | {"version": 1, "group": "retriever"} | changes))
+    known: dict[str, Any] = {"low": 0.0, "high": 1.0, "direction": Direction.HIGHER}
+    known |= {"version": 1, "group": "retriever"}
+    return MetricColumn(name=name, **(known | changes))
 
 
 def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) -> RunScores:

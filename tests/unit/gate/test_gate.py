@@ -46,7 +46,7 @@ def check_of(verdict: GateResult, metric: str, slice: str | None = None) -> Gate
 
 def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
     """The facts of a run whose stage took so long of each case."""
-    times = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
+    times: dict[str, Any] = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
     counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
     return {
         "latencies": (Latency(stage=stage, count=cases, **times),),

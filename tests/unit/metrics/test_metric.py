@@ -105,7 +105,7 @@ def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: dict[str, Any], shown: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"^test_metric\.py:.*{re.escape(shown)}"):
-        metric(**({"name": "f"} | options))(lambda response: 1.0)
+        metric(**{"name": "f", **options})(lambda response: 1.0)
 
 
 # --- what it is given

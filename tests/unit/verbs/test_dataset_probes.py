@@ -71,7 +71,10 @@ def test_a_case_that_stands_there_twice_counts_twice() -> None:
     ("5&nbsp;km", "&nbsp;", "a space"),
 ])  # fmt: skip
 def test_letters_that_were_broken_on_the_way(text: str, broken: str, meant: str) -> None:
-    for place in ({"query": text}, {"reference": text}, {"reference_contexts": (text,)}):
+    places: list[dict[str, Any]] = [
+        {"query": text}, {"reference": text}, {"reference_contexts": (text,)},
+    ]  # fmt: skip
+    for place in places:
         found = doubts(case("a", **place))
         assert f"'{broken}' where {meant} is meant" in found["data letters"]
 
