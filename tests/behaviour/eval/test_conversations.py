@@ -232,9 +232,9 @@ UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "
       for said in HOPLESS),
 ])  # fmt: skip
 def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:
-    outcomes = {"retrieval": result, "generation": GenerationResult("a")}
+    given = {"retrieval": result, "generation": GenerationResult("a")}
     measured: dict[str, Any] = {
-        name: Outcome(status=Status.MEASURED, value=one) for name, one in outcomes.items()
+        name: Outcome(status=Status.MEASURED, value=one) for name, one in given.items()
     }
     trace = Trace(case=Case(id="1", query="q", reference_context_ids=gold), **measured)
     found = (hops(trace), first_gold_hop(trace), redundant_hops(trace))

@@ -229,13 +229,11 @@ EVEREST = (
     "Mount Everest stands between Nepal and China. It is 8,849 metres high. It was first climbed "
     "in 1953 by Edmund Hillary and Tenzing Norgay. Nobody has climbed it without a permit."
 )
-HANDBOOK = (
-    "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
-)
+RULES = "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
 
 
 def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
-    return asked_about([FRANCE, EVEREST, HANDBOOK], saying(verdicts), response=response)
+    return asked_about([FRANCE, EVEREST, RULES], saying(verdicts), response=response)
 
 
 @pytest.mark.parametrize(("sentence", "quote"), [

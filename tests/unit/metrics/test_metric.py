@@ -104,8 +104,9 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
 def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: dict[str, Any], shown: str
 ) -> None:
+    named: dict[str, Any] = {"name": "f", **options}
     with pytest.raises(ConfigError, match=rf"^test_metric\.py:.*{re.escape(shown)}"):
-        metric(**{"name": "f", **options})(lambda response: 1.0)
+        metric(**named)(lambda response: 1.0)
 
 
 # --- what it is given
