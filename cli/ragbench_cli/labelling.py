@@ -112,7 +112,6 @@ def _block(title: str, text: str) -> None:
 
 
 def _keys() -> Iterator[str]:
-    """Keys as they are pressed; of a pipe, its letters."""
     if not sys.stdin.isatty():
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")

@@ -79,8 +79,6 @@ def option(
 
 
 def among(names: Iterable[str]) -> Completion:
-    """Completes one of some names."""
-
     def complete(typed: str) -> list[str]:
         return [name for name in names if name.startswith(typed)]
 
@@ -148,7 +146,6 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _record(record: type, given: dict[str, Any]) -> Any:
-    """The record that values of options make; takes them out."""
     values = {
         each.name: _record(each.kind, given) if each.info is None else given.pop(each.option)
         for each in _fields(record)

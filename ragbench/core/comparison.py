@@ -14,8 +14,6 @@ from ragbench.core.report import Correction, Interval
 
 
 class CaseKind(StrEnum):
-    """Which way a case went; see `Flip`."""
-
     FAILING = "newly failing"
     MIXED = "mixed"
     """It newly fails in one respect and newly passes in another."""

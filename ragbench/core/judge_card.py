@@ -92,8 +92,6 @@ class Usefulness(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conclusion:
-    """A card in words."""
-
     usefulness: Usefulness
     reasons: tuple[str, ...]
     """What it rests on, the gravest first; empty for a judge without a fault."""

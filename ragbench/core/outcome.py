@@ -123,7 +123,6 @@ class Cell:
 
     @classmethod
     def abstained(cls, reason: str) -> Cell:
-        """A cell whose system declined to answer."""
         return cls(status=Status.ABSTAINED, reason=reason)
 
     @classmethod

@@ -320,7 +320,6 @@ def _drops(
 def _questions(
     demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores, clusters: Clusters
 ) -> Iterator[DropQuestion]:
-    """About each metric, and about its slices."""
     slices = _slices(run, demands)
     for demand in demands:
         column, whole, higher = demand.column, demand.gate.limits, demand.higher_is_better

@@ -138,7 +138,6 @@ def _text_of(target: object) -> object:
 
 
 def _gold(contexts: object, texts: Values) -> dict[str, object]:
-    """The passages, but for those that people called irrelevant."""
     kept = [one for one in as_list(contexts) if is_object(one) and _is_relevant(one)]
     ids = [one.get("document_id", one.get("pid")) for one in kept]
     pairs = zip(kept, ids, strict=True)

@@ -319,7 +319,6 @@ class Caller:
         return Sent(meaning=meaning, status=status, body=body)
 
     def _note(self, epoch: int, sent: Sent) -> None:
-        """What the answer says about load, and whether the endpoint lives."""
         if sent.meaning is Meaning.RATE_LIMITED:
             self.concurrency.rate_limited(epoch, sent.wait or 0.0)
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):

@@ -61,8 +61,6 @@ def loosely(id: str) -> str:
 
 
 class MatchingVerdict(NamedTuple):
-    """How chunks are compared in a run."""
-
     matching: Matching
     """Never AUTO."""
     notes: tuple[str, ...] = ()

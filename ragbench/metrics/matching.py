@@ -260,7 +260,6 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
 def _later_chunks(
     result: RetrievalResult[Any], golds: Mapping[int, str], *, skipped: Sequence[int]
 ) -> list[int]:
-    """Ranks of the chunks whose document stands above them."""
     later: list[int] = []
     above: set[str] = set()
     chunks = zip_longest(result.context_ids or (), result.context_metadata or ())

@@ -125,7 +125,6 @@ def begin(
 
 
 def drafted(asked: Evaluation, draw: Draw, name: str, notes: Sequence[str]) -> Manifest:
-    """The manifest but for what the cases say."""
     system, selection = asked.system, draw.selection
     return Manifest(
         dataset=DatasetInfo(

@@ -32,8 +32,6 @@ ValueT = TypeVar("ValueT")
 
 
 class Given(NamedTuple, Generic[InputT]):
-    """What a stage is given for a case."""
-
     input: InputT
     digest: bytes
     """Of the input."""

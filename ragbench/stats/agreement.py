@@ -109,7 +109,6 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
 
 
 def _apart(values: Sequence[float]) -> float:
-    """Sum of the squared distances of all ordered pairs."""
     total = math.fsum(values)
     return 2.0 * (len(values) * math.fsum(value**2 for value in values) - total**2)
 

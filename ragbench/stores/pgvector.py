@@ -121,7 +121,6 @@ class PgvectorDatabase(WritableDatabase[Any]):
         return PgvectorTable.opened(connection, name, mapping)
 
     def names(self, connection: Any) -> list[str]:
-        """What stands in the table of collections."""
         if not _has_infos(connection):
             return []
         return [row[0] for row in connection.execute(f"SELECT name FROM {_INFOS}").fetchall()]

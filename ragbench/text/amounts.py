@@ -19,8 +19,6 @@ TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
 
 
 class Amount(NamedTuple):
-    """A number with what it counts."""
-
     dimension: str
     """A base unit (``seconds``), a currency, ``percent``; empty for a number alone."""
     value: float

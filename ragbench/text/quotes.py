@@ -13,8 +13,6 @@ from ragbench.text.tokens import is_spaceless, multilingual_tokens
 
 
 class QuotePlace(NamedTuple):
-    """Where a quotation stands among several texts."""
-
     text: int
     """Position of the text, from 0."""
     span: Span

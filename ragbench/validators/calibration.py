@@ -67,7 +67,6 @@ class Thresholds:
 
 
 def logistic(logit: float) -> float:
-    """1 / (1 + exp(-logit)), without overflow."""
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     return math.exp(logit) / (1 + math.exp(logit))

@@ -31,8 +31,6 @@ _TOGETHER = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that would be done otherwise."""
-
     name: str
     how: str
     """The command or the lines of a file that do it."""

@@ -144,7 +144,6 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
 
 
 def _check_out(out: Path, dump: str) -> None:
-    """Refuses to write the verdicts over the dump."""
     from ragbench.errors import ConfigError
 
     if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):

@@ -93,7 +93,6 @@ _VERTEX_TEXTS = (
 
 
 def _vertex(value: object) -> object:
-    """A document's longest kind of extracts, or a chunk."""
     chunk = value.get("chunk") if is_object(value) else None
     if is_object(value) and is_object(chunk) and isinstance(chunk.get("content"), str):
         score = chunk.get("relevanceScore", chunk.get("relevance_score"))

@@ -236,7 +236,6 @@ def _times(latencies: Sequence[Latency]) -> Iterator[list[str]]:
 
 
 def _stages(stages: Sequence[StageCount]) -> Iterator[list[str]]:
-    """How each stage ended, and where from its outcomes are."""
     for one in stages:
         ends = (one.measured, one.abstained, one.skipped, one.failed)
         asked = max(sum(ends) - one.reused - one.recorded - one.skipped, 0)
