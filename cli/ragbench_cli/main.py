@@ -42,7 +42,7 @@ COMMANDS = {
     "why": ("why", "Show why a live store does not find the gold."),
     "label": ("label", "Label answers of a run, drawn at random."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
-    "fidelity": ("fidelity", "Measure whether made-up questions rank retrievers as real ones do."),
+    "fidelity": ("fidelity", "Measure how far made-up questions rank as real ones."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),
     "baseline": ("baseline", "Create, update and show the baseline of the gate."),

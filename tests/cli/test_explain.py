@@ -94,7 +94,7 @@ def places(ragbench: Ragbench) -> str:
     lines("week/corpus.jsonl", [{"id": id, "text": text} for id, text in TEXTS.items()])
     rag = own_rag(
         "return 'Friday' if 'Friday' in contexts[0] + contexts[-1] else 'Monday'",
-        f"texts = {TEXTS!r}\n        "
+        f"texts = {TEXTS!r}\n"
         "return (['a', texts['pay'], 'b'] if 'pay' in query else "
         "[texts['drill'], 'c'] if 'drill' in query else ['d'])",
     )

@@ -38,7 +38,7 @@ class Asked:
 
 @takes_records
 def command(asked: Asked, json: JsonOption = False) -> None:
-    """Measure whether made-up questions rank retrievers as real ones do.
+    """Measure how far made-up questions rank as real ones.
 
     Built-in retrievers (BM25 with several settings and sizes of chunks, by vectors, hybrid) are
     ranked by both sets. Shown are Kendall's tau of the two orders beside that of real questions
