@@ -160,6 +160,8 @@ class RightShare:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CauseCount:
+    """How many cases have a cause."""
+
     cause: Cause
     cases: int
     estimated: int = 0

@@ -14,6 +14,8 @@ from ragbench.core.report import Correction, Interval
 
 
 class CaseKind(StrEnum):
+    """Which way a case went; see `Flip`."""
+
     FAILING = "newly failing"
     MIXED = "mixed"
     """It newly fails in one respect and newly passes in another."""
@@ -77,6 +79,8 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricComparison:
+    """One metric over all runs."""
+
     name: str
     group: str
     direction: Direction

@@ -206,6 +206,8 @@ class CaseChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateCheck:
+    """One thing that the gate looked at."""
+
     kind: CheckKind
     subject: str
     """The metric; for coverage and budgets, what was counted or timed."""

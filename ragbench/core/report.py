@@ -256,6 +256,8 @@ class IndexedCase(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageCount:
+    """How a stage ended, over all cases."""
+
     stage: str
     measured: int
     abstained: int
@@ -268,6 +270,8 @@ class StageCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureGroup:
+    """Failures of one kind."""
+
     stage: str
     type: str
     message: str
