@@ -105,14 +105,6 @@ def code(mark: str, line: str, behind: str = "") -> Change:
     return edited("my_rag.py", lambda text: text.replace(f"# {mark}", line) + behind)
 
 
-def both(*changes: Change) -> Change:
-    def changed(folder: Path) -> None:
-        for change in changes:
-            change(folder)
-
-    return changed
-
-
 @dataclass
 class Forge:
     """A repository with a workflow; pull requests and pushes run its jobs."""
@@ -296,8 +288,6 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                         ["token_f1", "tag:year"]),
     "all answers wrong": (code("generation", 'return "no"'), False, ["token_f1 down 1.000"]),
     "retrieval lost": (code("retrieval", "found = []"), False, ["recall@5"]),
-    "both worse": (both(code("retrieval", "found = found if len(query) % 3 else []"),
-                        at_random(30, 'return "no"')), False, ["failed"]),
     "most declined": (at_random(70, DECLINES), False, ["failed"]),
     "half fail": (at_random(50, "raise OSError('index shard 3 is down')"), False,
                   ["**error rate 59 of 120 cases failed"]),

@@ -143,6 +143,7 @@ JUDGED = """
 REFUSED = """
 2 {,--traceback} eval RAG --out e MODEL -m support
 2 eval cases.jsonl --config BAD_FILE -m support
+2 doctor --llm MODEL
 """
 PLAIN = """
 0 eval answers.jsonl --out r
@@ -175,6 +176,7 @@ PLAIN = """
 0 index documents.jsonl --store memory:store
 0 search LEAVE --store memory:store {--strategy sparse,--json}
 2 tune-search memory:store --questions cases.jsonl
+2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl --embedder none
 0 why memory:store LEAVE --gold EVIL
 0 show metrics
 2 show EVIL
