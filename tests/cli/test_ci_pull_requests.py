@@ -105,14 +105,6 @@ def code(mark: str, line: str, behind: str = "") -> Change:
     return edited("my_rag.py", lambda text: text.replace(f"# {mark}", line) + behind)
 
 
-def both(*changes: Change) -> Change:
-    def changed(folder: Path) -> None:
-        for change in changes:
-            change(folder)
-
-    return changed
-
-
 @dataclass
 class Forge:
     """A repository with a workflow; pull requests and pushes run its jobs."""
@@ -296,8 +288,6 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                         ["token_f1", "tag:year"]),
     "all answers wrong": (code("generation", 'return "no"'), False, ["token_f1 down 1.000"]),
     "retrieval lost": (code("retrieval", "found = []"), False, ["recall@5"]),
-    "both worse": (both(code("retrieval", "found = found if len(query) % 3 else []"),
-                        at_random(30, 'return "no"')), False, ["failed"]),
     "most declined": (at_random(70, DECLINES), False, ["failed"]),
     "half fail": (at_random(50, "raise OSError('index shard 3 is down')"), False,
                   ["**error rate 59 of 120 cases failed"]),
@@ -313,15 +303,8 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
         ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"]),
     "no baseline": (file("ragbench-baseline.json", None), False,
                     ["could not run", "the baseline ragbench-baseline.json does not exist"]),
-    "a cut baseline": (edited("ragbench-baseline.json", lambda text: text[:-200]), False,
-                       ["could not run", "not JSON"]),
     "a conflict": (file("ragbench-baseline.json", "<<<<<<< HEAD\n{\n=======\n>>>>>>> b\n"), False,
                    ["could not run", "conflict of a merge"]),
-    "a pointer": (file("ragbench-baseline.json", "version https://git-lfs.github.com/spec/v1\n"),
-                  False, ["could not run", "git lfs pull"]),
-    "a baseline of a newer version": (
-        file("ragbench-baseline.json", '{"ragbench_baseline": 99}'), False,
-        ["could not run", "its format is 99"]),
     "a mistake in the code": (code("generation", "return ("), False,
                               ["could not run", "Evaluation: failure"]),
     "no dataset": (file("data/cases.jsonl", None), False, ["could not run", "Evaluation: failure"]),
@@ -329,8 +312,6 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                      ["could not run", "cases.jsonl"]),
     "a metric that nobody measures": (file("ragbench.yaml", "gate: {metrics: {mrr@3: {min: 1}}}\n"),
                                       False, ["could not run", "mrr@3"]),
-    "a limit given twice": (file("ragbench.yaml", "gate:\n  min_common: 1\n  min_common: 1\n"),
-                            False, ["could not run", "min_common"]),
 }  # fmt: skip
 FEW = ("refactor", "a third of one slice declined", "ids renamed", "one slice wrong",
        "reindexed under other ids", "a conflict", "no dataset")  # fmt: skip
@@ -357,7 +338,7 @@ def test_a_pull_request_is_judged_and_its_comment_says_how(forge: Forge, name: s
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in PULLS if name not in FEW])
-def test_thirty_pull_requests(forge: Forge, name: str) -> None:
+def test_every_other_pull_request(forge: Forge, name: str) -> None:
     check(forge, name)
 
 

@@ -52,17 +52,6 @@ def test_all_is_reported_and_the_key_is_not(
     assert found["llm context"][0] == "ok" and len(server.calls) == 4
 
 
-def test_a_key_that_is_refused_is_reported_without_it(
-    ragbench: Ragbench, server: FaultServer, workplace: Path
-) -> None:
-    wrong = "sk-wrong-987654321"
-    (workplace / "key").write_text(f"{wrong}\n")
-    model = ("--llm-base-url", server.url, "--llm-model", "m", "--llm-api-key-file", "key")
-    done = ragbench("doctor", *model)
-    assert done.code == 2 and "failed  llm answers" in done.out and "401" in done.out
-    assert wrong not in done.out + done.err
-
-
 def test_no_model_no_key_and_no_endpoint_are_reported(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

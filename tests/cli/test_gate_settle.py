@@ -9,28 +9,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, in_python, lines, schema
+from tests.cli.runs import Ragbench, in_python, lines, own_rag, schema
 
 SCHEMA = schema("verdict")
-APP = """
-import random
-
-from ragbench import RAGInterface, RetrievalResult
-
-RIGHT = {right}
-
-
-class Noisy(RAGInterface):
-    asked = 0
-
-    def retrieve(self, query, top_k=None):
-        return RetrievalResult([query], context_ids=["d"])
-
-    def generate(self, query, contexts):
-        # Another answer each time, and the same ones in every test.
-        Noisy.asked += 1
-        draw = random.Random(f"{{RIGHT}} {{query}} {{Noisy.asked}}").random()
-        return "yes" if draw < RIGHT else "no"
+# Another answer each time, and the same ones in every test.
+NOISY = """import random
+self.asked = getattr(self, "asked", 0) + 1
+draw = random.Random(f"{right} {{query}} {{self.asked}}").random()
+return "yes" if draw < {right} else "no"
 """
 LIMITS = ("--max-drop", "exact_match=0.05", "--settle")
 
@@ -43,7 +29,7 @@ def git(*arguments: str) -> str:
 def evaluated(out: str) -> None:
     """In a process of its own: this one would keep the module of the commit before."""
     start = "import runpy; runpy.run_module('ragbench_cli', run_name='__main__')"
-    command = ("eval", "cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q")
+    command = ("eval", "cases.jsonl", "--rag", "own.py:Own", "-m", "exact_match", "-q")
     in_python(start, *command, "--out", out)
 
 
@@ -60,7 +46,7 @@ def repository(workplace: Path) -> Path:
     (workplace / ".gitignore").write_text("base*\nhead*\n__pycache__\n", encoding="utf-8")
     git("init", "--quiet")
     for name, right in (("base", 0.9), ("head", 0.6)):
-        (workplace / "app.py").write_text(APP.format(right=right), encoding="utf-8")
+        own_rag(NOISY.format(right=right))
         git("add", "--all")
         git("commit", "--quiet", "--message", name)
         evaluated(name)
@@ -94,17 +80,17 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
 
 
 def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
-    (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
+    own_rag(NOISY.format(right=0.1))
     said = " ".join(ragbench("gate", "head", "-b", "base", *LIMITS).refused().err.split())
-    assert "is not the system of head: app.py changed (" in said
+    assert "is not the system of head: own.py changed (" in said
 
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:
     for arguments, message in (
         (("head", "-b", "base", *LIMITS[:2], "--max-asked", "5"), "needs --rerun-inconclusive"),
-        (("head", "-b", "base", *LIMITS, "--ask", "--rag 'app"), "No closing quotation"),
+        (("head", "-b", "base", *LIMITS, "--ask", "--rag 'own"), "No closing quotation"),
         (("head/report.json", "-b", "base", *LIMITS), "needs the folder of a run"),
-        (("head", "-b", "base", *LIMITS, "--ask", "--rag app.py:Gone"), "could not be asked again"),
+        (("head", "-b", "base", *LIMITS, "--ask", "--rag own.py:Gone"), "could not be asked again"),
     ):
         ragbench("gate", *arguments).refused(message)
     manifest = json.loads((repository / "base" / "manifest.json").read_text("utf-8"))
@@ -118,7 +104,7 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
 ) -> None:
     """Four cases are as they were, eight were reworded and eight added; the system got worse."""
     questions(range(20), reworded=4)
-    (repository / "app.py").write_text(APP.format(right=0.0), encoding="utf-8")
+    own_rag(NOISY.format(right=0.0))
     evaluated("head2")
     wanted = ("gate", "head2", "-b", "base", *LIMITS[:2], "--json")
     assert "cases in common" in ragbench(*wanted).out  # 4 of 12

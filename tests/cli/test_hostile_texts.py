@@ -17,9 +17,8 @@ from urllib.parse import quote
 
 import pytest
 
-from ragbench import masking
 from ragbench_cli.main import COMMANDS, main
-from tests.cli.runs import lines
+from tests.cli.runs import lines, own_rag
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 if sys.platform == "win32":
@@ -144,6 +143,7 @@ JUDGED = """
 REFUSED = """
 2 {,--traceback} eval RAG --out e MODEL -m support
 2 eval cases.jsonl --config BAD_FILE -m support
+2 doctor --llm MODEL
 """
 PLAIN = """
 0 eval answers.jsonl --out r
@@ -176,6 +176,7 @@ PLAIN = """
 0 index documents.jsonl --store memory:store
 0 search LEAVE --store memory:store {--strategy sparse,--json}
 2 tune-search memory:store --questions cases.jsonl
+2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl --embedder none
 0 why memory:store LEAVE --gold EVIL
 2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl
 0 show metrics
@@ -352,113 +353,30 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
     }  # fmt: skip
 
 
-PEM = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj"
-IN_VALUES = {
-    # Environment variables whose names say nothing, or in another way than the others do.
-    "AZURE_STORAGE_CONNECTION_STRING": "DefaultEndpointsProtocol=https;AccountKey={};Suffix=core",
-    "NOTIFY_URL": "https://hooks.slack.com/services/{}",
-    "SIGNED_URL": "https://acc.blob.core.windows.net/c/f?sp=r&sig={}",
-    "PRESIGNED": "https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Date=2026",
-    "FUNCTION": "https://f.azurewebsites.net/api/x?code={}",
-    "PG_CONNECTION": "host=db user=bob password={}",
-    "JWT_PRIVATE": "{}",
-    "DOC_SIGNING": "{}",
-    "DEPLOY_CRED": "{}",
-    "BOT": "https://api.telegram.org/bot{}/send",
-    "CERTIFICATE": f"-----BEGIN PRIVATE KEY-----\n{PEM}\n{{}}\n-----END PRIVATE KEY-----",
-    "REDIS": "redis://:{}@cache.example/0",
-}
-IN_ERRORS = (
-    "403 for url: https://acc.blob.core.windows.net/c/f?sv=2022&sig={}%3D",
-    "GET https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Expires=60",
-    "500 for url: https://f.azurewebsites.net/api/x?code={}==",
-    "bad key: DefaultEndpointsProtocol=https;AccountKey={}/+==;EndpointSuffix=core",
-    'connection to "host=db password={}" failed',
-    f"-----BEGIN EC PRIVATE KEY-----\n{PEM}\n{{}}\n-----END EC PRIVATE KEY-----",
-    "headers: x-api-key: {}",
-    "{{'Authorization': 'Bearer {}', 'Accept': '*/*'}}",
-    "POST https://hooks.slack.com/services/T00/B00/{}",
-    '{{"body": "{{\\"client_secret\\": \\"{}\\"}}"}}',
-    "Set-Cookie: session={}; HttpOnly",
-    "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
-)
-PLACES = ("key file", "key command", "header", "yaml", "argument pw", "url of the rag")
-LATER = """
-report {0}
-explain {0} c1
-cases {0} --json
-export {0} --to jsonl --out {0}-export.jsonl
-gate recorded --baseline {0} --md gate.md
-eval {0} --out again -m exact_match
-"""
-
-
 @pytest.mark.extra("llm")
-def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
-    monkeypatch: pytest.MonkeyPatch, workplace: Path, capfd: pytest.CaptureFixture[str]
+def test_what_no_variable_holds_is_known_before_the_first_byte_is_stored(
+    workplace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    places = [*IN_VALUES, *IN_ERRORS, *PLACES]
-    secrets = {place: f"q{at:02d}Zx8Kj3Vb6Nm1" for at, place in enumerate(places)}
-    for name, text in IN_VALUES.items():
-        monkeypatch.setenv(name, text.format(secrets[name]))
-    monkeypatch.setenv("GW", secrets["header"])
-    said = " ".join(secret for place, secret in secrets.items() if place not in IN_ERRORS)
-    rows = {"query": "How?", "reference": "27", "contexts": [f"27 {said}"], "metadata": {"a": said}}
-    lines("recorded.jsonl", [{"id": "c1", "response": f"27 {said} {PEM}", **rows}])
-    lines("asked.jsonl", [{"id": f"c{at}", "query": f"{at}"} for at in range(len(IN_ERRORS))])
-    raised = json.dumps([text.format(secrets[text]) for text in IN_ERRORS])
-    Path("errors.json").write_text(raised, "utf-8")
-    Path("failing.py").write_text(
-        "import json\nfrom pathlib import Path\n\n\nclass Failing:\n"
-        "    def __init__(self, **options): ...\n\n"
-        "    def retrieve(self, query, top_k=None):\n"
-        "        raise OSError(json.loads(Path('errors.json').read_text())[int(query)])\n",
-        "utf-8",
-    )
-    Path("file.txt").write_text(secrets["key file"], "utf-8")
-    Path("print_key.py").write_text(f"print({secrets['key command']!r})", "utf-8")
-    section = "llm: {{headers: {{X-Gate: '${{GW}}'}}, api_key_{}}}\nother: {{access_token: {}}}\n"
-    for place, key in {"file": "file.txt", "command": f"{sys.executable} print_key.py"}.items():
-        config = section.format(f"{place}: {key}", secrets["yaml"])
-        Path(f"{place}.yaml").write_text(config, encoding="utf-8")
+    command, yaml, url, pw, raised = secrets = [f"q{at}Zx8Kj3Vb6Nm1" for at in range(5)]
+    heard = f"27 {command} {yaml}"
+    row = {"id": "c1", "query": "How?", "reference": "27", "response": heard, "contexts": [heard]}
+    lines("recorded.jsonl", [{**row, "metadata": {"a": heard}}])
+    rag = own_rag("return ''", f"raise OSError('403: https://acc.example/f?sig={raised}')")
+    Path("print_key.py").write_text(f"print({command!r})", "utf-8")
+    config = f"{{llm: {{api_key_command: {sys.executable} print_key.py}}, x: {{token: {yaml}}}}}"
+    Path("command.yaml").write_text(config, "utf-8")
     given = {path for path in workplace.rglob("*") if path.is_file()}
-    url = f"http://bob:{secrets['url of the rag']}@127.0.0.1:1/"
-    pw = ["--rag-args", json.dumps({"pw": secrets["argument pw"]})]
-
-    def call(*arguments: str) -> int:
-        monkeypatch.setattr(masking, "_SECRETS", masking._Secrets())  # a process of its own
-        return main(arguments)
-
-    model = ["--llm-base-url", "", "--llm-model", "m", "-m", "support,token_f1"]
+    model = ("--llm-model", "m", "-m", "support,token_f1", "--config", "command.yaml")
+    failing = ("--rag", rag, "--rag-args", json.dumps({"pw": pw}))
     with FaultServer(say=echo) as server:
-        model[1] = server.url
-        for place in ("command", "file"):
-            # All of it is known in both commands, as where one RAG reads what the judge reads.
-            other = "key file" if place == "command" else "key command"
-            monkeypatch.setenv("SPARE_KEY", secrets[other])
-            monkeypatch.setenv("SPARE_URL", url)
-            monkeypatch.setenv("SPARE_TOKEN", secrets["argument pw"])
-            arguments = ["recorded.jsonl", "--out", "recorded", "--config", f"{place}.yaml", *model]
-            assert call("eval", *arguments) == 0
-    assert call("eval", "asked.jsonl", "--rag", "failing.py:Failing", *pw, "--out", "failing") == 2
-    assert call("index", "asked.jsonl", "--store", url) == 2
-    for name in (*IN_VALUES, "GW", "SPARE_KEY", "SPARE_URL", "SPARE_TOKEN"):
-        monkeypatch.delenv(name)
-    for folder in ("recorded", "failing"):
-        for line in LATER.strip().format(folder).splitlines():
-            call(*line.split())
+        judged = ("--out", "recorded", "--llm-base-url", server.url, *model)
+        assert main(["eval", "recorded.jsonl", *judged]) == 0
+    assert main(["eval", "cases.jsonl", *failing, "--out", "failing", "-m", "token_f1"]) == 2
+    assert main(["index", "cases.jsonl", "--store", f"http://bob:{url}@127.0.0.1:1/"]) == 2
     printed = "".join(capfd.readouterr()).encode()
     written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
-    leaked = {
-        (place, where)
-        for place, secret in {**secrets, "body": PEM}.items()
-        for where, data in [("printed", printed), *((str(p), p.read_bytes()) for p in written)]
-        if secret.encode() in data
-    }
-    assert leaked == set()
-    assert len(secrets) == 30
-    names = {path.name for path in written}
-    assert names >= {"report.html", "gate.md", "failing-export.jsonl"}
-    assert b"27 ***" in Path("recorded-export.jsonl").read_bytes() and b"sig=***" in printed
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (Path("recorded"), Path("failing"))}
-    assert modes == {"recorded": 0o700, "failing": 0o700}
+    assert "report.html" in {path.name for path in written}
+    for where, data in [("printed", printed), *((str(p), p.read_bytes()) for p in written)]:
+        assert not [secret for secret in secrets if secret.encode() in data], where
+    assert b"27 ***" in Path("recorded/cases.csv").read_bytes() and b"sig=***" in printed
+    assert [Path(name).stat().st_mode & 0o777 for name in ("recorded", "failing")] == [0o700] * 2

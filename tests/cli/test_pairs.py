@@ -17,26 +17,19 @@ import pytest
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES as OFFICE
 from tests.cli.conftest import DOCUMENTS
-from tests.cli.runs import lines
+from tests.cli.runs import lines, own_rag
 
-RAG = """
-from ragbench import GenerationResult, RAGInterface, RetrievalResult
-
-FOUND = RetrievalResult(
+RETRIEVE = """from ragbench import RetrievalResult
+if "cup" in query:
+    raise ConnectionError("no index")
+return RetrievalResult(
     ["Everyone has 27 days of paid leave.", 'a "b"\\n c'], context_ids=["leave", "x y%20"],
     scores=[0.75, 0.5], context_metadata=[{"page": 1}, {}], metadata={"index": 2},
-)
-SAID = GenerationResult("27 days", multi_responses=["27 days", "26"], confidence=0.5)
-
-class Moody(RAGInterface):
-    def retrieve_with_metadata(self, query, top_k=None):
-        if "cup" in query:
-            raise ConnectionError("no index")
-        return FOUND
-
-    def generate_with_metadata(self, query, contexts):
-        return GenerationResult("I do not know.", abstained=True) if "desk" in query else SAID
-"""
+)"""
+GENERATE = """from ragbench import GenerationResult
+if "desk" in query:
+    return GenerationResult("I do not know.", abstained=True)
+return GenerationResult("27 days", multi_responses=["27 days", "26"], confidence=0.5)"""
 
 SAME = "same"  # The cases, with every outcome.
 ANSWERED = "answered"  # The cases that ended well, with what was retrieved and said.
@@ -96,7 +89,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _write(folder: Path) -> None:
-    (folder / "rag.py").write_text(RAG, "utf-8")
     (folder / "office").mkdir()
     rich: dict[str, Any] = {"tags": ["hr"], "language": "en", "cluster": "k", "metadata": {"n": 3}}
     first = cast("dict[str, Any]", OFFICE[0])
@@ -104,7 +96,8 @@ def _write(folder: Path) -> None:
     for name, records in (("cases", cases), ("corpus", DOCUMENTS)):
         for place in ("office/", ""):
             lines(f"{place}{name}.jsonl", records)
-    run(*("eval", "office", "--rag", "rag.py:Moody", "-o", "run", "--validate", "lexical", "-q"))
+    rag = own_rag(GENERATE, RETRIEVE)
+    run("eval", "office", "--rag", rag, "-o", "run", "--validate", "lexical", "-q")
     for form, name in (
         ("jsonl", "export.jsonl"), ("csv", "export.csv"), ("parquet", "export.parquet"),
         ("hf", "export.hf"), ("ragas", "samples.jsonl"), ("trec", "export.run"),

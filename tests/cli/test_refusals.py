@@ -107,6 +107,7 @@ VALIDATE = {
     "good.jsonl -o good.jsonl": "is the dump itself",
     "good.jsonl -o good.jsonl/v.jsonl": "cannot be written",
     "good.jsonl --against no_verdicts.jsonl --html p.html": "jsonl:1: expected a verdict",
+    "good.jsonl --against nowhere.jsonl --html p.html": "nowhere.jsonl: cannot be read",
     "documents.jsonl --self-test": "no near misses can be made of it",
 }
 OF_A_RUN = {

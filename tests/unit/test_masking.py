@@ -106,6 +106,43 @@ def test_keys_are_known_by_the_form_that_their_issuers_give_them() -> None:
     assert hidden(text) == text  # in data, such as a page about keys, it is no secret
 
 
+PEM = "-----BEGIN {}PRIVATE KEY-----\nMIIEvQIBADAN{}\n-----END {}PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("AZURE_STORAGE_CONNECTION_STRING", "Protocol=https;AccountKey={};EndpointSuffix=core"),
+    ("NOTIFY_URL", "https://hooks.slack.com/services/{}"),
+    ("SIGNED_URL", "https://acc.blob.core.windows.net/c/f?sp=r&sig={}"),
+    ("PRESIGNED", "https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Date=2026"),
+    ("FUNCTION", "https://f.azurewebsites.net/api/x?code={}"),
+    ("PG_CONNECTION", "host=db user=bob password={}"),
+    ("JWT_PRIVATE", "{}"), ("DOC_SIGNING", "{}"), ("DEPLOY_CRED", "{}"),
+    ("BOT", "https://api.telegram.org/bot{}/send"), ("REDIS", "redis://:{}@cache.example/0"),
+    ("CERTIFICATE", PEM.format("", "\n{}", "")),
+])  # fmt: skip
+def test_a_value_is_known_by_its_form_or_a_rarer_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value.format("q7Zx8Kj3Vb6Nm1"))
+    assert hidden("27 q7Zx8Kj3Vb6Nm1") == "27 ***"
+
+
+@pytest.mark.parametrize("text", [
+    "403 for url: https://acc.blob.core.windows.net/c/f?sv=2022&sig={}%3D",
+    "GET https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Expires=60",
+    "500 for url: https://f.azurewebsites.net/api/x?code={}==",
+    "bad key: DefaultEndpointsProtocol=https;AccountKey={}/+==;EndpointSuffix=core",
+    'connection to "host=db password={}" failed', PEM.format("EC ", "\n{}", "EC "),
+    "headers: x-api-key: {}", "{{'Authorization': 'Bearer {}', 'Accept': '*/*'}}",
+    "POST https://hooks.slack.com/services/T00/B00/{}", "Set-Cookie: session={}; HttpOnly",
+    '{{"body": "{{\\"client_secret\\": \\"{}\\"}}"}}',
+    "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
+])  # fmt: skip
+def test_an_error_s_text_shows_no_credential(text: str) -> None:
+    masked = mask_text(text.format("q7Zx8Kj3Vb6Nm1"))
+    assert "q7Zx8Kj3Vb6Nm1" not in masked and "MIIE" not in masked and MASK in masked
+
+
 def test_a_secret_in_two_writes_does_not_reach_the_file(tmp_path: Path) -> None:
     hide("in-two-halves-0123456789")
     for name in ("a.txt", "a.txt.gz"):
