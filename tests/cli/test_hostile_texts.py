@@ -178,7 +178,6 @@ PLAIN = """
 2 tune-search memory:store --questions cases.jsonl
 2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl --embedder none
 0 why memory:store LEAVE --gold EVIL
-2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl
 0 show metrics
 2 show EVIL
 2 index documents.jsonl --store POSTGRES
