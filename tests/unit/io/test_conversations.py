@@ -84,7 +84,6 @@ def test_what_a_record_says_belongs_to_its_last_question(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("history", [
-    [["user", "When is the library open?"], ["agent", "On weekdays."]],
     [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
     ASKED[:2],
 ])  # fmt: skip
