@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragbench import Turn, open_source
+from ragbench import Case, Turn, open_source, read_cases, read_labels
 from ragbench.errors import DataError
-from tests.unit.io.traces import written
+from tests.unit.io.traces import entries, lines, written
 
 ASKED: list[dict[str, Any]] = [
     {"role": "user", "content": "When is the library open?"},
@@ -38,10 +38,8 @@ BEFORE = (
 )
 
 
-def entries(path: Path, record: object, **options: Any) -> list[Any]:
-    written(path, f"{json.dumps(record)}\n")
-    with open_source(path, **options) as source:
-        return list(source)
+def entries_of(path: Path, record: object, **options: Any) -> list[Any]:
+    return entries(written(path, f"{json.dumps(record)}\n"), **options)
 
 
 @pytest.mark.parametrize(("name", "record"), [
@@ -56,7 +54,7 @@ def entries(path: Path, record: object, **options: Any) -> list[Any]:
 def test_every_answer_of_a_conversation_is_a_case(
     tmp_path: Path, name: str, record: object
 ) -> None:
-    first, second = entries(tmp_path / name, record)
+    first, second = entries_of(tmp_path / name, record)
     assert [first.case.query, second.case.query] == ["When is the library open?", "And on Sunday?"]
     assert (first.case.history, second.case.history) == ((), BEFORE)
     for number, entry in enumerate((first, second), start=1):
@@ -72,26 +70,25 @@ def test_every_answer_of_a_conversation_is_a_case(
 def test_what_a_record_says_belongs_to_its_last_question(tmp_path: Path) -> None:
     rules = {"role": "system", "content": "Be brief."}
     record = {"id": "c", "messages": [rules, *ASKED[:3]], "reference": "10 to 16", "topic": "hours"}
-    (case,) = (entry.case for entry in entries(tmp_path / "task.jsonl", record))
+    (case,) = (entry.case for entry in entries_of(tmp_path / "task.jsonl", record))
     assert (case.id, case.query, case.history) == ("c/turn-2", "And on Sunday?", BEFORE)
     assert case.reference == "10 to 16"
     assert case.metadata == {"topic": "hours", "system": "Be brief."}
     whole = record | {"messages": [rules, *ASKED]}
-    found = entries(tmp_path / "whole.jsonl", whole)
+    found = entries_of(tmp_path / "whole.jsonl", whole)
     assert [entry.case.reference for entry in found] == [None, "10 to 16"]
     gold, fields = {"id": "c", "messages": ASKED}, {"reference": "response"}
-    found = entries(tmp_path / "gold.jsonl", gold, fields=fields)
+    found = entries_of(tmp_path / "gold.jsonl", gold, fields=fields)
     assert [entry.case.reference for entry in found] == ["On weekdays.", "From 10 to 16."]
     assert not any(entry.recorded for entry in found)
 
 
 @pytest.mark.parametrize("history", [
-    [["user", "When is the library open?"], ["agent", "On weekdays."]],
     [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
     ASKED[:2],
 ])  # fmt: skip
 def test_a_history_has_other_forms(tmp_path: Path, history: object) -> None:
-    (entry,) = entries(tmp_path / "given.jsonl", {"query": "And on Sunday?", "history": history})
+    (entry,) = entries_of(tmp_path / "given.jsonl", {"query": "And on Sunday?", "history": history})
     assert entry.case.history == BEFORE
 
 
@@ -106,11 +103,11 @@ def test_what_is_no_conversation_is_said_with_its_place(
     tmp_path: Path, record: object, problem: str
 ) -> None:
     with pytest.raises(DataError, match=rf"a\.jsonl:1: (?:field )?{problem}"):
-        entries(tmp_path / "a.jsonl", record)
+        entries_of(tmp_path / "a.jsonl", record)
 
 
 def test_lists_of_another_kind_stay_metadata(tmp_path: Path) -> None:
-    (entry,) = entries(tmp_path / "a.jsonl", {"prompt": "b", "turns": ["b", "c"]})
+    (entry,) = entries_of(tmp_path / "a.jsonl", {"prompt": "b", "turns": ["b", "c"]})
     assert entry.case.metadata == {"turns": ["b", "c"]}
 
 
@@ -132,31 +129,92 @@ def test_the_retrieval_tasks_of_mtrag(
 ) -> None:
     (tmp_path / "qrels").mkdir()
     written(tmp_path / "qrels/dev.tsv", f"query-id\tcorpus-id\tscore\n{ID}\td1\t1\n")
-    (entry,) = entries(tmp_path / f"{kind}.jsonl", {"_id": ID, "text": query})
+    (entry,) = entries_of(tmp_path / f"{kind}.jsonl", {"_id": ID, "text": query})
     case = entry.case
     assert (case.id, case.cluster, case.tags) == (ID, "a", ("turn-2",))
     assert (case.query, case.history) == (query.rpartition("|user|: ")[2], history)
     assert case.judgements == {"d1": 1}
 
 
+SPOKEN = [
+    {"speaker": "user", "text": BEFORE[0].text, "enrichments": {"Answerability": ["PARTIAL"]}},
+    {"speaker": "agent", "text": "On weekdays.", "contexts": [NOT, GOLD]},
+    {"speaker": "user", "text": "And on Sunday?"},
+]
+
+
 def test_the_conversations_and_answered_tasks_of_mtrag(tmp_path: Path) -> None:
-    messages = [
-        {"speaker": "user", "text": BEFORE[0].text, "enrichments": {"Answerability": ["PARTIAL"]}},
-        {"speaker": "agent", "text": "On weekdays.", "contexts": [NOT, GOLD]},
-        {"speaker": "user", "text": "And on Sunday?"},
-        {"speaker": "agent", "text": "10 to 16", "contexts": []},
-    ]
-    record = {"author": "x", "retriever": {}, "messages": messages}
-    first, second = [entry.case for entry in entries(tmp_path / "c.json", [record])]
+    last = {"speaker": "agent", "text": "10 to 16", "contexts": []}
+    record = {"author": "x", "retriever": {}, "messages": [*SPOKEN, last]}
+    first, second = [entry.case for entry in entries_of(tmp_path / "c.json", [record])]
     assert (first.id, first.reference) == ("conversation-1<::>1", "On weekdays.")
     assert first.answerable
     assert (first.reference_context_ids, first.tags) == (("d1",), ("PARTIAL", "turn-1"))
     assert [turn.text for turn in second.history] == [turn.text for turn in BEFORE]
     assert (second.reference, second.cluster) == ("10 to 16", "conversation-1")
     task = {
-        "conversation_id": "a", "task_id": "a::2", "input": messages[:3], "contexts": [GOLD],
+        "conversation_id": "a", "task_id": "a::2", "input": SPOKEN, "contexts": [GOLD],
         "predictions": [{"text": "10-16"}], "Validity": float("nan"),
     }  # fmt: skip
-    (entry,) = entries(tmp_path / "answered.jsonl", task)
+    (entry,) = entries_of(tmp_path / "answered.jsonl", task)
     assert (entry.case.cluster, entry.case.tags) == ("a", ("turn-2",))
     assert entry.recorded["generate"].value.response == "10-16"
+
+
+def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
+    said = [["user", BEFORE[0].text], ["agent", BEFORE[1].text], ["user", "And on Sunday?"]]
+    labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
+    task: dict[str, Any] = {
+        "task_id": ID, "history": said, **labels, "targets": ["10 to 16"],
+        "contexts": [{"pid": "d1", "text": "Sunday 10-16"}],
+    }  # fmt: skip
+    alone = task | {"task_id": "b<::>1", "history": [["user", "What?"]]}
+    unknown = alone | {"task_id": "c<::>1", "answerability": ["UNDERSPECIFIED"], "contexts": []}
+    without = unknown | {"task_id": "d<::>1", "answerability": ["UNANSWERABLE"]}
+    path = lines(tmp_path / "tasks.jsonl", (task, alone, unknown, without))
+    with open_source(path) as source:
+        cases = [entry.case for entry in source]
+    assert cases[0] == Case(
+        id=ID, query="And on Sunday?", reference="10 to 16", cluster="a", answerable=True,
+        reference_contexts=("Sunday 10-16",), reference_context_ids=("d1",),
+        tags=("ANSWERABLE", "Follow-up", "turn-2"), metadata=labels, history=BEFORE,
+    )  # fmt: skip
+    assert [case.answerable for case in cases] == [True, True, None, False]
+    assert cases[2].reference_context_ids is None
+    assert (source.info.form, source.info.notes) == ("mtrag", ())
+    lines(path, [task | {"history": said[:2]}])
+    with pytest.raises(DataError, match=r"tasks\.jsonl:1: expected turns .* the user's question"):
+        list(read_cases(path))
+
+
+def test_mtrags_human_evaluation_holds_cases_answers_of_models_and_labels(tmp_path: Path) -> None:
+    def answer(model: str, grades: str) -> dict[str, Any]:
+        people = {str(n): {"value": grade} for n, grade in enumerate(grades)}
+        known = {"model_response": f"{model} says", "annotations": {"faithfulness": people}}
+        return {"task_id": ID, "model_id": model, **known}
+
+    text = "Sunday 10-16" * 5000
+    task = {
+        "task_id": ID, "task_type": "rag", "Answerability": ["PARTIAL"], "input": SPOKEN,
+        "contexts": [{"document_id": "d1"}], "targets": [{"speaker": "agent", "text": "10 to 16"}],
+    }  # fmt: skip
+    path = written(tmp_path / "eval.json", {
+        "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
+        "documents": [{"document_id": "d1", "text": text}], "tasks": [task],
+        "evaluations": [answer("a", "441"), answer("b", "243"), answer("c", "114")],
+    })  # fmt: skip
+    with open_source(path) as source:
+        ((entry,), info) = [*source], source.info
+    assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})
+    assert "it holds 3 answers of a, b, c; --split MODEL" in " ".join(info.notes)
+    case = entry.case
+    assert (case.query, case.reference, case.answerable) == ("And on Sunday?", "10 to 16", True)
+    assert case.reference_contexts == (text,)
+    assert [(turn.role, turn.text) for turn in case.history] == [(t.role, t.text) for t in BEFORE]
+    (entry,) = entries(path, split="b")
+    assert entry.recorded["generate"].value.response == "b says"
+    with pytest.raises(DataError, match="no model 'z'"):
+        entries(path, split="z")
+    labels = read_labels(path)
+    assert [label.level for label in labels] == [2, 1, 0]  # the median of three people
+    assert {(label.cluster, label.question) for label in labels} == {("a", "And on Sunday?")}

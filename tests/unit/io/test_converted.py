@@ -131,17 +131,12 @@ def test_an_archive_that_unpacks_to_too_much(
         list(read_documents(folder(tmp_path, a__docx=data.getvalue())))
 
 
-def test_without_the_package_a_folder_skips_and_a_file_says_what_to_install(
+def test_without_the_package_a_file_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder(tmp_path, a__pdf=pdf("Rent is due."), b__md=b"Leave.")
-
     def convert(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
         raise MissingExtraError("pypdf", "documents")
 
-    missing = {**converted.CONVERTED, ".pdf": ("pypdf_that_is_not_there", convert)}
-    monkeypatch.setattr(converted, "CONVERTED", missing)
-    assert [document.id for document in read_documents(tmp_path)] == ["b.md"]
-    assert skipped_files(tmp_path) == ["a.pdf"]
+    monkeypatch.setitem(converted.CONVERTED, ".pdf", ("pypdf_that_is_not_there", convert))
     with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[documents\]'"):
-        list(read_documents(tmp_path / "a.pdf"))
+        list(read_documents(written(tmp_path / "a.pdf", pdf("Rent is due."))))

@@ -218,22 +218,6 @@ def test_a_label_of_our_own_of_wice_and_of_expertqa(tmp_path: Path, row: Row, fo
     assert [tuple(getattr(one, name) for name in names) for one in read] == [found] * bool(found)
 
 
-def test_mtrag_takes_the_median_of_three_people(tmp_path: Path) -> None:
-    def graded(*values: str) -> dict[str, Any]:
-        grades = {str(n): {"value": value} for n, value in enumerate(values)}
-        return {"task_id": "t<::>1", "model_id": str(values), "model_response": "r",
-                "annotations": {"faithfulness": grades}}  # fmt: skip
-
-    task = {"task_id": "t<::>1", "contexts": [{"document_id": "d"}], "input": [{"text": "q"}]}
-    whole = {
-        "documents": [{"document_id": "d", "text": "x"}], "tasks": [task],
-        "evaluations": [graded("4", "4", "1"), graded("2", "4", "3"), graded("1", "1", "4")],
-    }  # fmt: skip
-    found = read_labels(written(tmp_path / "human.json", whole))
-    assert [claim.level for claim in found] == [2, 1, 0]
-    assert {(claim.cluster, claim.question) for claim in found} == {("t", "q")}
-
-
 def test_problems_name_line_and_field(tmp_path: Path) -> None:
     row = {"claim": "a", "evidence": "x", "label": 1}
     rows = [row | {"label": "maybe"}, row | {"claim": ""}, row | {"evidence": 5}, []]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,14 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench import RagbenchError, open_dump, open_source, read_cases, read_documents, read_labels
-from ragbench.core.trace import Entry
+from ragbench import RagbenchError, open_dump, read_cases, read_documents, read_labels
 from ragbench.errors import ConfigError, DataError, InputError
 from ragbench.gate.baseline_file import read_baseline
 from ragbench.io.limits import size_of
 from ragbench.io.yaml_file import read_yaml
 from ragbench.validators.calibration import read_calibration
-from tests.unit.io.traces import written
+from tests.unit.io.traces import entries, written
 
 RECORD, FILE = "--max-record SIZE", "--max-file SIZE"
 
@@ -33,18 +32,13 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_FILE", "20KB")
 
 
-def entries(path: Path, **options: Any) -> Iterator[Entry]:
-    with open_source(path, **options) as source:
-        yield from source
-
-
 def retrievals(path: Path) -> Iterator[Any]:
     with open_dump(path) as dump:
         yield from dump
         dump.problems.raise_if_any()
 
 
-def problem_of(read: Callable[[Path], Iterator[Any]], path: Path) -> tuple[int | None, str]:
+def problem_of(read: Callable[[Path], Iterable[Any]], path: Path) -> tuple[int | None, str]:
     """The first problem: its line and its words."""
     with pytest.raises(DataError) as caught:
         list(read(path))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,22 +48,6 @@ def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     assert [case.query for case in read_cases("hello", format="shouting")] == ["HELLO"]
-
-
-def test_reading_and_writing_texts_imports_nothing_heavy(tmp_path: Path) -> None:
-    code = (
-        "import sys, ragbench.io.read, ragbench.io.export, ragbench.io.sources;"
-        "from ragbench.prepare import prepare; from ragbench.io.export import export;"
-        "from tests.unit.io.traces import FULL; list(prepare([FULL]));"
-        "[export(to, [FULL], f'{sys.argv[1]}/o.{to}') for to in ('ragas', 'jsonl', 'trec', 'csv')];"
-        "heavy = {'numpy', 'pandas', 'pyarrow', 'datasets', 'ragas'} & set(sys.modules);"
-        "sys.exit(', '.join(heavy) or 0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=DOCS.parents[1], capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_id_depends_on_the_words_alone() -> None:

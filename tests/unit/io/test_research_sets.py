@@ -1,4 +1,4 @@
-"""SQuAD, MTRAG, RAGAS, and folders: BEIR, TREC, ragbench's own, plain text."""
+"""SQuAD, RAGAS, and folders: BEIR, TREC, ragbench's own, plain text."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragbench import (
-    Case,
-    GenerationResult,
-    RetrievalResult,
-    Turn,
-    open_source,
-    read_cases,
-    read_documents,
-)
+from ragbench import GenerationResult, RetrievalResult, read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.source import Problems
-from tests.unit.io.traces import lines, written
+from tests.unit.io.traces import entries, lines, written
 
 CONTEXT = "Ada Lovelace wrote the first program in 1843."
 
@@ -85,65 +77,6 @@ def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: 
         list(read_cases(squad(tmp_path, question(), context=5)))
 
 
-TASK: dict[str, Any] = {
-    "task_id": "a<::>2", "turn": "2", "answerability": ["ANSWERABLE"], "targets": ["1843"],
-    "multiturn": ["Follow-up"], "contexts": [{"pid": "d1", "text": "Ada wrote it in 1843."}],
-    "history": [["user", "Who wrote it?"], ["agent", "Ada."], ["user", "When?"]],
-}  # fmt: skip
-TURNS = [{"speaker": "user", "text": "Who wrote it?"}, {"speaker": "agent", "text": "Ada."}]
-HISTORY = (Turn(role="user", text="Who wrote it?"), Turn(role="assistant", text="Ada."))
-
-
-def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
-    alone = TASK | {"task_id": "b<::>1", "history": [["user", "What?"]]}
-    unknown = alone | {"task_id": "c<::>1", "answerability": ["UNDERSPECIFIED"], "contexts": []}
-    without = unknown | {"task_id": "d<::>1", "answerability": ["UNANSWERABLE"]}
-    path = lines(tmp_path / "tasks.jsonl", (TASK, alone, unknown, without))
-    with open_source(path) as source:
-        cases = [entry.case for entry in source]
-    labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
-    assert cases[0] == Case(
-        id="a<::>2", query="When?", reference="1843", cluster="a", answerable=True,
-        reference_contexts=("Ada wrote it in 1843.",), reference_context_ids=("d1",),
-        tags=("ANSWERABLE", "Follow-up", "turn-2"), metadata=labels, history=HISTORY,
-    )  # fmt: skip
-    assert [case.answerable for case in cases] == [True, True, None, False]
-    assert cases[2].reference_context_ids is None
-    assert (source.info.form, source.info.notes) == ("mtrag", ())
-    lines(path, [TASK | {"history": TASK["history"][:2]}])
-    with pytest.raises(DataError, match=r"tasks\.jsonl:1: expected turns .* the user's question"):
-        list(read_cases(path))
-
-
-def test_mtrags_human_evaluation_holds_cases_and_the_answers_of_models(tmp_path: Path) -> None:
-    task = {
-        "task_id": "a<::>2", "task_type": "rag", "Answerability": ["PARTIAL"],
-        "input": [*TURNS, {"speaker": "user", "text": "When?"}],
-        "contexts": [{"document_id": "d1"}], "targets": [{"speaker": "agent", "text": "1843"}],
-    }  # fmt: skip
-    text = "Ada wrote it in 1843." * 5000
-    answers = [
-        {"task_id": "a<::>2", "model_id": name, "model_response": f"{name} says"} for name in "ab"
-    ]
-    whole = {
-        "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
-        "documents": [{"document_id": "d1", "text": text}], "tasks": [task], "evaluations": answers,
-    }  # fmt: skip
-    path = written(tmp_path / "eval.json", whole)
-    with open_source(path) as source:
-        ((entry,), info) = [*source], source.info
-    assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})
-    assert "it holds 2 answers of a, b; --split MODEL" in " ".join(info.notes)
-    case = entry.case
-    assert (case.query, case.reference, case.answerable) == ("When?", "1843", True)
-    assert (case.reference_contexts, case.history) == ((text,), HISTORY)
-    with open_source(path, split="b") as source:
-        answer: Any = next(iter(source)).recorded["generate"].value
-        assert answer.response == "b says"
-    with open_source(path, split="z") as source, pytest.raises(DataError, match="no model 'z'"):
-        list(source)
-
-
 RAGAS: dict[str, Any] = {
     "user_input": "Who?", "retrieved_contexts": ["said"], "response": "Bob", "reference": "Ada",
     "reference_contexts": ["Ada did.", "It's 1843."], "reference_context_ids": [1, "b"],
@@ -153,8 +86,7 @@ RAGAS: dict[str, Any] = {
 
 def check_ragas(*paths: Path) -> None:
     for path in paths:
-        with open_source(path) as source:
-            (entry,) = source
+        (entry,) = entries(path)
         case = entry.case
         assert [case] == list(read_cases(path))
         assert (case.query, case.reference) == ("Who?", "Ada")

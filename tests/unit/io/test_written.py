@@ -21,7 +21,6 @@ from ragbench import (
     RetrievalResult,
     Turn,
     evaluate,
-    open_source,
     read_cases,
     report_of,
     write_cases,
@@ -35,7 +34,17 @@ from ragbench.io.export import export
 from ragbench.io.joined import open_retrievals
 from ragbench.io.json_text import json_bytes
 from ragbench.verbs.cases import select_cases, write_dataset
-from tests.unit.io.traces import ALL, SCORES, failed, lines, measured, skipped, trace_of, written
+from tests.unit.io.traces import (
+    ALL,
+    SCORES,
+    entries,
+    failed,
+    lines,
+    measured,
+    skipped,
+    trace_of,
+    written,
+)
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")
@@ -160,8 +169,7 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     rows = [{"id": "a b", "text": "x"}, {"id": "50%25", "text": "y"}]
     corpus = lines(tmp_path / "corpus.jsonl", rows)
     queries = written(tmp_path / "queries.tsv", "q 1\tFirst?\nnone\tSecond?\n")
-    with open_source(tmp_path / "o.run", corpus=corpus, queries=queries) as source:
-        first, second = source
+    first, second = entries(tmp_path / "o.run", corpus=corpus, queries=queries)
     assert first.case.grades == {"a b": 2}
     assert first.recorded["retrieve"].value == RetrievalResult(
         ["x", "y"], context_ids=["a b", "50%25"], scores=[2.5, 1.5]
@@ -169,11 +177,8 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     # In our run a query that is judged alone is one for which nothing was found.
     assert second.recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
     foreign = written(tmp_path / "foreign.run", "q%201 Q0 a 1 2.5 bm25\n")
-    with (
-        open_source(foreign, corpus=corpus, queries=queries) as source,
-        pytest.raises(DataError, match="no query has the id 'q%201'"),
-    ):
-        list(source)
+    with pytest.raises(DataError, match="no query has the id 'q%201'"):
+        entries(foreign, corpus=corpus, queries=queries)
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -235,8 +240,7 @@ def test_whatever_is_written_comes_back_with_nothing_lost(
     if form == "run as cases":
         write_dataset(at, select_cases(report_of(at), limit=None)[1], folder / "new")
         at = folder / "new"
-    with open_source(at) as source:
-        found = [*source]
+    found = entries(at)
     if "cases" in form:
         assert [strip(one.case) for one in found] == [one.case for one in wanted]
     else:
@@ -253,8 +257,8 @@ def strip(case: Case) -> Case:
 def test_a_file_of_another_version_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     line = {"id": "1", "query": "q", "retrieval": {"status": "odd"}, "generation": None}
     path = lines(tmp_path / "o.jsonl", [{**line, "scores": {}}])
-    with open_source(path) as source, pytest.raises(DataError, match="not what this ragbench wri"):
-        list(source)
+    with pytest.raises(DataError, match="not what this ragbench writes"):
+        entries(path)
 
 
 def test_a_verdict_that_failed_comes_back_as_a_failure(tmp_path: Path) -> None:
@@ -263,6 +267,5 @@ def test_a_verdict_that_failed_comes_back_as_a_failure(tmp_path: Path) -> None:
         "answer_present": True, "answer_probability": 0.93, "evidence": [], "warnings": [],
         "retrieval_quality": None, "message": "Failed: ValueError: no luck", "validator": "lexical",
     }  # fmt: skip
-    with open_source(lines(tmp_path / "v.jsonl", [verdict]), is_join=True) as source:
-        (entry,) = source
+    (entry,) = entries(lines(tmp_path / "v.jsonl", [verdict]), is_join=True)
     assert str(entry.recorded["validate"].failure) == "validate: ValueError: no luck"

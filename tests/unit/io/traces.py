@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench import Case, Evidence, GenerationResult, RetrievalResult
+from ragbench import Case, Evidence, GenerationResult, RetrievalResult, open_source
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
-from ragbench.core.trace import SampleRow, Trace
+from ragbench.core.trace import Entry, SampleRow, Trace
 from ragbench.io.export import Scores
 
 
@@ -117,3 +117,9 @@ def written(path: Path, content: object, *, indent: int | None = None) -> Path:
         content = content.encode()
     path.write_bytes(content)
     return path
+
+
+def entries(path: Path, **options: Any) -> list[Entry]:
+    """All of a source."""
+    with open_source(path, **options) as source:
+        return list(source)

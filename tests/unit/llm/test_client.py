@@ -466,11 +466,12 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
     assert script.peak == 1  # as it takes one request more
 
 
-def embedded(server: FaultServer, texts: Sequence[str], **settings: Any) -> Embeddings:
+def embedded(server: FaultServer | Script, texts: Sequence[str], **settings: Any) -> Embeddings:
     judge = settings.pop("judge", endpoint())
+    transport = server if isinstance(server, Script) else InMemory(server)
 
     async def scenario() -> Embeddings:
-        async with EmbeddingClient(judge, transport=InMemory(server), **settings) as client:
+        async with EmbeddingClient(judge, transport=transport, **settings) as client:
             return await client.embed(texts, purpose="similarity")
 
     return run(scenario())
@@ -515,15 +516,9 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
     ids=str,
 )
 def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
-    script = Script([said("", data=data)])
-
-    async def scenario(cache: ResponseCache) -> None:
-        async with EmbeddingClient(endpoint(), transport=script, cache=cache) as client:
-            await client.embed(["a"])
-
     with ResponseCache(tmp_path / "c") as cache:
         with pytest.raises(LLMUnavailableError, match="one vector for each of 1 texts"):
-            run(scenario(cache))
+            embedded(Script([said("", data=data)]), ["a"], cache=cache)
         assert cache.stats().entries == 0
 
 

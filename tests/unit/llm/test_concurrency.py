@@ -12,10 +12,19 @@ from ragbench.llm.concurrency import Clock, Concurrency
 from tests.virtual_time import run
 
 
-async def good(limit: Concurrency) -> None:
-    async with limit.slot():
-        await asyncio.sleep(1)
-        limit.succeeded()
+async def call(
+    limit: Concurrency, end: str, most: int = 32, seconds: float = 1.0, wait: float = 0.0
+) -> None:
+    """Succeeds, meets a rate limit, or fails."""
+    async with limit.slot() as slot:
+        assert limit.in_flight <= most
+        await asyncio.sleep(seconds)
+        if end == "s":
+            limit.succeeded()
+        elif end == "l":
+            limit.rate_limited(slot, wait)
+        else:
+            limit.failed(slot)
 
 
 BORNE = ["s" * 32] * 7
@@ -33,25 +42,15 @@ BORNE = ["s" * 32] * 7
 def test_the_limit_follows_what_the_endpoint_bears(
     rounds: list[str], least: int, most: int
 ) -> None:
-    """Calls of a round are made at once; each succeeds, meets a rate limit, or fails."""
+    """Calls of a round are made at once."""
 
     async def scenario() -> None:
         limit = Concurrency(32, Clock())
-
-        async def call(end: str) -> None:
-            async with limit.slot() as slot:
-                assert limit.in_flight <= 32
-                await asyncio.sleep(1)
-                if end == "s":
-                    limit.succeeded()
-                else:
-                    limit.rate_limited(slot, 0.0) if end == "l" else limit.failed(slot)
-
         for ends in rounds:
-            await asyncio.gather(*map(call, ends))
+            await asyncio.gather(*(call(limit, end) for end in ends))
         assert least <= limit.limit <= most
         assert limit.in_flight == 0
-        await good(limit)
+        await call(limit, "s")
 
     run(scenario())
 
@@ -82,25 +81,14 @@ def test_slots_are_neither_lost_nor_doubled(calls: list[tuple[int, str]]) -> Non
     """Whatever ends a call: success, a rate limit, an error, or being cancelled."""
 
     async def scenario() -> None:
-        limit = Concurrency(3, Clock())
-
-        async def call(seconds: int, end: str) -> None:
-            async with limit.slot() as slot:
-                assert limit.in_flight <= 3
-                await asyncio.sleep(seconds)
-                if end == "s":
-                    limit.succeeded()
-                elif end == "l":
-                    limit.rate_limited(slot, 1.0)
-                else:
-                    limit.failed(slot)
-
-        loop, tasks = asyncio.get_running_loop(), [asyncio.create_task(call(*c)) for c in calls]
+        limit, loop = Concurrency(3, Clock()), asyncio.get_running_loop()
+        made = (call(limit, end, 3, seconds, wait=1.0) for seconds, end in calls)
+        tasks = [asyncio.create_task(one) for one in made]
         for position, (seconds, end) in enumerate(calls):
             if end == "c":
                 loop.call_later(seconds * position / 7, tasks[position].cancel)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert limit.in_flight == 0
-        await asyncio.wait_for(good(limit), 1000)
+        await asyncio.wait_for(call(limit, "s"), 1000)
 
     run(scenario())

@@ -22,8 +22,8 @@ from ragbench.llm.budget import ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
-from ragbench.llm.probe import Finding, preflight, probe
-from ragbench.llm.session import ModelClients, chat_of
+from ragbench.llm.probe import Finding, probe
+from ragbench.llm.session import chat_of
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import FaultServer
@@ -221,17 +221,6 @@ def test_json_that_fails_at_the_endpoint_is_mended_by_the_model() -> None:
         reply = using(server, work, structured="json_object")
     assert isinstance(reply.value, Verdict) and len(server.seen) == 2
     assert '{"good": true, "reason": ' in str(server.seen[-1].payload["messages"])
-
-
-def test_an_endpoint_that_never_follows_is_given_up_after_five_requests() -> None:
-    with PROVIDERS["openai"](say=lambda _: "Paris.") as server:
-
-        async def work(client: LLMClient) -> None:
-            await preflight(ModelClients(chat=client), chat=True, embeddings=False)
-
-        with pytest.raises(errors.LLMReplyError, match="not in the structure that is needed"):
-            using(server, work)
-    assert len(server.seen) == 5
 
 
 def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:

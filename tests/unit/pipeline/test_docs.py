@@ -29,6 +29,7 @@ from ragbench.post.build import OPERATORS, RERANKERS, load_post_retrieval, load_
 from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 from tests.llm_server import FaultServer
+from tests.unit.test_readme import blocks as blocks_in
 
 ROOT = Path(__file__).parents[3]
 PAGES = {
@@ -36,20 +37,12 @@ PAGES = {
     for name in ("pipeline", "post_retrieval", "rerankers", "retrieval", "embedders")
 }
 PIPELINE = PAGES["pipeline"]
-BLOCK = re.compile(
-    r"(?:^`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
-)
-FILES: dict[str, str] = {
-    found["file"]: found["text"] for found in BLOCK.finditer(PIPELINE) if found["file"]
-}
+FILES = {found.file: found.text for found in blocks_in(PIPELINE) if found.file}
 
 
 def blocks(page: str, language: str, *, named: bool = False) -> list[str]:
-    return [
-        found["text"]
-        for found in BLOCK.finditer(PAGES[page])
-        if found["language"] == language and (named or found["file"] is None)
-    ]
+    found = [one for one in blocks_in(PAGES[page]) if one.language == language]
+    return [one.text for one in found if named or one.file is None]
 
 
 def ran(page: str, *, count: int, more: Any = lambda command: command) -> None:
@@ -81,11 +74,11 @@ def test_code_files_and_commands_of_post_retrieval() -> None:
     for code in codes:
         exec(compile(code, "docs/post_retrieval.md", "exec"), known)
     Path("my_model.py").write_text(codes[0], "utf-8")
-    found = [one for one in BLOCK.finditer(PAGES["post_retrieval"]) if one["language"] == "yaml"]
+    found = [one for one in blocks_in(PAGES["post_retrieval"]) if one.language == "yaml"]
     assert len(found) == 4
     for one in found:
-        path = Path(one["file"] or "file.yaml")
-        path.write_text(one["text"], "utf-8")
+        path = Path(one.file or "file.yaml")
+        path.write_text(one.text, "utf-8")
         if path.name == "variants.yaml":
             assert len(load_variants(path)) == 3
         elif path.name == "rag.yaml":

@@ -32,9 +32,6 @@ LIGHTHOUSE = "When was the lighthouse built?"
 @pytest.mark.parametrize(("query", "contexts", "part", "whole"), [
     (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
     ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
-    ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
-    ("Wie viele Tage Urlaub gibt es?", ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],
-     "28", "Der Urlaub beträgt 28 Tage."),
 ])  # fmt: skip
 def test_the_answer_is_the_best_sentence_or_what_of_it_was_asked_for(
     query: str, contexts: list[str], part: str, whole: str

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import load_pipeline
 from ragbench.core.chat import SamplingChat
-from ragbench.errors import ConfigError, DataError, StoreError
+from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.chat import ChatGenerator
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import HyDE, Normalise
@@ -245,13 +245,6 @@ def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_reported(place: Pat
     Path("rag.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="is not UTF-8"):
         load_pipeline("rag.yaml")
-
-
-def test_a_collection_that_is_not_there_is_reported(place: Path) -> None:
-    text = "retrieval: dense\nindexing: {embedder: hashing, store: 'memory:index', collection: x}"
-    pipeline = load_pipeline(saved(text))
-    with pytest.raises(StoreError, match="there is no collection 'x'"), pipeline.open():
-        pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,6 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
     ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
     ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
     ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
-    ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
     ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
     ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
     ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),

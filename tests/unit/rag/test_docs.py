@@ -13,31 +13,26 @@ import pytest
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult
 from ragbench.rag.http import http_rag
 from tests.unit.rag.http_server import Answer, Server
+from tests.unit.test_readme import blocks_of
 
 ROOT = Path(__file__).parents[3]
 
 
-class Page:
-    """A page whose blocks can be run."""
+def blocks(name: str, language: str = "python") -> list[str]:
+    return blocks_of(language, (ROOT / "docs" / f"{name}.md").read_text("utf-8"))
 
-    def __init__(self, name: str) -> None:
-        self._text = (ROOT / "docs" / name).read_text(encoding="utf-8")
 
-    def blocks(self, language: str = "python") -> list[str]:
-        return re.findall(rf"^```{language}\n(.*?)^```$", self._text, re.MULTILINE | re.DOTALL)
-
-    def run(self, block: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-        code = re.sub(r"^(\S.*?)  # -> (.*)$", r"assert (\1) == (\2), (\1)", block, flags=re.M)
-        names = {"__name__": "documented"} if names is None else names
-        exec(compile(code, "documentation", "exec"), names)
-        return names
+def run(block: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
+    code = re.sub(r"^(\S.*?)  # -> (.*)$", r"assert (\1) == (\2), (\1)", block, flags=re.M)
+    names = {"__name__": "documented"} if names is None else names
+    exec(compile(code, "documentation", "exec"), names)
+    return names
 
 
 def test_it_runs_and_gives_what_it_says() -> None:
-    page = Page("advanced_example.md")
-    example, usage = page.blocks()
-    names = page.run(example)
-    page.run(usage, names)
+    example, usage = blocks("advanced_example")
+    names = run(example)
+    run(usage, names)
 
     rag = names["NotesRAG"]()
     found = rag.retrieve_with_metadata("How far do bees fly?")
@@ -52,31 +47,29 @@ def test_it_runs_and_gives_what_it_says() -> None:
 @pytest.mark.nightly
 def test_it_is_typed_and_metadata_of_another_type_is_refused(tmp_path: Path) -> None:
     wrong = 'GenerationResult[Took]("a", metadata={"secs": 1.0})\n'
-    (tmp_path / "notes.py").write_text(Page("advanced_example.md").blocks()[0] + wrong)
+    (tmp_path / "notes.py").write_text(blocks("advanced_example")[0] + wrong)
     (tmp_path / "mypy.ini").write_text(
         f"[mypy]\nstrict = True\nmypy_path = {ROOT}\ncache_dir = {ROOT / '.mypy_cache' / 'typed'}\n"
         "[mypy-ragbench.*]\nfollow_imports = silent\n"
     )
     command = [sys.executable, "-m", "mypy", "notes.py"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    (error,) = re.findall(r"error: (.*)", run.stdout)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (error,) = re.findall(r"error: (.*)", done.stdout)
     assert '"secs"' in error or '"metadata"' in error
 
 
 def test_every_block_runs() -> None:
-    page = Page("migration.md")
-    blocks = page.blocks()
-    assert len(blocks) == 15
-    for block in blocks:
+    every = blocks("migration")
+    assert len(every) == 15
+    for block in every:
         assert "  # -> " in block
-        page.run(block)
+        run(block)
 
 
 @pytest.mark.extra("http")
 def test_the_server_can_be_asked() -> None:
-    page = Page("http.md")
-    (block,) = page.blocks()
-    with page.run(block)["serve"](port=0) as server:
+    (block,) = blocks("http")
+    with run(block)["serve"](port=0) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         server.daemon_threads = True
         thread.start()
@@ -100,7 +93,7 @@ def test_the_server_can_be_asked() -> None:
 
 @pytest.mark.extra("http")
 def test_the_json_shown_is_what_the_client_reads(server: Server) -> None:
-    shown = [json.loads(block) for block in Page("http.md").blocks("json")]
+    shown = [json.loads(block) for block in blocks("http", "json")]
     retrieve_request, retrieved, generate_request, generated, in_conversation, failed = shown
     server.then(Answer(retrieved), Answer(generated), Answer(retrieved), Answer(failed))
     rag: Any = http_rag(server.url)
