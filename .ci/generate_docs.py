@@ -175,7 +175,7 @@ Made from the metrics' own definitions by `python .ci/generate_docs.py`; tests c
 A metric is written with its parameters in parentheses and its cutoff behind an `@`:
 `recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge(variant=rouge1)`. Upper and lower case are
 the same.
-`ragbench show metric NAME` says the same as this page. [Your own metric](your_own_metric.md) is a
+`ragbench show metric NAME` prints the same as this page. [Your own metric](your_own_metric.md) is a
 function in a file: `my.py:function`.
 
 A case that lacks something that a metric reads is skipped, a declined answer is abstained, a

@@ -158,7 +158,7 @@ class ModelsInUse:
             if self.dry_run is not None:
                 raise ConfigError(
                     "a stage of the run asks a language model, which a dry run does not. Run "
-                    "without judged metrics first: what the stages gave is kept for the dry run"
+                    "without judged metrics first: the stages' results are kept for the dry run"
                 )
             return named
 
@@ -264,10 +264,10 @@ def booked_run(
         yield
     except (InterruptedRunError, KeyboardInterrupt) as error:
         raise InterruptedRunError(
-            f"what is finished is stored in {folder}. The same command continues"
+            f"finished cases are stored in {folder}. The same command continues"
         ) from error
     except LLMStoppedError as error:
-        text = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
+        text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
         raise type(error)(text, status=error.status) from error
     finally:
         asked = [found for chat in others if (found := chat.receipt()) is not None]

@@ -176,7 +176,7 @@ class Asking:
         if changes or found.fingerprints.get("rag") != like.fingerprints.get("rag"):
             why = "; ".join(changes[:_SHOWN]) or "its class, attributes or arguments differ"
             raise RunMismatchError(
-                f"what answers at {like.commit or 'the working directory'} is not the system of "
+                f"the system at {like.commit or 'the working directory'} differs from the one of "
                 f"{like.source}: {why}. Uncommitted changes, a package that is installed instead "
                 "of read from the checkout, an attribute that is another one at each start, or "
                 "options of eval that the run does not keep do that: give --rerun-options"

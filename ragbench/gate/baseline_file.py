@@ -155,7 +155,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RunMismatchError(
-            f"{path} is not what this ragbench writes: {problem}. If another version wrote it, "
+            f"{path} is not a baseline of this ragbench: {problem}. If another version wrote it, "
             "make it anew with: ragbench baseline set RUN"
         ) from error
 
@@ -294,10 +294,10 @@ def _drift(content: Json) -> Drift:
     try:
         drift = msgspec.convert(known, Drift)
     except msgspec.ValidationError as error:
-        raise ValueError(f"what it keeps of main's drift: {error}") from error
+        raise ValueError(f"its record of main's drift: {error}") from error
     for id_, sums in drift.cases.items():
         if not all(0 <= first <= drift.runs for first, *_ in sums.values()):
-            raise ValueError(f"what it keeps of main's drift: {id_} began after the last run")
+            raise ValueError(f"its record of main's drift: {id_} began after the last run")
     return drift
 
 

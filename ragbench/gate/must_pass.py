@@ -35,8 +35,8 @@ def must_pass_check(
     ]
     if silent:
         raise ConfigError(
-            f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} says "
-            "whether it passes. Give it a reference answer, or relevant ids"
+            f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} "
+            "decides whether it passes. Give it a reference answer, or relevant ids"
         )
     failing = [change for id_ in ids for change in _failing(id_, now, before, main)]
     lost = [change for change in failing if change.loss]

@@ -108,8 +108,8 @@ def _files(address: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         scheme = address.partition(":")[0]
         raise ConfigError(
-            f"'{scheme}://' cannot be opened: {error}. pip install 'fsspec[{scheme}]' brings what "
-            "it needs, where there is such a scheme"
+            f"'{scheme}://' cannot be opened: {error}. pip install 'fsspec[{scheme}]' adds support"
+            " if there is such a scheme"
         ) from error
     return cast("tuple[Any, str]", found)
 

@@ -359,7 +359,7 @@ class Budget:
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{what} is capped at {limit:f}; {spent:.6f} is spent, and the next call "
-                        f"may cost up to {amount:.6f}. What was answered is kept: a higher cap "
+                        f"may cost up to {amount:.6f}. Answers are kept: a higher cap "
                         "goes on from there"
                     )
                 fits = fits and spent + self.reserved + amount <= limit

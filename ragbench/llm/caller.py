@@ -203,7 +203,7 @@ class Caller:
                     await self._again(question, problem, sent)
         except TimeoutError:
             raise LLMDeadlineError(
-                f"the time allowed for all calls to {self._where} is over. What was answered is "
+                f"the time allowed for all calls to {self._where} is over. Your answers are "
                 "kept: the same command goes on from there"
             ) from None
         except LLMError as error:

@@ -92,7 +92,7 @@ class Circuit:
             self.open(
                 LLMUnreachableError(
                     f"{self._where} gives no answer: {self._in_row} requests in a row failed "
-                    f"({detail}). What was answered before is kept; the same command goes on from "
+                    f"({detail}). Earlier answers are kept; the same command goes on from "
                     "there when the endpoint is back"
                 )
             )

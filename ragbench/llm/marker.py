@@ -76,8 +76,8 @@ class Reading:
         if self._cut is not None and fewest >= self._cut:
             read = f"{usage.prompt_tokens:,} tokens" if usage.reported else "a part"
             raise LLMPromptCutError(
-                f"the endpoint read {read} of a prompt of {fewest:,} words or more, and not what "
-                "was hidden in one so long: give it more context (Ollama: OLLAMA_CONTEXT_LENGTH; "
+                f"the endpoint read {read} of a prompt of {fewest:,} words or more, not the marker "
+                "hidden in it: give it more context (Ollama: OLLAMA_CONTEXT_LENGTH; "
                 "llama.cpp: -c)"
             )
 

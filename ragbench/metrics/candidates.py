@@ -18,7 +18,7 @@ _MEASURES: dict[str, Callable[[str, str], float]] = {
     "edit_similarity": edit_similarity,
 }
 
-Correct = Annotated[_Name, "the metric that says whether an answer is correct"]
+Correct = Annotated[_Name, "the metric that decides whether an answer is correct"]
 Threshold = Annotated[
     float, AtLeast(0.0), "the answer is correct when that metric gives at least this much"
 ]
@@ -36,7 +36,7 @@ def best_of_n(
     n: Annotated[int, AtLeast(0), "how many candidates; 0 takes all there are"] = 0,
     metric: Annotated[_Name, "the metric that scores each candidate"] = "token_f1",
 ) -> float:
-    """Score of the best of the first n candidates: what a perfect choice would give."""
+    """Score of the best of the first n candidates: the score of a perfect choice."""
     chosen = multi_responses[:n] if n else multi_responses
     return max(_best(metric, candidate, references) for candidate in chosen)
 

@@ -202,7 +202,7 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
     own = max(shares[place] for place in one.chunks if place is not None)
     best = max(shares)
     if own < best - _NEAR:
-        return f"chunk {shares.index(best) + 1} shares more of it than what it cites"
+        return f"chunk {shares.index(best) + 1} shares more of it than the cited ones"
     return "what it cites shares too little of it" if own < LEAST else None
 
 

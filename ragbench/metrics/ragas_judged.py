@@ -220,7 +220,7 @@ _METRICS = (
         "Claims that answer and reference share, each checked against the other",
         parameters=(
             _parameter(
-                "mode", "f1", "what the claims are counted for", "precision", "recall", "f1"
+                "mode", "f1", "the measure of the claims", "precision", "recall", "f1"
             ),
             _parameter("beta", 1.0, "weight of recall in f1", low=0.0),
             _parameter("atomicity", "low", "how small claims are", "low", "high"),

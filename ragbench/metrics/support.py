@@ -222,7 +222,7 @@ DEFINITIONS: tuple[MetricDefinition, ...] = (
         direction=Direction.HIGHER,
         version=2 + RULES,
         summary="Share of the answer's sentences that the contexts support, half for a part; "
-        "unproved where no quote of the judge shares what a sentence says",
+        "unproved where no quote of the judge shares the sentence's words",
         citation="ragbench; after the labels of Kamoi et al. 2023, WiCE, arXiv:2303.01432",
         scorer="ragbench.metrics.support:SupportJudge",
         extra="llm",

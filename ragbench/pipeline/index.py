@@ -413,7 +413,7 @@ class _Writing:
             other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
             missing = len(self.seen.keys() - held.keys())
             raise StoreError(
-                f"the collection '{self._store.name}' does not hold what was written: "
+                f"the collection '{self._store.name}' differs from the chunks written: "
                 f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
                 "to it; run the same 'ragbench index' again when it is done"
             )

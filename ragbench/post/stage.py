@@ -312,7 +312,7 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     record = record_of(result, POST_RETRIEVE)
     before = record.get("given", ())
     if "ids" in record:
-        raise RunError("an earlier version recorded what post-retrieval did: run the command anew")
+        raise RunError("an earlier version recorded post-retrieval: run the command anew")
     steps: list[Step] = []
     for kept in record.get("steps", ()):
         left = kept.get("left", before)

@@ -164,7 +164,7 @@ def _parts(obj: object) -> Parts:
         names = ["the interface's methods", *names]
     if len(names) > 1:
         raise InterfaceError(
-            f"{name_of(obj)} looks like {' and like '.join(names)}: say which is meant with "
+            f"{name_of(obj)} looks like {' and like '.join(names)}: choose one with "
             f"as_rag(retrieve=..., generate=...) or a function of the query. {_inventory(obj)}"
         )
     if shapes:

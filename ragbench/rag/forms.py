@@ -122,8 +122,8 @@ def check_complete(cls: type, families: Iterable[str], implemented: frozenset[st
             other = next(other for other in FAMILIES if other != name)
             raise InterfaceError(
                 f"class {cls.__name__} has no {name}: write one of {', '.join(forms)}. "
-                f"If it does only {other}, say class {cls.__name__}(..., families=('{other}',)); "
-                f"if it is a base for other classes, say class {cls.__name__}(..., abstract=True)"
+                f"If it does only {other}, write class {cls.__name__}(..., families=('{other}',)); "
+                f"if it is a base for other classes, write class {cls.__name__}(..., abstract=True)"
                 f"{_behind(cls, forms)}"
             )
 

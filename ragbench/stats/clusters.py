@@ -19,7 +19,7 @@ def check_finite(values: Iterable[float], *, what: str = "value") -> None:
         if not math.isfinite(value) or abs(value) > LARGEST:
             raise InputError(
                 f"{what} {position} is {value}: statistics need finite numbers of a size up to "
-                f"{LARGEST:g}. Leave out what was not measured instead of giving it a number."
+                f"{LARGEST:g}. Leave out unmeasured values instead of giving them a number."
             )
 
 

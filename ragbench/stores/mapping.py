@@ -83,7 +83,7 @@ class FieldMapping:
             )
         if len(known) > 1:
             raise ConfigError(
-                f"the collection '{name}' has several vectors ({names}): say which one is "
+                f"the collection '{name}' has several vectors ({names}): choose the one to be "
                 f"searched with --field vector={known[0]}"
             )
         return known[0]

@@ -54,8 +54,8 @@ def check_store_address(address: str) -> str:
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
-            "none. Fill yours with your own tools and name what made its vectors with --embedder "
-            "(in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
+            "none. Fill yours with your own tools and name the model of its vectors with --embedder"
+            " (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
             "qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
     return _known(address, STORES, " is not a store address; it must start with one of")

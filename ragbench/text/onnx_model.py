@@ -156,7 +156,7 @@ def stated_pooling(folder: Path) -> Pooling | None:
     if len(on) != 1 or on[0] not in _MODES:
         raise ConfigError(
             f"{path} states {', '.join(on) or 'no pooling'}: known are {', '.join(_MODES)}. "
-            "Say it with the setting 'pooling'"
+            "Choose one with the setting 'pooling'"
         )
     return _MODES[on[0]]
 

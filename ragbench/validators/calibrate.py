@@ -176,8 +176,8 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
     positive = sum(one.answer_present for one in labelled)
     if min(positive, len(labelled) - positive) < _FEWEST:
         raise InputError(
-            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
-            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
+            f"{positive} labels mark the answer as present, {len(labelled) - positive} as "
+            f"absent: at least {_FEWEST} of either kind, with verdicts, are needed"
         )
 
 

@@ -99,8 +99,8 @@ def calibrate_dump(
         raise InterruptedRunError("the labels were not all judged; nothing was written")
     if not judged:
         message = (
-            "no query says whether its answer is present: give each record answer_present (true or "
-            "false), or name the field with --field answer_present=FIELD"
+            "no query is labelled for whether its answer is present: give each record "
+            "answer_present (true or false), or name the field with --field answer_present=FIELD"
         )
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])

@@ -71,7 +71,7 @@ MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
 
 _EXAMPLES = 5
-_AFTER_STOP = "what is finished is stored in {}. The same command continues"
+_AFTER_STOP = "finished queries are stored in {}. The same command continues"
 
 
 class ValidatedQuery(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any, cast
 from ragbench.errors import ConfigError, RunError
 from ragbench.plugins import require
 
-_CONTINUE = "What is finished is stored: the same command continues, on this or another --engine"
+_CONTINUE = "Finished work is stored: the same command continues, on this or another --engine"
 
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
@@ -137,8 +137,8 @@ def _start_process(make: Make) -> Worker:
         script = getattr(sys.modules["__main__"], "__file__", None)
         if script is None or "__main__" not in Path(script).read_text("utf-8", "replace"):
             raise ConfigError(
-                "workers cannot import what is defined in the program itself: move it into a "
-                "module, or what starts workers below \"if __name__ == '__main__':\" of a script"
+                "workers cannot import a class or function of the program itself: move it into a "
+                "module, or start workers below \"if __name__ == '__main__':\" of a script"
             )
     with nullcontext() if needs_script else _without_main():
         ready = executor.submit(os.getpid)  # starts the process

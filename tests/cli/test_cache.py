@@ -46,7 +46,7 @@ def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) 
     with ResponseCache(filled) as cache:
         assert cache.stats().entries == left
     done = ragbench("cache", "prune")
-    assert done.code == 2 and "choose what to remove" in done.err
+    assert done.code == 2 and "choose the entries to remove" in done.err
 
 
 def test_a_cache_that_nothing_was_kept_in_holds_no_answers(ragbench: Ragbench) -> None:

@@ -110,7 +110,7 @@ def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragben
 def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run")
     assert done.code == 130
-    assert "Interrupted: what is finished is stored in run. The same" in done.err
+    assert "Interrupted: finished cases are stored in run. The same" in done.err
 
 
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:

@@ -82,7 +82,7 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
 def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
     own_rag(NOISY.format(right=0.1))
     said = " ".join(ragbench("gate", "head", "-b", "base", *LIMITS).refused().err.split())
-    assert "is not the system of head: own.py changed (" in said
+    assert "differs from the one of head: own.py changed (" in said
 
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:

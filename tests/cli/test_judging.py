@@ -177,7 +177,7 @@ def test_one_signal_ends_every_wait_and_the_same_command_continues(
         stopped = ragbench(*RUN, *model(server))
         sender.join()
         assert stopped.code == 130
-        assert "what is finished is stored in run. The same command continues" in stopped.err
+        assert "finished cases are stored in run. The same command continues" in stopped.err
         server.faults = {}
         assert "support" in ragbench(*RUN, *model(server)).ok().out
 

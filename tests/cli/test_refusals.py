@@ -35,7 +35,7 @@ USAGE = {
     "show metric recal": "Did you mean recall or set_recall?",
     "init rags.py": "cannot be written",
     "explain office": "is not a run folder",
-    "calibrate good.jsonl -q": "no query says whether its answer is present",
+    "calibrate good.jsonl -q": "no query is labelled for whether its answer is present",
     "doctor --corpus office": "--corpus",
     "cache stats --cache nowhere.sqlite": "there is no cache at nowhere.sqlite",
     "history": "ragbench-baseline.json cannot be read",

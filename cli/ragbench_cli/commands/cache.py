@@ -82,7 +82,7 @@ def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     if asked == PruneAsked():
         from ragbench.errors import ConfigError
 
-        raise ConfigError("choose what to remove: --max-mb, --unused-days, --model or --all")
+        raise ConfigError("choose the entries to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
             max_bytes=None if asked.max_mb is None else asked.max_mb * 1_000_000,

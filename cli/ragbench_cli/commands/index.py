@@ -161,7 +161,7 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
             yield advanced, counted
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            "what was embedded is kept; the same command continues. Until it is through, the "
+            "embedded chunks are kept; the same command continues. Until it is through, the "
             "collection is not complete and cannot be searched"
         ) from None
 

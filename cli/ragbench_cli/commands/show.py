@@ -39,7 +39,7 @@ def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[
 def metrics(json: JsonOption = False) -> None:
     """List the metrics.
 
-    A name is written with a cutoff where it says @k, and with parameters in parentheses where it
+    A name is written with a cutoff if it has @k, and with parameters in parentheses where it
     has some: recall@5, nDCG@10, recall(rel=2)@5, rouge(variant=rouge1).
 
     \b

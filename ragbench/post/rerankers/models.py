@@ -250,7 +250,7 @@ class HttpReranker(Checked):
     """Whether the service may cut texts that are too long for its model, where its form has a word
     for it (Voyage, Pinecone, TEI, NIM). Else it refuses the whole request over one of them."""
     max_characters: Positive | None = None
-    """How much of each chunk is sent; None for all of it. A note says how many were cut."""
+    """How much of each chunk is sent; None for all of it. A note counts the cut ones."""
     request: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """More fields of the request, such as ``{"rank_fields": ["text"]}``; they override ours."""
     api_key_env: str | None = None

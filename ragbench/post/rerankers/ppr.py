@@ -84,7 +84,7 @@ class PersonalisedPageRankReranker(Checked):
     seeds: Literal["score", "rank", "similarity"] = "score"
     """Where the walk starts: in proportion to the given scores or to the cosine of the query's and
     the chunk's embedding, mapped to [0, 1] among the candidates, or to 1 / present rank. Where
-    scores or embeddings are missing, ranks are used, and a note says so."""
+    scores or embeddings are missing, ranks are used, with a note."""
     links_field: str | None = "links"
     """The field of a chunk's metadata that holds its links; None leaves links out."""
     directed: bool = False

@@ -180,4 +180,4 @@ def test_a_plain_script_has_workers_but_not_for_what_is_defined_in_it(tmp_path: 
     )
     assert done.stdout.split() == ["40", "1.0"]
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("ragbench.errors.ConfigError: workers cannot import what is defined in")
+    assert last.startswith("ragbench.errors.ConfigError: workers cannot import a class or function")

@@ -142,7 +142,7 @@ def test_a_file_with_and_without_it_is_read_and_a_damaged_one_is_refused() -> No
     assert old.drift is None
     assert with_run(old, of_main(4)).baseline.drift is not None
     for sums in ([1], [9, 1.0, 1.0, 1.0], [-1, 1.0, 1.0, 1.0]):
-        with pytest.raises(ValueError, match="what it keeps of main's drift"):
+        with pytest.raises(ValueError, match="its record of main's drift"):
             baseline_from({**content, "sums": {"q1": {"m": sums}}})
 
 

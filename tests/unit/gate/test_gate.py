@@ -719,7 +719,7 @@ def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
 @pytest.mark.parametrize(("selector", "message"), [
     ("tag:gold", "'tag:gold' names no case of this run"),
     ("q111", "Did you mean 'q11'?"), ("language:de", "names no case"),
-    ("q4", "q4: none of answer_correct, recall@5 says whether it passes"),
+    ("q4", "q4: none of answer_correct, recall@5 decides whether it passes"),
 ])  # fmt: skip
 def test_what_can_never_be_judged_is_an_error(selector: str, message: str) -> None:
     now = golden([1.0] * 3 + ["skipped"] + [1.0] * 36, [1.0] * 3 + ["skipped"] + [1.0] * 36)

@@ -73,7 +73,7 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
     (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
     (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
     (('"m":[1,0]', '"m":[1,"well"]'), "well"),
-    (('"runs": [', '"runs": [3,'), "not what this ragbench writes"),
+    (('"runs": [', '"runs": [3,'), "not a baseline of this ragbench"),
 ])  # fmt: skip
 def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], message: str) -> None:
     path = tmp_path / "base.json"

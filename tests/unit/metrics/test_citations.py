@@ -80,7 +80,7 @@ def test_the_figures_by_hand() -> None:
     # Of coverage: the question states nothing; of attribution: dogs stand in chunk 3.
     assert [metric(*answer) for metric in METRICS] == pytest.approx([2 / 3, 3 / 4, 1 / 2])
     assert [note.problem for note in notes_of(Case(id="q", query="q"), *answer)] == [
-        "cites 2: chunk 3 shares more of it than what it cites",
+        "cites 2: chunk 3 shares more of it than the cited ones",
         "cites 8: not among 3 shown chunks",
     ]
 

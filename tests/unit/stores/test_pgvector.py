@@ -75,7 +75,7 @@ def test_a_table_may_have_any_name_schema_and_several_vectors(address: str) -> N
         (2, 'two', '[0,1]', '[0,1,0]'), (3, 'no vector', NULL, '[0,1,0]')''',
     )
     name = 'kb.50% of "it"'
-    with pytest.raises(ConfigError, match=r"has several vectors \(my%v, w\): say which one"):
+    with pytest.raises(ConfigError, match=r"has several vectors \(my%v, w\): choose the one"):
         attach(address, name)
     mapping = FieldMapping(vector="my%v", metric="dot")
     with attach(address, name, mapping) as collection:
