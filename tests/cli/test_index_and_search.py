@@ -296,7 +296,7 @@ def filled(ragbench: Ragbench, workplace: Path) -> Ragbench:
 @pytest.mark.parametrize(("arguments", "message"), [
     ([*DOCS, "--field", "text=page_content"], "name the model of its vectors with --embedder"),
     ([*MINE, *SMALL, "--field", "text=body"], "with --collection: qdrant:mine has docs, na"),
-    ([*MINE, "--collection", "named", *SMALL], "several vectors (dense, title): say which"),
+    ([*MINE, "--collection", "named", *SMALL], "several vectors (dense, title): choose"),
     ([*DOCS, *SMALL, "--field", "text"], "expected TARGET=SOURCE"),
     ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
     ([*DOCS, "--strategy", "sparse"], "name one with --field words=FIELD"),
