@@ -137,9 +137,9 @@ def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.nightly
 def test_a_reversed_gate_is_red(checkout: Path) -> None:
     drops = checkout / "ragbench" / "gate" / "drops.py"
-    right = "return GateOutcome.FAILED"
+    right = "outcome = GateOutcome.FAILED"
     assert right in drops.read_text("utf-8")
-    drops.write_text(drops.read_text("utf-8").replace(right, "return GateOutcome.PASSED", 1))
+    drops.write_text(drops.read_text("utf-8").replace(right, "outcome = GateOutcome.PASSED", 1))
     done = quick(checkout)
     assert done.returncode == 1, done.stdout
     assert "test_gate.py::" in done.stdout
