@@ -71,7 +71,7 @@ def right_text(right: RightShare | None) -> str:
     text = f"Right: {right.share:.0%}"
     if right.low is not None and right.high is not None:
         text += f" ({right.low:.0%} to {right.high:.0%})"
-    text += f" of {right.known:,} cases"
+    text += f" of {counted(right.known, 'case')}"
     if right.by_words:
         text += ", estimated by words"
     if right.untold:
@@ -328,7 +328,7 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
         left -= count.cases
         notes = [f"{count.estimated:,} estimated"] if count.estimated else []
         if (known := count.reliability) is not None:
-            notes.append(f"by words: {known.held / known.of:.0%} hold")
+            notes.append(f"by words, right in {known.held / known.of:.0%}")
         if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
             rest = len(count.stages) - _STAGES
             named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
