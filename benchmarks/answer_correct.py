@@ -173,6 +173,8 @@ def shown(name: str, rows: Rows, found: Floats, of: npt.NDArray[np.bool_] | None
                 f"{found[inside].mean():.2f}:{labels[inside].mean():.2f} ({inside.sum()})", end=" "
             )
     print()
+    for said, so, inside in (("right", labels, found >= 0.8), ("wrong", ~labels, found < 0.2)):
+        print(f"called {said}: {inside.sum()}, of those so {so[inside].sum()}")
 
 
 def preferred(folder: Path) -> None:
