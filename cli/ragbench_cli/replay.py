@@ -42,6 +42,7 @@ def replayed(run: Path, case: str | None, asked: Replaying, *, as_json: bool) ->
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.manifest import read_manifest
     from ragbench.llm.budget import Budget
+    from ragbench.stages.trial import Answering
     from ragbench.verbs.replay import plan_replay
     from ragbench_cli.systems import DocumentsBeside, chosen_system
 
@@ -61,8 +62,9 @@ def replayed(run: Path, case: str | None, asked: Replaying, *, as_json: bool) ->
         assert system.rag is not None
         documents = system.documents or partial(_documents, beside)
         plan = plan_replay(run, case=case, most=asked.most, documents=documents)
-        console.say(_price(plan, system.name, system.chats))
-        done = list(plan.ask(system.rag))
+        with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
+            console.say(_price(plan, system.name, system.chats))
+            done = list(plan.ask(answering))
     _print(done, as_json=as_json, is_one=case is not None)
 
 

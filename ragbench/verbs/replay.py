@@ -21,7 +21,6 @@ from ragbench.metrics.correct import right_by_any, told
 from ragbench.metrics.operational import token_counts
 from ragbench.post.stage import steps_of, written_text
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
-from ragbench.stages.rag import RAG
 from ragbench.stages.trial import Answering
 from ragbench.verbs.cases import find_case, worst_metric
 from ragbench.verbs.report import RunCases, report_of
@@ -89,15 +88,14 @@ class Replay:
     def questions(self) -> int:
         return sum(len(one.changes) for one in self.cases)
 
-    def ask(self, rag: RAG) -> Iterator[ReplayedCase]:
-        """Asks the RAG's generation for every change, a case at a time."""
-        with Answering(rag) as answering:
-            for case, cause, changes in self.cases:
-                tries = [
-                    _tried(answering, case, change, context) for change, context in changes.items()
-                ]
-                answering.forget()
-                yield ReplayedCase(id=case.id, cause=cause, tries=tuple(tries))
+    def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
+        """Asks for the answer to every change, a case at a time."""
+        for case, cause, changes in self.cases:
+            tries = [
+                _tried(answering, case, change, context) for change, context in changes.items()
+            ]
+            answering.forget()
+            yield ReplayedCase(id=case.id, cause=cause, tries=tuple(tries))
 
 
 def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:

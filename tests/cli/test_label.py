@@ -183,6 +183,8 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     assert ragbench(*turned, "--labels", many).code == 0
     assert ragbench(*gate[:-1], "--min", "answer_correct=0.9", "--labels", many).code == 1
     ragbench(*gate, "--settle", "--labels", many).refused("choose one")
+    ragbench("eval", "run.jsonl", "-o", "new", "--labels", "none.jsonl").refused("none.jsonl")
+    assert not Path("new").exists()  # before anything is asked
     # The baseline file holds no answers, so it keeps what labels made of each run of main.
     ragbench("baseline", "add", run, "-o", "main.json").ok()
     assert "by labels" not in ragbench("history", "main.json").ok().out

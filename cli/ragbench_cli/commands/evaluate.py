@@ -40,10 +40,13 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     from ragbench_cli.report_tables import print_report
 
     _check(asked)
+    book = asked.labelled.book  # labels that cannot be read are an error before anything is asked
     with CaseFiles() as files:
         done = evaluated(asked, files.begin)
-        if asked.labelled.labels and done.estimate is None:
-            done = replace(done, report=asked.labelled.report(done.report, done.folder))
+        if book is not None and done.estimate is None:
+            from ragbench.verbs.label import corrected_report
+
+            done = replace(done, report=corrected_report(done.report, done.folder, book))
         # Where no case was told, the run stood as it was.
         if done.estimate is None and (files.count or not are_written(done.report, done.folder)):
             write_reports(done.report, done.folder, files)
