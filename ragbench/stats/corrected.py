@@ -161,7 +161,7 @@ def _two_phase(
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
-    is_open = ~np.array(same or [False] * total)
+    is_open = ~np.array(same or [False] * total, dtype=bool)
     asked = np.array([label is not None for label in labels], dtype=bool) & is_open
     if not asked.any():
         return None

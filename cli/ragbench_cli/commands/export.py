@@ -39,6 +39,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
     from ragbench.ledger.folder import run_around
+    from ragbench.safe_text import counted
     from ragbench.verbs.export import export_run
 
     done = export_run(run_around(asked.run), asked.to, asked.out)
@@ -54,6 +55,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         return
     for path in done.paths:
         typer.echo(path)
-    console.say(f"{done.written:,} cases written")
+    console.say(f"{counted(done.written, 'case')} written")
     for reason, count in done.left_out.items():
         console.say(f"{count:,} left out: {reason}")

@@ -25,6 +25,8 @@ def test_a_mean_by_hand() -> None:
     assert found.correlation == pytest.approx(1 / math.sqrt(3))
     assert (found.cases, found.labels, found.degrees) == (6, 4, 2)
     assert (found.low, found.high) == (None, None)  # four labels show no interval
+    # A metric that no case has a value of.
+    assert (corrected_mean([], []), corrected_difference([], [])) == (None, None)
 
 
 @pytest.mark.parametrize(("judged", "labels", "clusters", "expected"), [
