@@ -85,7 +85,16 @@ class RowDecoder(ABC, Generic[RecordT]):
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
-            if target in ignored or not self._is_said(target, source, value, cells):
+            if (
+                value is None
+                or target in ignored
+                or (type(value) is float and isnan(value))
+                or (
+                    type(value) is str
+                    and (cells or not value or value.isspace())
+                    and not self._is_said(target, source, value, cells)
+                )
+            ):
                 continue
             try:
                 if cells:
@@ -106,9 +115,8 @@ class RowDecoder(ABC, Generic[RecordT]):
             _add_rest(found, row, plan.rest, self.problems)
         return found if len(self.problems) == known else None
 
-    def _is_said(self, target: str, source: str, value: object, cells: bool) -> bool:
-        if type(value) is not str:
-            return value is not None and (type(value) is not float or not isnan(value))
+    def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
+        """Whether a cell, or a text that is blank, says anything."""
         if not value or value.isspace():
             # That says nothing as a reference, but is the text of a document as it stands.
             return target in _BLANK_SAYS and (target == "text" or not cells)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 _HASH_BITS = (1 << 60) - 1
-_FIRST_SLOTS = 1 << 10
+_FIRST_SLOTS = 1 << 14
 
 
 def derived_id(prefix: str, text: str, *, digits: int = 10) -> str:
