@@ -17,14 +17,13 @@ from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
-from ragbench.io.dumps.form import getter, without_path
-from ragbench.io.dumps.guess import fields_shown
+from ragbench.io.dumps.form import fields_shown, getter, without_path
 from ragbench.io.fields import HIT_FIELDS, FieldMap, FieldPlan, document_fields, outcome_fields
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Kind, Problems, Row
-from ragbench.io.values import CONVERTERS, HOLDS_NUL, ValueProblem, check_depth, parse_cell
+from ragbench.io.values import HOLDS_NUL, ValueProblem, check_depth, converters, parse_cell
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -81,7 +80,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         path, line, values, cells, _ = row
         known = len(self.problems)
         found: dict[str, Any] = {}
-        has_nul = False
+        has_nul, convert = False, converters()
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -99,7 +98,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             try:
                 if cells:
                     value = parse_cell(target, str(value))
-                converted = CONVERTERS[target](value)
+                converted = convert[target](value)
             except ValueProblem as problem:
                 message = str(problem)
                 if not (has_nul and message == HOLDS_NUL):  # said once of a record

@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import msgspec
 import orjson
 
 from ragbench.errors import DataError, Problem
@@ -28,10 +29,9 @@ from ragbench.io.fields import (
     QRELS_FOLDER,
     QUERIES_FILE,
     QUERY_FILES,
-    formats,
     is_known_field,
+    named,
     read_table,
-    readers,
 )
 from ragbench.io.json_files import (
     ASKED,
@@ -45,9 +45,44 @@ from ragbench.io.json_files import (
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, is_list, is_object
+from ragbench.plugins import Registry
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
+
+_BOTH: tuple[Kind, ...] = ("cases", "documents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatInfo:
+    name: str
+    summary: str
+    example: str
+    reader: str
+    """Where its ``RowReader`` is, below this package: ``module:function``."""
+    reads: tuple[Kind, ...] = _BOTH
+    records: str = ""
+    """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
+    suffixes: tuple[str, ...] = ()
+    """Suffixes that it is recognised by; empty when it is recognised by its shape."""
+    extra: str | None = None
+
+
+@cache
+def formats() -> Mapping[str, FormatInfo]:
+    """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
+    return {
+        name: msgspec.convert({**row, "name": name}, FormatInfo)
+        for name, row in read_table("formats.toml").items()
+    }
+
+
+@cache
+def readers() -> Registry:
+    """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
+    own = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
+    return Registry(kind="formats", own=own)
+
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].xml"))
@@ -320,7 +355,7 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
         return _objects(text.split("\n", _FIRST)[:_FIRST])
     if container == "json":
         head = text.encode("utf-8", "replace")
-        key = array_key(head, ("cases", "data", "questions", "examples", "samples"))
+        key = array_key(head, named("array")["cases"])
         is_array = key is not None or text.startswith("[")
         return _elements(head, key) if is_array else _objects([text])
     header, _, rest = text.partition("\n")

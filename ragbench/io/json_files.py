@@ -11,8 +11,8 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from ragbench.io.dumps.form import getter
-from ragbench.io.dumps.guess import fields_shown
+from ragbench.io.dumps.form import fields_shown, getter
+from ragbench.io.fields import named
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
@@ -42,10 +42,6 @@ def _parse_constant(name: str) -> None:
 
 ASKED = frozenset({"query", "question", "user_input"})
 """What an object is asked that is a record, and no envelope around some."""
-_ARRAY_KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "cases": ("cases", "data", "questions", "examples", "samples"),
-    "documents": ("documents", "corpus", "passages", "data"),
-}
 
 
 def load(source: Source, problems: Problems) -> object | None:
@@ -227,7 +223,7 @@ def head_elements(head: bytes, key: str | None) -> Iterator[Element]:
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per object of the array; the row's line is its place in the array."""
-    yield from read_json_arrays(source, _ARRAY_KEYS[kind], problems)
+    yield from read_json_arrays(source, named("array")[kind], problems)
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:

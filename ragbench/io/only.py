@@ -10,17 +10,13 @@ from typing import TypeVar
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import DumpRecord, Getter, getter
+from ragbench.io.fields import named
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import as_score, is_list, is_object
 from ragbench.safe_text import counted, shown_line
 
 Values = Mapping[str, object]
 RecordT = TypeVar("RecordT", Row, DumpRecord)
-_TIMES = (
-    *("started", "timestamp", "created_at", "createdAt", "start_time", "startTime", "created"),
-    *("time", "datetime", "date", "ts"),
-)
-"""Where a record, or its metadata, says when it was."""
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
 """From which number on a time counts in so many parts of a second."""
 _SHOWN = 5
@@ -83,7 +79,8 @@ class Only:
             said = time_of(values) if is_timed else begin
             if said is None:
                 seen.untimed += 1
-                message = f"says no time{{more}}: --since and --until need one ({_named(_TIMES)})"
+                such = _named(named("time")["when"])
+                message = f"says no time{{more}}: --since and --until need one ({such})"
                 problems.add_kind("no time", message, path=record.path, line=record.line)
                 continue
             seen.count += 1
@@ -156,7 +153,9 @@ def _found(values: object, path: str, find: Callable[[object], object]) -> objec
 
 def time_of(values: object) -> float | None:
     places = (values, values.get("metadata")) if is_object(values) else ()
-    held = (place.get(name) for name in _TIMES for place in places if is_object(place))
+    held = (
+        place.get(name) for name in named("time")["when"] for place in places if is_object(place)
+    )
     return next((said for one in held if (said := seconds_of(one)) is not None), None)
 
 

@@ -17,8 +17,7 @@ from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError
 from ragbench.io.converted import text_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder, RecordT, RowDecoder
-from ragbench.io.detect import detect_format
-from ragbench.io.fields import readers
+from ragbench.io.detect import detect_format, readers
 from ragbench.io.source import Problems, RowReader, Source, noting_read_errors
 
 

@@ -125,7 +125,7 @@ def outcomes(
     if (generation := _generation(said)) is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
-    return recorded | row.recorded if row.recorded else recorded
+    return {**recorded, **row.recorded} if row.recorded else recorded
 
 
 def _result(

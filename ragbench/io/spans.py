@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from ragbench.io.dumps.form import SCORE_NAMES, TEXT_NAMES, getter, opened_json, text_of
-from ragbench.io.fields import read_table
+from ragbench.io.dumps.form import getter, opened_json, text_of
+from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
 Values = Mapping[str, object]
@@ -303,12 +303,12 @@ def _document(value: object) -> dict[str, Any] | None:
     names = _named("names")
     held = (opened_json(value.get(name)) for name in names["metadata"])
     metadata: Values = next(filter(is_object, held), dict[str, object]())
-    text = _first(value, TEXT_NAMES, _plain_text)
-    text = _first(metadata, TEXT_NAMES, _plain_text) if text is None else text
+    text = _first(value, named("hit")["text"], _plain_text)
+    text = _first(metadata, named("hit")["text"], _plain_text) if text is None else text
     id = _first(value, names["id"], _plain_id) or _first(
         metadata, names["id_in_metadata"], _plain_id
     )
-    score = _first(value, SCORE_NAMES, lambda held: held)
+    score = _first(value, named("hit")["score"], lambda held: held)
     if text is None and id is None:
         return None
     known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}

@@ -25,12 +25,11 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
-from ragbench.io.detect import detect_container, sign_of, trace_files
+from ragbench.io.detect import detect_container, readers, sign_of, trace_files
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
-from ragbench.io.fields import readers
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import OTLP, OUTER, array_elements, keys_shown, line_value, parse_json
 from ragbench.io.lines import Line, read_bytes, read_lines

@@ -13,11 +13,10 @@ from typing import Any, cast
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import FieldMap
+from ragbench.io.fields import FieldMap, named
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import (
     ASSISTANT,
-    ROLE,
     SYSTEM,
     USER,
     ValueProblem,
@@ -27,8 +26,6 @@ from ragbench.io.values import (
     is_object,
 )
 
-_NAMES = ("id", "_id", "conversation_id", "session_id", "thread_id", "name")
-"""By which of its fields a conversation is called, the first that there is."""
 _OF_ALL = frozenset({"cluster", "tags", "language", "metadata"})
 """What a record says of each question of its conversation; the rest is of the last one."""
 
@@ -78,7 +75,7 @@ def before(turns: Sequence[Turn], question: int) -> list[Turn]:
 def conversation_of(value: object) -> bool:
     items = as_list(value)
     return bool(items) and all(
-        is_object(item) and any(name in item for name in ROLE) for item in items
+        is_object(item) and any(name in item for name in named("turn")["role"]) for item in items
     )
 
 
@@ -103,9 +100,10 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
     if asked[-1][1] is None and is_told:
         asked = asked[-1:]
     rules = "\n".join(turn.text for turn in turns if turn.role == SYSTEM)
-    found = (str(record[name]) for name in _NAMES if record.get(name) not in (None, ""))
+    names = named("turn")["name"]
+    found = (str(record[name]) for name in names if record.get(name) not in (None, ""))
     name = next(found, f"conversation-{row.line}")
-    rest = {n: v for n, v in record.items() if n not in _NAMES}
+    rest = {n: v for n, v in record.items() if n not in names}
     rest |= {"system": rules} if rules else {}
     shared = {n: v for n, v in rest.items() if bound.get(n, "metadata") in _OF_ALL}
     for at, answer in asked:
@@ -125,8 +123,8 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
     del kind
-    for row in container_rows(source, problems, ("conversations", "data", "cases", "examples")):
-        names = ("messages", "turns", "conversation", "conversations")
+    for row in container_rows(source, problems, named("array")["conversations"]):
+        names = named("turn")["conversation"]
         field = next((name for name in names if conversation_of(row.values.get(name))), None)
         if field is None:
             yield row

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ragbench import open_source, read_cases, read_documents
 from ragbench.core.trace import Entry
 from ragbench.errors import InputError
-from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields, formats, readers
+from ragbench.io.detect import formats, readers
+from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
 from ragbench.io.ids import derived_id
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.trec import read_grades, read_run
