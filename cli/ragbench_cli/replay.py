@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ragbench.core.chunk import Document
-    from ragbench.ledger.manifest import Manifest
+    from ragbench.ledger.folder import Manifest
     from ragbench.llm.session import Chat
     from ragbench.verbs.replay import Cure, Replay, ReplayedCase
     from ragbench_cli.systems import DocumentsBeside
@@ -39,8 +39,7 @@ class Replaying:
 
 
 def replayed(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
+    from ragbench.ledger.folder import RunFolder, read_manifest
     from ragbench.llm.budget import Budget
     from ragbench.stages.trial import Answering
     from ragbench.verbs.replay import plan_replay

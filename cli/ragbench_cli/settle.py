@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
     from ragbench.core.run_scores import RunScores
     from ragbench.gate.config import GateConfig
-    from ragbench.ledger.manifest import Manifest
+    from ragbench.ledger.folder import Manifest
     from ragbench.verbs.gate import Reask
 
 How = tuple[Sequence[str], "Mapping[str, Case]"]
@@ -88,9 +88,8 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
 
 
 def _how_to_ask(path: Path, ask: str | None) -> How:
-    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.folder import RunFolder, read_manifest
     from ragbench.ledger.journal import Journal
-    from ragbench.ledger.manifest import read_manifest
 
     folder = RunFolder(path=path)
     if not folder.exists:

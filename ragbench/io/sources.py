@@ -23,7 +23,6 @@ from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.decoder import EntryDecoder
 from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format, readers
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
@@ -39,7 +38,6 @@ from ragbench.io.fields import (
     entry_fields,
     named,
 )
-from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.only import Only
@@ -51,8 +49,17 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
+from ragbench.io.read import EntryDecoder
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
-from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
+from ragbench.io.source import (
+    STDIN,
+    IdRegister,
+    Problems,
+    Row,
+    RowReader,
+    Source,
+    noting_read_errors,
+)
 from ragbench.io.traces import TraceFile, held_traces
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem

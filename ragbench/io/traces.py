@@ -30,12 +30,11 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
-from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import OTLP, OUTER, array_elements, keys_shown, line_value, parse_json
 from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
-from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import IdRegister, Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import (
     MODEL,
     RERANKER,

@@ -61,8 +61,7 @@ class GeneratorChoice:
 def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[_Answerer]:
     """The RAG and the price of its tokens, for the length of a block."""
     from ragbench.errors import ConfigError
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
+    from ragbench.ledger.folder import RunFolder, read_manifest
     from ragbench_cli.systems import DocumentsBeside, chosen_system
 
     if choice.rag is None and choice.pipeline is None:
@@ -194,8 +193,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
 def _advance(
     stack: ExitStack, run: Path, limit: int | None, *, shown: bool
 ) -> Callable[[int], None]:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
+    from ragbench.ledger.folder import RunFolder, read_manifest
     from ragbench.stages.stage import Progress
 
     cases = read_manifest(RunFolder(path=run).manifest).dataset.cases

@@ -23,8 +23,7 @@ from ragbench.io.dumps.form import (
     text_of,
 )
 from ragbench.io.fields import named
-from ragbench.io.ids import IdRegister
-from ragbench.io.source import Problems
+from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
     ValueProblem,
     as_answers,
