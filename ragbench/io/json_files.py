@@ -63,10 +63,6 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
     Parsers keep the last value: where the text has more keys than its value, it is read again.
     """
-    # Nearly every line is an object of plain values.
-    keys = raw.count(b'":') + raw.count(b'" :')
-    if type(value) is dict and keys <= len(cast("dict[str, object]", value)):
-        return True
     count, left = 0, [value]
     while left:
         one = left.pop()
@@ -77,7 +73,7 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
         elif type(one) is list:
             items = cast("list[object]", one)
             left += [each for each in items if type(each) is dict or type(each) is list]
-    if keys <= count or (found := _repeated_key(raw)) is None:
+    if raw.count(b'":') + raw.count(b'" :') <= count or (found := _repeated_key(raw)) is None:
         return True
     message = "the key stands twice in one object: it is unknown which of its values is meant"
     problems.add(message, path=path, line=line + raw.count(b"\n", 0, found[0]), field=found[1])
@@ -274,6 +270,9 @@ def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
                     message = f"the last line is cut off or is {message}"
                 problems.add(message, path=path, line=line.number)
             return ()
+    keys = line.raw.count(b'":') + line.raw.count(b'" :')
+    if type(value) is dict and keys <= len(cast("dict[str, object]", value)):
+        return (value,)  # nearly every line is an object of plain values
     return (value,) if is_unambiguous(line.raw, value, path, line.number, problems) else ()
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isnan
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
 from ragbench.io.converted import text_files
-from ragbench.io.detect import detect_format, readers
+from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
 from ragbench.io.fields import HIT_FIELDS, FieldMap, FieldPlan, document_fields, outcome_fields
 from ragbench.io.recorded import Retrieved, outcomes
@@ -78,7 +78,7 @@ def read_cases(
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else readers().load(format)
+    reader = None if format is None else reader_of(format)
     entries = _records(place, reader, decoder, is_raised=problems is None)
     return (entry.case for entry in entries)
 
@@ -96,7 +96,7 @@ def read_documents(
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else readers().load(format)
+    reader = None if format is None else reader_of(format)
     return _records(place, reader, decoder, is_raised=problems is None)
 
 
@@ -116,7 +116,7 @@ def _records(
     # Looking at a folder may fail as well as reading a file.
     with closing(source), noting_read_errors(source.name, problems):
         if reader is None and (name := detect_format(source, kind, problems)) is not None:
-            reader = cast("RowReader", readers().load(name))
+            reader = reader_of(name)
         for row in () if reader is None else reader(source, kind=kind, problems=problems):
             record = decoder.decode(row)
             if record is not None:

@@ -109,7 +109,7 @@ class Source:
     """Which part to read, for sources that have parts."""
     encoding: str | None = None
     """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
-    limits: ReadLimits = field(default_factory=ReadLimits.of_environment)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What a reader had to choose, in words and in order; shared by copies of the source."""
     is_packed: bool = field(default=False, init=False)
@@ -136,7 +136,7 @@ class Source:
             if source.startswith(HUB_PREFIX):
                 hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
                 return cls(name=source, hub=hub, split=split or named or None)
-            if is_address(source):
+            if "://" in source and is_address(source):
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
         try:

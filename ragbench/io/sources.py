@@ -17,13 +17,19 @@ from hashlib import blake2b, file_digest
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format, readers
+from ragbench.io.detect import (
+    CONTAINERS,
+    JOURNAL_FILE,
+    MANIFEST_FILE,
+    detect_format,
+    reader_of,
+    readers,
+)
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
@@ -56,7 +62,6 @@ from ragbench.io.source import (
     IdRegister,
     Problems,
     Row,
-    RowReader,
     Source,
     noting_read_errors,
 )
@@ -206,7 +211,7 @@ class _Opening:
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        reader: Reader = partial(cast("RowReader", readers().load(name)), kind="cases")
+        reader: Reader = partial(reader_of(name), kind="cases")
         if name == "traces":
             file = TraceFile()
             self.stack.enter_context(closing(file.db))

@@ -25,7 +25,7 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
-from ragbench.io.detect import detect_container, readers, sign_of, trace_files
+from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
@@ -255,7 +255,7 @@ def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
             elif container == "json":
                 yield from _json_records(place, text, problems)
             elif container is not None:
-                for row in readers().load(container)(place, kind="cases", problems=problems):
+                for row in reader_of(container)(place, kind="cases", problems=problems):
                     yield DumpRecord(row.path, row.line, row.values)
 
 

@@ -122,7 +122,7 @@ def calibration_text(calibration: Calibration) -> str:
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str) -> Calibration:
     try:
-        given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
+        given = json.loads(ReadLimits().read_settings(Path(path)))
         if given["version"] != _VERSION:
             raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
         found = Calibration(

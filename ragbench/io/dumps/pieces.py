@@ -21,7 +21,7 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
-from ragbench.io.detect import readers
+from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
@@ -252,7 +252,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
     elif container in ("json", "squad"):
         yield from _json(source, problems)
     else:
-        for row in readers().load(container)(source, kind="cases", problems=problems):
+        for row in reader_of(container)(source, kind="cases", problems=problems):
             values = {n: _spelled(n, v) for n, v in row.values.items()} if row.cells else row.values
             yield DumpRecord(row.path, row.line, values)
 

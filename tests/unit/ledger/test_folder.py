@@ -20,8 +20,10 @@ from ragbench.ledger.folder import (
     RagInfo,
     RunFolder,
     git_state,
+    metrics_of,
     read_manifest,
     run_name,
+    write_atomic,
     write_manifest,
 )  # fmt: skip
 
