@@ -20,13 +20,13 @@ import msgspec
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Repeats, Status
+from ragbench.core.outcome import Cell, Failure, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.ledger.codec import case_facts, decode_failure
+from ragbench.ledger.codec import case_facts, decoded
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -292,7 +292,7 @@ def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
     if value is not None:
         return Cell(status=status, value=value)
     if status is Status.FAILED and detail is not None:
-        return Cell(status=status, reason=str(decode_failure(detail)))
+        return Cell(status=status, reason=str(decoded(Failure, detail)))
     return Cell(status=status, reason=None if detail is None else detail.decode())
 
 

@@ -65,7 +65,6 @@ def as_label(value: object) -> float | None:
 
 def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """People's feedback as labels, a line each, with the question, contexts and answer judged."""
-    del scores
     done = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:

@@ -187,7 +187,6 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
     The first row with a value is the header. Formulas count by the value that was last computed.
     """
-    del kind
     openpyxl = require("openpyxl", extra="excel")
     with source.opened(problems) as stream:
         if stream is None:

@@ -227,7 +227,6 @@ def _turns(query: str, answer: str | None) -> Iterator[Turn]:
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per trace."""
-    del kind
     file = TraceFile()
     with closing(file.db):
         yield from held_traces(file)(source, problems=problems)

@@ -161,7 +161,6 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
     Metric scores have no place in these files and are not written.
     """
-    del scores
     qrels = path.with_suffix(".qrels")
     if qrels == path:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")

@@ -14,18 +14,9 @@ from typing import Any, NamedTuple
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
-from ragbench.core.outcome import Cell, Judgement, Status
+from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.errors import ConfigError
-from ragbench.ledger.codec import (
-    decode_attribution,
-    decode_failure,
-    decode_judgements,
-    decode_matched,
-    encode_attribution,
-    encode_failure,
-    encode_judgements,
-    encode_matched,
-)
+from ragbench.ledger.codec import decoded, encode_judgements, encoded
 from ragbench.ledger.tables import NO_SCORES, marks, transaction
 from ragbench.masking import hidden
 
@@ -130,19 +121,10 @@ class ScoreTables:
         if matches is not None:
             self.compared.add(number)
             for stage, one in matches.items():
-                self.new["matched"][number, stage] = (encode_matched(one),)
+                self.new["matched"][number, stage] = (encoded(one),)
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        self._flush()
-        places = marks(numbers)
-        notes: dict[tuple[int, int], bytes] = {
-            (number, metric): detail
-            for number, metric, detail in self._db.execute(
-                f"SELECT number, metric, detail FROM notes WHERE number IN ({places})",
-                tuple(numbers),
-            )
-        }
-        rows = self._db.execute(f"SELECT * FROM cells WHERE number IN ({places})", tuple(numbers))
+        notes = {(number, metric): detail for number, metric, detail in self._of("notes", numbers)}
         return {
             row[0]: CaseCells(
                 row[2],
@@ -154,32 +136,30 @@ class ScoreTables:
                     for at, letter in enumerate(row[4].ljust(self.columns, _NO_CELL))
                 ],
             )
-            for row in rows
+            for row in self._of("cells", numbers)
         }
+
+    def _of(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
+        self._flush()
+        query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
+        return self._db.execute(query, tuple(numbers))
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
-        self._flush()
         found: dict[int, dict[str, Matched]] = {}
-        for number, stage, body in self._db.execute(
-            f"SELECT number, stage, body FROM matched WHERE number IN ({marks(numbers)})",
-            tuple(numbers),
-        ):
-            found.setdefault(number, {})[stage] = decode_matched(body)
+        for number, stage, body in self._of("matched", numbers):
+            found.setdefault(number, {})[stage] = decoded(Matched, body)
         return found
 
     def record_cause(self, number: int, attribution: Attribution) -> None:
         """Stores what became of a case; its cells have to be recorded before."""
-        row = (attribution.cause.value, encode_attribution(attribution))
+        row = (attribution.cause.value, encoded(attribution))
         self.new["causes"][number,] = row
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
-        self._flush()
-        rows = self._db.execute(
-            f"SELECT number, body FROM causes WHERE number IN ({marks(numbers)})", tuple(numbers)
-        )
-        return {number: decode_attribution(body) for number, body in rows}
+        rows = self._of("causes", numbers)
+        return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""
@@ -187,19 +167,17 @@ class ScoreTables:
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""
-        self._flush()
-        rows = self._db.execute(
-            f"SELECT number, metric, body FROM judgements WHERE number IN ({marks(numbers)})",
-            tuple(numbers),
-        )
-        return {(number, metric): decode_judgements(body) for number, metric, body in rows}
+        rows = self._of("judgements", numbers)
+        return {
+            (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
+        }
 
 
 def _detail(cell: Cell) -> bytes:
     if cell.failure is not None:
         # An earlier stage's failure has its traceback in that stage's outcome: once is enough.
         is_own = cell.failure.stage == "score"
-        return encode_failure(cell.failure if is_own else replace(cell.failure, traceback=None))
+        return encoded(cell.failure if is_own else replace(cell.failure, traceback=None))
     return hidden(cell.reason or "").encode()
 
 
@@ -210,7 +188,7 @@ def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
     if detail is None:
         return Cell(status=status, value=value)
     if status is Status.FAILED:
-        return Cell(status=Status.FAILED, failure=decode_failure(detail))
+        return Cell(status=Status.FAILED, failure=decoded(Failure, detail))
     return Cell(status=status, reason=detail.decode())
 
 
