@@ -247,7 +247,7 @@ def _yaml(value: object) -> str:
 
 def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
-    from ragbench.io.lines import encoding_of
+    from ragbench.io.encoding import encoding_of
     from ragbench.io.read import read_cases
     from ragbench.verbs.probes import probe_dataset
     from ragbench_cli.systems import DocumentsBeside

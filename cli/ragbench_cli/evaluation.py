@@ -13,7 +13,8 @@ from ragbench.core.metric import Metric
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.io.entries import EntrySource, SourceInfo
-from ragbench.io.only import Only, Selection
+from ragbench.io.only import Only
+from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import run_name
 from ragbench.ledger.watch import Watch

@@ -36,13 +36,13 @@ from ragbench.io.fields import (
 from ragbench.io.json_files import (
     ASKED,
     array_key,
+    decode_head,
     head_elements,
     keys_shown,
     object_keys,
     parse_json,
     read_json_arrays,
 )
-from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import ValueProblem, is_list, is_object
 from ragbench.plugins import Registry

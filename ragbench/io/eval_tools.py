@@ -128,26 +128,23 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
 
 def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
     """What each row is an answer of: provider and prompt, as far as they differ."""
-    pairs = [(_provider(row.values), _prompt(row.values)) for row in rows]
-    providers, prompts = {one for one, _ in pairs}, {other for _, other in pairs}
+    pairs: list[tuple[str, str]] = []
+    for values in (row.values for row in rows):
+        provider, prompt = values.get("provider"), _object(values.get("prompt"))
+        known = _object(provider)
+        label = prompt.get("label") if prompt.get("label") != prompt.get("raw") else None
+        pairs.append(
+            (
+                str(known.get("label") or known.get("id") or (provider if not known else "")),
+                str(label or f"prompt {values.get('promptIdx', 0)}"),
+            )
+        )
+    providers, prompts = (set(column) for column in zip(*pairs, strict=True)) if pairs else ((), ())
     if len(prompts) <= 1:
         return [provider for provider, _ in pairs]
     if len(providers) <= 1:
         return [prompt for _, prompt in pairs]
     return [f"{provider} / {prompt}" for provider, prompt in pairs]
-
-
-def _provider(values: Values) -> str:
-    provider = values.get("provider")
-    known = _object(provider)
-    return str(known.get("label") or known.get("id") or (provider if not known else ""))
-
-
-def _prompt(values: Values) -> str:
-    prompt = _object(values.get("prompt"))
-    if prompt.get("label") and prompt.get("label") != prompt.get("raw"):
-        return str(prompt["label"])
-    return f"prompt {values.get('promptIdx', 0)}"
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:

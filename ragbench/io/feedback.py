@@ -44,7 +44,7 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
         row = {
             part: held
             for part, finders in parts.items()
-            if (held := next((v for find in finders if _is_said(v := find(one))), None)) is not None
+            if (held := next(filter(_is_said, (find(one) for find in finders)), None)) is not None
         }
         if {"name", "value"} <= row.keys():
             kind = words.get(str(row.pop("source", "")).lower())

@@ -35,6 +35,7 @@ from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
+from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
 from ragbench.io.fields import (
     ANSWER_FIELDS,
@@ -45,7 +46,6 @@ from ragbench.io.fields import (
     named,
 )
 from ragbench.io.json_files import load
-from ragbench.io.lines import decoded
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     Topics,

@@ -30,8 +30,17 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
-from ragbench.io.json_files import OTLP, OUTER, array_elements, keys_shown, line_value, parse_json
-from ragbench.io.lines import Line, read_bytes, read_lines
+from ragbench.io.json_files import (
+    OTLP,
+    OUTER,
+    Line,
+    array_elements,
+    keys_shown,
+    line_value,
+    parse_json,
+    read_bytes,
+    read_lines,
+)
 from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import IdRegister, Kind, Problems, Row, Source, noting_read_errors
@@ -338,7 +347,7 @@ class _Tree:
 
     def __post_init__(self) -> None:
         self.line = self.spans[0].line
-        self.spans = sorted(self.spans, key=_start)
+        self.spans = sorted(self.spans, key=lambda span: seconds_of(span.start) or 0.0)
         self.by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
@@ -518,10 +527,6 @@ def _generation(tree: _Tree, order: Sequence[Span], top: Span) -> Outcome[Any] |
 
 
 # --- times
-
-
-def _start(span: Span) -> float:
-    return seconds_of(span.start) or 0.0
 
 
 def _seconds(spans: Sequence[Span]) -> float | None:

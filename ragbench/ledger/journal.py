@@ -27,7 +27,6 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
-from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
     CODECS,
     TAGS,
@@ -38,7 +37,7 @@ from ragbench.ledger.codec import (
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.tables import RunTables, connect, marks, transaction
+from ragbench.ledger.tables import RunTables, ScoreTables, connect, marks, transaction
 from ragbench.masking import hidden
 
 _STATUSES = {status.value: status for status in Status}

@@ -14,7 +14,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import (
     DatasetInfo,

@@ -85,7 +85,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
     from ragbench.errors import ConfigError
-    from ragbench.io.lines import encoding_of
+    from ragbench.io.encoding import encoding_of
     from ragbench.pipeline.documents import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter

@@ -77,7 +77,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     """
     from ragbench.core.judge_card import Usefulness
     from ragbench.io.labels import read_labels
-    from ragbench.io.only import Selection
+    from ragbench.io.read import Selection
     from ragbench.metrics.registry import parse_metric
     from ragbench.verbs.judge_card import judge_card, probes_named
     from ragbench_cli.models import ModelChoice

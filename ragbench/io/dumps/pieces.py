@@ -28,6 +28,7 @@ from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
     Element,
+    Line,
     array_elements,
     array_key,
     head_elements,
@@ -35,9 +36,10 @@ from ragbench.io.json_files import (
     line_value,
     object_keys,
     parse_json,
+    read_bytes,
+    read_lines,
 )
 from ragbench.io.limits import ReadLimits
-from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
