@@ -43,7 +43,7 @@ from ragbench.io.json_files import (
     parse_json,
     read_json_arrays,
 )
-from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, RowReader, Source
+from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import ValueProblem, is_list, is_object
 from ragbench.plugins import Registry
 
@@ -90,8 +90,6 @@ _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
 _TRACE_FILES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
-
-JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
 
 
 @cache

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, Problem
-from ragbench.io.json_files import line_value, load, read_lines
+from ragbench.io.json_files import line_value, load
+from ragbench.io.lines import read_lines
 from ragbench.io.people import HumanLabel, Key, read_people, value_of
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
@@ -56,6 +57,12 @@ _EXPERTQA = {"Complete": 2, "Incomplete": 1, "Partial": 1, "Missing": 0}
 Row = Mapping[str, Any]
 
 
+class _FieldError(ValueProblem):
+    def __init__(self, field: str | None, problem: object) -> None:
+        super().__init__(problem)
+        self.field = field
+
+
 def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     """Reads labels, of answers too (`ragbench.io.people`).
 
@@ -72,18 +79,22 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     whole = load(source, Problems()) if source.suffix == ".json" else None
     if is_object(whole) and {"tasks", "evaluations", "documents"} <= whole.keys():
         found = list(_mtrag(whole))
+    elif _is_of_answers(source):
+        source.close()
+        found = list(_answers(path, metric))
     else:
-        head = source.head(Problems()) or b""
-        marks = any(mark in head for mark in (b'"value"', b'"annotations"', b'"responses"'))
-        if source.suffix in (".csv", ".tsv", ".xlsx") or (marks and b'"claim"' not in head):
-            source.close()
-            found = list(_answers(path, metric))
-        else:
-            found = [one for one in _claims(source, problems) if one.evidence]
+        found = [one for one in _claims(source, problems) if one.evidence]
     problems.raise_if_any()
     if not found:
         raise DataError([Problem(message="holds no labelled claim with evidence", path=str(path))])
     return tuple(found)
+
+
+def _is_of_answers(source: Source) -> bool:
+    head = source.head(Problems()) or b""
+    marks = (b'"value"', b'"annotations"', b'"responses"')
+    is_table = source.suffix in (".csv", ".tsv", ".xlsx")
+    return is_table or (b'"claim"' not in head and any(mark in head for mark in marks))
 
 
 def _answers(path: Path, metric: str) -> Iterator[LabelledClaim]:
@@ -110,12 +121,12 @@ def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
         for row in line_value(line, source.name, problems):
             try:
                 if not is_object(row):
-                    raise ValueProblem("is not a JSON object")
+                    raise _FieldError(None, "is not a JSON object")
                 # What ExpertQA calls not applicable has no level.
                 if "label" in row or row.get("support", "Missing") in _EXPERTQA:
                     yield _claim(row, str(line.number))
-            except ValueProblem as problem:
-                problems.add(str(problem), path=source.name, line=line.number)
+            except _FieldError as error:
+                problems.add(str(error), path=source.name, line=line.number, field=error.field)
 
 
 def _claim(row: Row, number: str) -> LabelledClaim:
@@ -124,7 +135,7 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     evidence = _texts(row, "evidence", "contexts")
     claim = _texts(row, "claim", "response")
     if len(claim) != 1:
-        raise ValueProblem("field 'claim': must be a text")
+        raise _FieldError("claim", "must be a text")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
     cluster = question if is_expertqa else row.get("cluster")
@@ -132,12 +143,12 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     if is_expertqa:
         level = _EXPERTQA[row["support"]]
     if level is None:
-        wanted = f"{', '.join(LEVELS)}, true, false, 1, 0.5 or 0"
-        raise ValueProblem(f"field 'label': must be {wanted}, not {row.get('label')!r}")
+        named, given = ", ".join(LEVELS), row.get("label")
+        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {given!r}")
     try:
         graded = None if grade is None else as_number(grade)
     except ValueProblem as problem:
-        raise ValueProblem(f"field 'grade': {problem}") from None
+        raise _FieldError("grade", problem) from None
     return LabelledClaim(
         id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
         claim=claim[0],
@@ -156,7 +167,7 @@ def _texts(row: Row, *names: str) -> tuple[str, ...]:
             raise ValueProblem("must be a text or a list of texts")
         return tuple([text for text in as_texts(given) if text.strip()])
     except ValueProblem as problem:
-        raise ValueProblem(f"field '{names[0]}': {problem}") from None
+        raise _FieldError(names[0], problem) from None
 
 
 def _mtrag(whole: Row) -> Iterator[LabelledClaim]:

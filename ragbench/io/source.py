@@ -88,6 +88,8 @@ HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
 
 GZIP_MAGIC = b"\x1f\x8b"
+JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
+_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -159,6 +161,15 @@ class Source:
         if suffixes and suffixes[-1] == ".gz":
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
+
+    def run(self) -> Source | None:
+        """The run's folder, for one of its files: it knows more than they do."""
+        if self.path is None or self.path.name not in _RUN_FILES:
+            return None
+        folder = self.path.parent
+        if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+            return None
+        return replace(self, name=str(folder), path=folder)
 
     def child(self, name: str) -> Source | None:
         if self.path is None:

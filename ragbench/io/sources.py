@@ -22,14 +22,7 @@ from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.detect import (
-    CONTAINERS,
-    JOURNAL_FILE,
-    MANIFEST_FILE,
-    detect_format,
-    reader_of,
-    readers,
-)
+from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
@@ -119,7 +112,7 @@ def open_source(
     stack = ExitStack()
     try:
         place = Source.of(where, split=split, encoding=encoding)
-        place = _kept(place, stack) if where == STDIN else run_of(place) or decoded(place)
+        place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
         opening = _Opening(
             names=FieldMap("cases", dict(fields or {})),
             place=place,
@@ -165,20 +158,6 @@ def _kept(stdin: Source, stack: ExitStack) -> Source:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
     return decoded(replace(stdin, path=folder / "stdin"))
-
-
-_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
-
-
-def run_of(place: Source) -> Source | None:
-    """The run's folder, for one of its files: it knows more than they do."""
-    path = place.path
-    if path is None or path.name not in _RUN_FILES:
-        return None
-    folder = path.parent
-    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
-        return None
-    return replace(place, name=str(folder), path=folder)
 
 
 @dataclass(kw_only=True, slots=True)
