@@ -264,7 +264,7 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 
 @pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
-    assert AnswerBeside.of(query, response, reference).contradiction() == what
+    assert AnswerBeside(query, response, reference).contradiction() == what
     assert told(right_by_any(query, response, [reference])) is False
     assert told(right_by_any(query, response, [reference, response])) is True  # the best one counts
 
@@ -283,7 +283,7 @@ def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str,
     ("", f"{WORDS} 5", f"{LONGER} 6"),  # beside a long reference no word is proof
 ])  # fmt: skip
 def test_what_is_no_contradiction(query: str, response: str, reference: str) -> None:
-    assert AnswerBeside.of(query, response, reference).contradiction() is None
+    assert AnswerBeside(query, response, reference).contradiction() is None
 
 
 def test_words_of_a_long_reference_are_rarely_sure() -> None:
@@ -323,4 +323,4 @@ ANY_TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
 def test_any_texts_give_a_probability(query: str, response: str, reference: str) -> None:
     assert 0 <= probability(query, response, reference) <= 1
     if reference.strip(" .-€"):
-        assert AnswerBeside.of(query, reference, reference).contradiction() is None
+        assert AnswerBeside(query, reference, reference).contradiction() is None
