@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.metrics.metric import metric
 from ragbench.text.amounts import Amount, Wording, wording

@@ -24,7 +24,7 @@ from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import holds_answer, is_telling
 from ragbench.metrics.correct import is_long, right_by_any, told
 from ragbench.metrics.matching import Matching, match, normalised
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 from ragbench.stages.right_share import RightTally, reliability_of

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.mean import ClusterTotals
 
 if TYPE_CHECKING:
     import numpy as np
