@@ -22,13 +22,8 @@ _CITE = (
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
-    return right_by_any(query, response, references)
-
-
-def right_by_any(query: str, response: str, references: Sequence[str]) -> float:
-    """The same, where it is no metric's: by the reference that speaks most for the answer."""
     known = len(references)
-    return max(probability(query, response, reference, known) for reference in references)
+    return max([probability(query, response, reference, known) for reference in references])
 
 
 @lru_cache(maxsize=8192)
