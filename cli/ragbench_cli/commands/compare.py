@@ -56,7 +56,7 @@ def command(asked: Asked, shown: Shown) -> None:
     from ragbench.gate.compare import compare
     from ragbench.gate.labels import notes_of
     from ragbench.gate.runs import read_run
-    from ragbench.metrics.spelling import split_metrics
+    from ragbench.metrics.registry import split_metrics
     from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
