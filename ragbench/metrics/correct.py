@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from operator import mul
 from typing import Any
 
@@ -129,11 +129,16 @@ class AnswerBeside:
 
     def features(self) -> dict[str, float]:
         """By name, each about 0 to 1; in the order of the weights."""
-        given, right, wanted, new = set(self.given), set(self.wanted), self.wanted, self.new
-        lacking = [one for one in new if one not in given]
-        unlike = len([one for one in lacking if not _is_among(one, given)])
-        recall_of_new = 1 - unlike / len(new) if new else 0.0
-        precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
+        given, wanted, new = set(self.given), self.wanted, self.new
+        recall = recall_of_new = precision = float(bool(wanted))
+        lacking: list[str] = []
+        if not self.is_same:
+            right = set(wanted)
+            lacking = [one for one in new if one not in given]
+            unlike = len([one for one in lacking if not _is_among(one, given)])
+            recall_of_new = 1 - unlike / len(new) if new else 0.0
+            recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
+            precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
         unsure = float(_is_unsure(self.response.lower()))
         if self.is_long:
             return {
@@ -143,7 +148,6 @@ class AnswerBeside:
                 "precision": precision,
                 "unsure": unsure,
             }
-        recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
         size = min(len(wanted), 10) / 10
         return {
             "bias": 1.0,
@@ -163,23 +167,26 @@ class AnswerBeside:
         """How much of a short reference stands in the answer as it is, or nearly."""
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
         alike = 100.0 if phrase in whole else _rapidfuzz()[0](phrase[:_LONGEST_PHRASE], whole)
-        near = [1.0] * len(self.new)
+        nearest = farthest = average = float(bool(self.new))
         if lacking:
-            nearest = _nearest_of(given)
-            near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
-        denials = word_list("denials")
-        turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
+            likeness = _likeness_to(given)
+            near = [1.0 if one in given else likeness(one) for one in self.new]
+            nearest, farthest, average = max(near), min(near), sum(near) / len(near)
+        turned = False  # whether one of both denies something, and the other does not
+        if not self.is_same:
+            denials = word_list("denials")
+            turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": alike * bool(phrase and whole) / 100,
-            "near": sum(near) / max(len(near), 1),
-            "least_near": min(near, default=0.0),
+            "near": average,
+            "least_near": farthest,
             "first": float(bool(wanted) and wanted[0] in given),
             "last": float(bool(wanted) and wanted[-1] in given),
             "in_question": float(len(self.new) < len(wanted)),
             "equal": float(self.is_same),
-            "turned": float(turned),  # one of both denies something, and the other does not
-            "unlike": float(max(near, default=0.0) < _LIKE),
+            "turned": float(turned),
+            "unlike": float(nearest < _LIKE),
             "few": 1 / self.known,
         }
 
@@ -377,16 +384,18 @@ def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[...
     return fuzz.partial_ratio, process.extractOne, fuzz.ratio
 
 
-def _nearest_of(given: set[str]) -> Callable[[str], Any]:
+def _likeness_to(given: set[str]) -> Callable[[str], float]:
+    """How alike the most similar of the words is, 0 to 1; a number is itself or not."""
     _, nearest, ratio = _rapidfuzz()
     others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-    return partial(nearest, choices=others, scorer=ratio)
 
+    def likeness(word: str) -> float:
+        if word[-1].isdecimal():
+            return 0.0
+        found = nearest(word[:_LONGEST_PHRASE], others, scorer=ratio)
+        return 0.0 if found is None else found[1] / 100
 
-def _likeness(word: str, nearest: Callable[[str], Any]) -> float:
-    """How alike the most similar word is, 0 to 1; a number is itself or not."""
-    found = None if word[-1].isdecimal() else nearest(word[:_LONGEST_PHRASE])
-    return 0.0 if found is None else found[1] / 100
+    return likeness
 
 
 def _side(tokens: Sequence[str]) -> int:

@@ -149,7 +149,7 @@ def _with_plain_numbers(text: str) -> str:
     """Days of ISO by their names, numbers without groups, and with a point for the comma."""
     if "-" in text:
         text = _ISO.sub(_day_of_iso, text)
-    if _GROUPED.search(text):
+    if ("," in text or "'" in text or not text.isascii()) and _GROUPED.search(text):
         text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
         text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
     return text
@@ -226,7 +226,9 @@ def _read(raw: list[str], places: Sequence[int]) -> Wording:
     """Reads what begins at these places: numbers, and the names of numbers and months."""
     words, at = _words(), 0
     around = [*raw, "", ""]  # so that there is a word behind the last one, and before the first
-    tokens, amounts, dates = list[str](), list[Amount](), list[Date]()
+    tokens: list[str] = []
+    amounts: list[Amount] = []
+    dates: list[Date] = []
     for place in places:
         if place < at:
             continue  # part of the number before
