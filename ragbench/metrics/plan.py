@@ -321,56 +321,52 @@ _SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
 _DECLINED = Cell.abstained("the system declined to answer")
 
 
-def _unless(is_there: Callable[[Trace], bool], reason: str) -> Check:
+_OF_RETRIEVAL = frozenset(
+    {Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS, Need.SCORES, Need.CONTEXT_METADATA}
+)
+_OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
+
+
+def _unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
     skipped = Cell.skipped(reason)
     return lambda trace: None if is_there(trace) else skipped
 
 
-def _retrieval_gave(field: str, what: str) -> Check:
-    return _unless(
-        lambda trace: getattr(trace.context.value, field, None) is not None,
-        f"retrieval gave no {what}",
-    )
-
-
-_OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
-_OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
+_NO_IDS = _unless("no reference context ids", lambda t: t.case.judgements is not None)
 _KNOWN: dict[Need, Check] = {
     Need.JUDGEMENTS: _unless(
+        NO_GOLD,
         lambda t: (
             t.case.judgements is not None
             or t.case.reference_contexts is not None
             or bool(t.case.evidence)
         ),
-        NO_GOLD,
     ),
-    Need.RETRIEVED_CONTEXT_IDS: _retrieval_gave("context_ids", "context ids"),
-    Need.SCORES: _retrieval_gave("scores", "scores"),
-    Need.CONTEXT_METADATA: _retrieval_gave("context_metadata", "metadata of contexts"),
-    Need.REFERENCE: _unless(
-        lambda t: t.case.reference is not None or bool(t.case.alternative_references),
-        "no reference answer",
+    Need.RETRIEVED_CONTEXT_IDS: _unless(
+        "retrieval gave no context ids", lambda t: t.context.value.context_ids is not None
     ),
+    Need.SCORES: _unless("retrieval gave no scores", lambda t: t.context.value.scores is not None),
+    Need.CONTEXT_METADATA: _unless(
+        "retrieval gave no metadata of contexts",
+        lambda t: t.context.value.context_metadata is not None,
+    ),
+    Need.REFERENCE: _unless("no reference answer", lambda t: bool(t.case.references)),
     Need.REFERENCE_CONTEXTS: _unless(
-        lambda t: bool(t.case.reference_contexts), "no reference contexts"
+        "no reference contexts", lambda t: bool(t.case.reference_contexts)
     ),
-    Need.REFERENCE_CONTEXT_IDS: _unless(
-        lambda t: t.case.judgements is not None, "no reference context ids"
-    ),
-    Need.GRADES: _unless(lambda t: t.case.judgements is not None, "no reference context ids"),
-    Need.EVIDENCE: _unless(lambda t: bool(t.case.evidence), "no evidence"),
+    Need.REFERENCE_CONTEXT_IDS: _NO_IDS,
+    Need.GRADES: _NO_IDS,
+    Need.EVIDENCE: _unless("no evidence", lambda t: bool(t.case.evidence)),
     Need.MULTI_RESPONSES: _unless(
-        lambda t: bool(getattr(t.generation.value, "multi_responses", None)),
-        "generation gave no candidates",
+        "generation gave no candidates", lambda t: bool(t.generation.value.multi_responses)
     ),
     Need.CONFIDENCE: _unless(
-        lambda t: getattr(t.generation.value, "confidence", None) is not None,
-        "generation gave no confidence",
+        "generation gave no confidence", lambda t: t.generation.value.confidence is not None
     ),
     Need.ANSWERABLE: _unless(
-        lambda t: t.case.answerable is not None, "not known whether the case is answerable"
+        "not known whether the case is answerable", lambda t: t.case.answerable is not None
     ),
-    Need.RUBRICS: _unless(lambda t: bool(t.case.metadata.get("rubrics")), "no rubrics"),
+    Need.RUBRICS: _unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
     Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
     Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
 }
