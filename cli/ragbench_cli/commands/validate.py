@@ -231,7 +231,10 @@ def _demands(given: Given) -> Demands:
     from ragbench.errors import ConfigError
     from ragbench.verbs.validate import Demands
 
-    levels = dict(map(_quality, given.min_quality or ()))
+    pairs = [_quality(text) for text in given.min_quality or ()]
+    levels = dict(pairs)
+    if len(levels) < len(pairs):
+        raise ConfigError(f"--min-quality {', '.join(given.min_quality or ())}: each rating once")
     for name, share in (
         ("--min-answer-present", given.min_answer_present),
         ("--min-relevant", given.min_relevant),
