@@ -181,7 +181,6 @@ _ANSWERS = ("outputs.", "answers.")
 def _opened_source(
     choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
-    from ragbench.io.joined import join_answers
     from ragbench.io.sources import open_source
 
     fields = mapping(choice.field, "--field") or {}
@@ -214,6 +213,8 @@ def _opened_source(
                 encoding=choice.encoding,
                 is_join=True,
             )
+            from ragbench.io.joined import join_answers
+
             source = stack.enter_context(join_answers(source, answers))
         if not source.info.looked:
             next(iter(source), None)  # says what is wrong with it

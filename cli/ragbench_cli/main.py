@@ -147,7 +147,7 @@ _SHOWS_ALL = "ragbench.help_all"
 
 
 class _Program(TyperGroup, _Reading):
-    pass
+    gc.freeze()  # what is left ends with the process: looking through it takes a while
 
 
 class _Command(_Reading):
@@ -415,5 +415,7 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     # Many small records are made, none in circles: looking for such takes a tenth of a run.
-    gc.set_threshold(50_000, 20, 50)
-    sys.exit(main(sys.argv[1:]))
+    gc.set_threshold(250_000, 20, 50)
+    code = main(sys.argv[1:])
+    gc.freeze()  # what is left ends with the process: looking through it takes a while
+    sys.exit(code)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -24,19 +25,6 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
 from ragbench.ledger.source import compiled, is_own
-from ragbench.metrics import (
-    abstention,
-    answer,
-    candidates,
-    citations,
-    correct,
-    hops,
-    operational,
-    ragas,
-    rank,
-    support,
-)
-from ragbench.metrics import ragas_judged as judged
 from ragbench.metrics.metric import definition_of, definitions_in
 from ragbench.metrics.spelling import bound, read_spelling, split_metrics
 from ragbench.plugins import Registry, load_attribute, load_target
@@ -46,23 +34,25 @@ MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 """A metric, its spelling, a function that `ragbench.metric` made one, or a `functools.partial` of
 that with its parameters and cutoff."""
 
-_BUILT_IN: tuple[MetricDefinition, ...] = (
-    *(
-        definition
-        for module in (rank, correct, answer, citations, candidates, abstention, operational, hops)
-        for definition in definitions_in(vars(module))
-    ),
-    *ragas.DEFINITIONS,
-    *judged.DEFINITIONS,
-    *support.DEFINITIONS,
+_FAMILIES = (
+    *("rank", "correct", "answer", "citations", "candidates", "abstention", "operational", "hops"),
+    *("ragas", "ragas_judged", "support"),
 )
+"""Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
-_DEFAULT = (
-    "answer_correct, recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, "
-    "token_f1, numbers_supported, citation_validity, citation_coverage, citation_attribution, "
-    "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
-    "answer_rate, abstention_recall"
+DEFAULT = (
+    *("answer_correct", "recall@5", "precision@5", "hit_rate@5", "MRR@10", "nDCG@10", "Judged@10"),
+    *("exact_match", "token_f1", "numbers_supported", "citation_validity", "citation_coverage"),
+    *("citation_attribution", "best_of_n", "candidate_agreement", "brier", "ECE", "end_to_end_f1"),
+    *("abstention_accuracy", "answer_rate", "abstention_recall"),
 )
+"""The names of what a run measures when nothing else is asked for."""
+
+
+@cache
+def _family(name: str) -> Sequence[MetricDefinition]:
+    module = vars(import_module(f"ragbench.metrics.{name}"))
+    return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 
 def definitions() -> tuple[MetricDefinition, ...]:
@@ -79,7 +69,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     "not a function with @metric"
                 )
             found.append(_identified(definition))
-    return (*_BUILT_IN, *tuple(found))
+    return (*(one for family in _FAMILIES for one in _family(family)), *found)
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -88,16 +78,17 @@ def find_definition(name: str) -> MetricDefinition:
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
     """
-    found = _built_in_index().get(name.casefold())
+    wanted = name.casefold()
+    found = next((known[wanted] for each in _FAMILIES if wanted in (known := _index(each))), None)
     if found is None and name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
     if found is None and ".py:" not in name:
         # Only now: looking for entry points reads the metadata of every installed package.
-        known = _index(definitions())
-        found = known.get(name.casefold())
+        known = _spellings(definitions())
+        found = known.get(wanted)
         prefixes = {one.partition(":")[0] for one in known if ":" in one}
         if found is None and (":" not in name or name.partition(":")[0].casefold() in prefixes):
-            close = get_close_matches(name.casefold(), known, n=3)
+            close = get_close_matches(wanted, known, n=3)
             meant = dict.fromkeys(known[match].name for match in close)
             hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
             raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
@@ -168,7 +159,11 @@ def default_metrics(*, has_hops: bool = False) -> tuple[Metric, ...]:
     Args:
         has_hops: whether answers are known to rest on several searches.
     """
-    return parse_metrics(f"{_DEFAULT}, {hops.HOP_METRICS}" if has_hops else _DEFAULT)
+    if not has_hops:
+        return parse_metrics(DEFAULT)
+    from ragbench.metrics.hops import HOP_METRICS
+
+    return parse_metrics((*DEFAULT, *split_metrics(HOP_METRICS)))
 
 
 def computable(metric: Metric) -> Metric:
@@ -192,11 +187,11 @@ def computable(metric: Metric) -> Metric:
 
 
 @cache
-def _built_in_index() -> dict[str, MetricDefinition]:
-    return _index(_BUILT_IN)
+def _index(family: str) -> dict[str, MetricDefinition]:
+    return _spellings(_family(family))
 
 
-def _index(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+def _spellings(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     index: dict[str, MetricDefinition] = {}
     names = [(definition.name, definition) for definition in known]
     names += [(alias, definition) for definition in known for alias in definition.aliases]
