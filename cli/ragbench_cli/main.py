@@ -20,6 +20,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RagbenchWarning
 from ragbench.masking import hide_arguments
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
@@ -121,8 +122,12 @@ def _value(parameter: Any, typers: Callable[..., Any], context: Any, value: Any)
     if isinstance(value, str):
         if kind in (str, Path):
             return kind(value)
-        if value in parts:  # of a Literal
-            return value
+        if parts and isinstance(parts[0], str):  # of a Literal
+            if value in parts:
+                return value
+            raise ConfigError(
+                f"{_flag(parameter)} must be one of {', '.join(parts)}, not '{value}'"
+            )
         least = getattr(parameter, "min", None) or 0
         if kind is int and value.isascii() and value.isdecimal() and int(value) >= least:
             return int(value)
@@ -135,12 +140,13 @@ def _once(parameter: Any, values: list[str]) -> str:
         plus = "+" * any(each.startswith("+") for each in values)
         return plus + ",".join(each.removeprefix("+") for each in values)
     if len({*values}) > 1:
-        from ragbench.errors import ConfigError
-
-        name = max(parameter.opts, key=len)
         given = " and ".join(f"'{each}'" for each in values)
-        raise ConfigError(f"{name} takes one value and is given {given}: choose one")
+        raise ConfigError(f"{_flag(parameter)} takes one value and is given {given}: choose one")
     return values[0]
+
+
+def _flag(parameter: Any) -> str:
+    return str(max(parameter.opts, key=len))
 
 
 _SHOWS_ALL = "ragbench.help_all"
@@ -161,10 +167,11 @@ class _Command(_Reading):
             args = [
                 f"{new}{each[len(old) :]}" if each.split("=")[0] == old else each for each in args
             ]
-            old_variable = f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}"
-            if old_variable in os.environ:
-                name = next(each.name for each in self.params if new in each.opts)
-                ctx.default_map = {**(ctx.default_map or {}), name: os.environ[old_variable]}
+            value = os.environ.get(f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}")
+            if value is not None:
+                named = next(each for each in self.params if new in each.opts)
+                given = value.split() if named.multiple else value
+                ctx.default_map = {**(ctx.default_map or {}), named.name: given}
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -343,8 +350,6 @@ def main(arguments: Sequence[str]) -> int:
 def _show_warning(
     before: Callable[..., None], message: Warning | str, category: type[Warning], *rest: Any
 ) -> None:
-    from ragbench.errors import RagbenchWarning
-
     if issubclass(category, RagbenchWarning):
         console.say(f"Warning: {message}.")
     else:
@@ -353,8 +358,6 @@ def _show_warning(
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
-    from ragbench.errors import InterruptedRunError, RagbenchError
-
     if isinstance(error, BrokenPipeError):  # the reader of our output went away
         # Keeps the interpreter from flushing into the closed pipe when it ends.
         with suppress(io.UnsupportedOperation):  # it is not a file
@@ -374,7 +377,7 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
             _print_traceback(error)
         console.say(f"Error: {_error_text(error)}")
         if not invocation.traceback and _is_of_the_user(error.__cause__):
-            console.say(f"Where: {invocation.before('--traceback')}")
+            console.say(f"Where: {invocation.again(first='--traceback')}")
         return ExitCode.CANNOT_RUN
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")

@@ -16,6 +16,7 @@ from contextlib import (
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
 
+from ragbench.errors import ConfigError, ForeignCollectionError
 from ragbench_cli import console
 from ragbench_cli.options import completed, option
 
@@ -118,7 +119,6 @@ def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
 
 @contextmanager
 def _opened(choice: SearchChoice) -> Generator[_Opened]:
-    from ragbench.errors import ForeignCollectionError
     from ragbench.stores.registry import is_read_only
 
     may_be_read = choice.embedder is not None or choice.strategy == "sparse"
@@ -165,7 +165,6 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
 
 @contextmanager
 def _foreign(choice: SearchChoice) -> Generator[_Opened]:
-    from ragbench.errors import ConfigError
     from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
     from ragbench.stores.attached import attach
     from ragbench.stores.mapping import field_mapping
@@ -219,7 +218,6 @@ def embedder_of(
 ) -> AbstractContextManager[Embedder | None]:
     """The embedder that the options name, open for the length of a block; None for none."""
     from ragbench.embedders.embedder import open_embedder
-    from ragbench.errors import ConfigError
 
     if name is not None:
         return closing(open_embedder(name, **settings_of(settings, "--embedder-setting")))
@@ -229,8 +227,6 @@ def embedder_of(
 
 
 def only_collection(database: Database) -> str:
-    from ragbench.errors import ConfigError
-
     names = database.collections()
     if len(names) == 1:
         return names[0]
@@ -310,8 +306,6 @@ def search_settings(asked: object = None) -> RetrievalSettings:
 
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
-    from ragbench.errors import ConfigError
-
     found: dict[str, Any] = {}
     for one in given or ():
         name, equals, value = one.partition("=")
@@ -328,7 +322,6 @@ def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]
 def filter_of(given: Sequence[str] | None) -> Filter | None:
     """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
     from ragbench.core.filter_form import parse_filters
-    from ragbench.errors import ConfigError
     from ragbench_cli.options import json_object
 
     parts: list[Mapping[str, Any]] = []
@@ -356,8 +349,6 @@ def native_of(given: str | None) -> object:
 
 def _wanted(field: str, text: str) -> Any:
     """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
-    from ragbench.errors import ConfigError
-
     try:
         return json.loads(text)
     except ValueError as error:

@@ -22,11 +22,11 @@ class CaseKind(StrEnum):
     FIXED = "newly fixed"
 
     @property
-    def title(self) -> str:
-        return _TITLES.get(self, self.value.capitalize())
+    def heading(self) -> str:
+        return _HEADINGS.get(self, self.value.capitalize())
 
 
-_TITLES = {CaseKind.MIXED: "Failing in one respect, fixed in another"}
+_HEADINGS = {CaseKind.MIXED: "Failing in one respect, fixed in another"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

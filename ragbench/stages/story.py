@@ -47,7 +47,7 @@ def story_of(
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
     candidates = () if generated is None else tuple(generated.candidates)
     spans = dict.fromkeys(evidence.text for evidence in case.evidence)
-    notes: Sequence[AnswerNote] = ()
+    notes: tuple[AnswerNote, ...] = ()
     if generated is not None and shown is not None and _NOTED & {each.name for each in metrics}:
         from ragbench.metrics.citations import notes_of  # only where its metrics are asked for
 

@@ -35,7 +35,7 @@ class Changes:
 
     @property
     def word(self) -> str:
-        return self.kind.title
+        return self.kind.heading
 
     @property
     def title(self) -> str:

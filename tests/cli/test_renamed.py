@@ -33,9 +33,10 @@ def test_an_old_name_sets_the_new_option(
         return context.params[parameter.name]
 
     is_flag = old in ("--strict", "--self-test", "--settle")
-    today = value(new) if is_flag else value(new, "2")
-    assert value(old) if is_flag else value(f"{old}=2") == value(old, "2") == today != value()
-    monkeypatch.setenv(variable, "1" if is_flag else "2")
+    some = "distance" if new == "--score-kind" else "2"
+    today = value(new) if is_flag else value(new, some)
+    assert value(old) if is_flag else value(f"{old}={some}") == value(old, some) == today != value()
+    monkeypatch.setenv(variable, "1" if is_flag else some)
     assert value() == today
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
 
@@ -94,7 +95,6 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
 
 
 def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
-    from ragbench.errors import ConfigError
     from ragbench.gate.history import fitted_limits
 
     limits = asked.limits
@@ -189,7 +189,7 @@ def show(
     else:
         from ragbench_cli.tables import draw
 
-        draw(console.data_console(), _blocks(facts))
+        draw(_blocks(facts))
 
 
 def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:

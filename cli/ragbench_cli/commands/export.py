@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 
@@ -39,7 +40,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
     from ragbench.ledger.folder import run_around
-    from ragbench.safe_text import counted
     from ragbench.verbs.export import export_run
 
     done = export_run(run_around(asked.run), asked.to, asked.out)

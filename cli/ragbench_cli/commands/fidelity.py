@@ -12,6 +12,7 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
+from ragbench_cli.tables import draw, entry, table
 
 if TYPE_CHECKING:
     from ragbench.verbs.fidelity import Fidelity
@@ -72,11 +73,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 
 
 def _print(found: Fidelity) -> None:
-    from ragbench_cli.tables import draw, entry, table
-
-    half, screen = found.draws[-1], console.data_console()
+    half = found.draws[-1]
     retrievers = ((one.name, f"{one.real:.3f}", f"{one.made:.3f}") for one in found.retrievers)
-    draw(screen, [table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
+    draw([table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
     rows = (
         (
             f"{one.questions:,}{' (half)' * (one is half)}",
@@ -87,7 +86,7 @@ def _print(found: Fidelity) -> None:
         for one in found.draws
     )
     columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
-    draw(screen, [table(columns, rows), ""])
+    draw([table(columns, rows), ""])
     for name, text in _figures(found):
         typer.echo(entry(name, text, width=14, indent=0))
     typer.echo(f"\n{_verdict(found)}")

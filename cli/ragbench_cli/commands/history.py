@@ -44,7 +44,7 @@ def command(
     from ragbench_cli.tables import draw
 
     page = console.data_console()
-    draw(page, _blocks(history, page))
+    draw(_blocks(history, page), page)
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:

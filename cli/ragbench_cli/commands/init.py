@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.errors import ConfigError, InputError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 
@@ -39,8 +40,6 @@ def write_scaffold(
     ``made`` holds files with their content: in place of templates, or more.
     """
     from importlib.resources import files
-
-    from ragbench.errors import InputError
 
     templates = files("ragbench_cli") / "templates"
     written: list[str] = []
@@ -91,9 +90,10 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench init my-project --with pipeline
       ragbench init --measured run-1 --measured run-2
     """
-    from ragbench_cli.options import one_of
-
-    wanted = [one_of(name, tuple(EXTRAS), "--with") for name in asked.extras or ()]
+    wanted = asked.extras or ()
+    for name in wanted:
+        if name not in EXTRAS:
+            raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
     made = _measured(asked.measured) if asked.measured else {}
     written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
     if json:

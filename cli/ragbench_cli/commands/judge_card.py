@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice
@@ -96,8 +97,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     )
     if asked.dry_run:
         from ragbench.verbs.judge_card import rehearse_card
-        from ragbench_cli.costs import show_estimate
-        from ragbench_cli.models import models_in_use
+        from ragbench_cli.models import models_in_use, show_estimate
 
         with models_in_use(choice, [judged]) as models:
             if models.judging is not None and models.dry_run is not None:
@@ -119,7 +119,6 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
 def _judged(
     card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
 ) -> JudgeCard:
-    from ragbench.errors import ConfigError
     from ragbench_cli.models import models_in_use, say_receipt
 
     with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, Page, RunArgument, option, takes_records
 
@@ -32,7 +33,6 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
       ragbench report reports/pellorin-baseline-1a2b3c4d --html page.html
       ragbench report branch --baseline main --html page.html
     """
-    from ragbench.errors import ConfigError
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import run_around

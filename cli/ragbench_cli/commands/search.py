@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.safe_text import shortened_line
 from ragbench_cli import console
 from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.stores import CollectionChoice, StoreOption
@@ -30,7 +32,7 @@ class Asked:
     store: StoreOption
     query: Annotated[str | None, argument("[QUERY]")] = None
     """The question. Without one, a terminal prompts for it."""
-    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
+    strategy: Annotated[Literal["dense", "sparse", "hybrid"] | None, option("NAME")] = None
     """dense (by vectors), sparse (by words: BM25) or hybrid (both). By default RETRIEVAL_STRATEGY,
     or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
@@ -106,8 +108,6 @@ def _read_questions(source: str) -> list[_Question]:
 
 def _lines(text: str, name: str) -> list[_Question]:
     """A question per line: as it is, or a JSON object with it."""
-    from ragbench.errors import DataError, Problem
-
     problems: list[Problem] = []
     found: list[_Question] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
@@ -157,8 +157,6 @@ def _why_nothing(settings: RetrievalSettings) -> str:
 
 
 def _asked(query: str | None, questions: str | None) -> list[_Question] | None:
-    from ragbench.errors import ConfigError
-
     if query is not None and questions is not None:
         raise ConfigError("give a question or --questions, not both")
     if query is not None:
@@ -198,7 +196,7 @@ def _rows(
         for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
             row = dump_row(question.id, question.text, chunks)
             if json:
-                console.print_json_line(row)
+                console.print_json(row, in_lines=False)
             elif shown:
                 _show(chunks, heading=question.text if len(asked) > 1 else "")
             yield row
@@ -228,7 +226,6 @@ def _legs(chunk: Chunk) -> str:
 def _about(chunk: Chunk) -> str:
     """Its document and its metadata, in one line that is cut where it is long."""
     from ragbench.pipeline.strategies import LEGS
-    from ragbench.safe_text import shortened_line
 
     found: list[str] = []
     if chunk.document_id is not None and chunk.document_id != chunk.id:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
@@ -144,8 +145,6 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
 
 
 def _check_out(out: Path, dump: str) -> None:
-    from ragbench.errors import ConfigError
-
     if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
 
@@ -228,7 +227,6 @@ def _report(found: DumpSummary, given: Given) -> None:
 
 
 def _demands(given: Given) -> Demands:
-    from ragbench.errors import ConfigError
     from ragbench.verbs.validate import Demands
 
     pairs = [_quality(text) for text in given.min_quality or ()]
@@ -253,7 +251,6 @@ def _demands(given: Given) -> Demands:
 
 def _quality(text: str) -> tuple[RetrievalQuality, float]:
     from ragbench.core.validation import RetrievalQuality
-    from ragbench.errors import ConfigError
 
     name, equals, written = text.partition("=")
     if not equals:

@@ -6,13 +6,16 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.errors import ConfigError
+from ragbench.safe_text import listed, shown_line
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.stores import CollectionChoice
+from ragbench_cli.tables import draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
@@ -31,7 +34,7 @@ class Asked:
     """A run, or a dataset, whose questions are asked."""
     case: Annotated[str | None, option("CASE")] = None
     """One case of --run, by its id."""
-    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
+    strategy: Annotated[Literal["dense", "sparse", "hybrid"] | None, option("NAME")] = None
     """How it is searched now: dense, sparse or hybrid. By default RETRIEVAL_STRATEGY, or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
     """How many chunks are retrieved. By default DEFAULT_TOP_K, or 4."""
@@ -104,9 +107,7 @@ def _command(store: str, where: CollectionChoice) -> str:
 
 def _cases(asked: Asked) -> list[Case]:
     from ragbench.core.case import Case
-    from ragbench.errors import ConfigError
     from ragbench.io.read import read_cases
-    from ragbench.safe_text import listed
 
     if (asked.question is None) == (asked.run is None):
         raise ConfigError("give a question with --gold ID, or --run RUN")
@@ -127,25 +128,21 @@ def _cases(asked: Asked) -> list[Case]:
 
 
 def _print_question(found: Reasons, case: Case) -> None:
-    from ragbench.safe_text import shown_line
-    from ragbench_cli.tables import draw, paragraph, styled, table
-
     assert found.golds is not None
-    page = console.data_console()
-    draw(page, [styled((shown_line(case.query, longest=160), "bold"))])
+    draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = found.golds.golds
     for fate in fates:
         rank = "" if fate.rank is None else f", rank {fate.rank}"
-        draw(page, [styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
+        draw([styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
     names = [shown_line(fate.gold, longest=24) for fate in fates]
     rows = [[one.way, *(_place(rank, one.looked_at) for rank in one.ranks)] for one in found.ranks]
-    draw(page, ["", table(("rank of the gold", *names), rows)])
+    draw(["", table(("rank of the gold", *names), rows)])
     if not found.lost:
         typer.echo(f"\nThe context ({found.k} chunks) has it.")
         return
     lines = [line for change in _best_of_each(found.changes) for line in _change(change)]
     none = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
-    draw(page, paragraph("brings it into the context, the cheapest first", lines or none))
+    draw(paragraph("brings it into the context, the cheapest first", lines or none))
     _print_notes(found)
 
 
@@ -163,16 +160,15 @@ def _words(name: str) -> str:
 
 
 def _print_run(found: Reasons) -> None:
-    from ragbench_cli.tables import draw, paragraph, range_text, table
+    from ragbench.views.document import range_text
 
-    page = console.data_console()
     skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
     typer.echo(
         f"recall@{found.k} {found.recall.mean or 0.0:.3f} over {found.questions:,} questions"
         f"{skipped}, searched by {found.now}"
     )
     lost = sorted(found.lost.items(), key=lambda one: -one[1])
-    draw(page, paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
+    draw(paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
     rows = [
         (
             change.name,
@@ -186,7 +182,7 @@ def _print_run(found: Reasons) -> None:
     if not rows:
         typer.echo("Nothing that was tried finds more.")
         return
-    draw(page, [table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
+    draw([table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
     if found.together is not None:
         names = "; ".join(found.together.changes)
         number, gain = len(found.together.changes), found.together.gain
@@ -196,7 +192,7 @@ def _print_run(found: Reasons) -> None:
             "others will gain a little less."
         )
     best = [one for one in found.changes if (one.gain.mean or 0.0) > 0][:3]
-    draw(page, paragraph("how", (line for one in best for line in _change(one))))
+    draw(paragraph("how", (line for one in best for line in _change(one))))
     _print_notes(found)
 
 
