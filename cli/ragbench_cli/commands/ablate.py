@@ -14,6 +14,18 @@ import typer
 
 from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.errors import ConfigError
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.manifest import read_manifest
+from ragbench.llm.budget import Budget
+from ragbench.llm.endpoint import Price
+from ragbench.metrics.registry import parse_metrics
+from ragbench.post.build import Resources, load_variants
+from ragbench.post.rerank import ScoreStore
+from ragbench.post.stage import rerankers_of
+from ragbench.stages.rag import RAG
+from ragbench.stages.stage import Progress
+from ragbench.text.token_counter import token_counter
+from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import (
     ablation_document,
     ablation_notes,
@@ -22,11 +34,12 @@ from ragbench.views.ablation import (
     cost_table,
     metric_table,
 )
+from ragbench.views.document import Section
 from ragbench.views.run_document import operator_remarks
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import complete_metrics
-from ragbench_cli.models import NamedModel
+from ragbench_cli.models import LLMChoice, NamedModel, language_model
 from ragbench_cli.options import (
     CASES,
     JUDGING,
@@ -37,15 +50,12 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.systems import DocumentsBeside, chosen_system
 from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ragbench.llm.budget import Budget
-    from ragbench.llm.endpoint import Price
-    from ragbench.stages.rag import RAG
-    from ragbench.views.document import Section
 
 _REMARKS = 4
 """How many remarks on operators are shown for each variant."""
@@ -80,10 +90,6 @@ class GeneratorChoice:
 @contextmanager
 def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[_Answerer]:
     """The RAG and the price of its tokens, for the length of a block."""
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench_cli.systems import DocumentsBeside, chosen_system
-
     if choice.rag is None and choice.pipeline is None:
         for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
             if value is not None:
@@ -106,8 +112,6 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
 
 
 def _price(typed: str) -> Price:
-    from ragbench.llm.endpoint import Price
-
     first, comma, second = typed.partition(",")
     paid = amount(first, "--price")
     got = amount(second if comma else first, "--price")
@@ -162,15 +166,6 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
       ragbench ablate run --variants variants.yaml --pipeline rag.yaml
     """
-    from ragbench.llm.budget import Budget
-    from ragbench.metrics.registry import parse_metrics
-    from ragbench.post.build import Resources, load_variants
-    from ragbench.post.rerank import ScoreStore
-    from ragbench.post.stage import rerankers_of
-    from ragbench.text.token_counter import token_counter
-    from ragbench.verbs.ablate import ablate
-    from ragbench_cli.models import LLMChoice, language_model
-
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
@@ -211,10 +206,6 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
 def _advance(
     stack: ExitStack, run: Path, limit: int | None, *, shown: bool
 ) -> Callable[[int], None]:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench.stages.stage import Progress
-
     cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
     bars = stack.enter_context(console.progress(shown=shown))
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, MetricComparison
 from ragbench.errors import ConfigError
+from ragbench.gate.compare import compare
+from ragbench.gate.labels import notes_of
+from ragbench.gate.runs import read_run
+from ragbench.metrics.spelling import split_metrics
 from ragbench.safe_text import shown_line
+from ragbench.verbs.label import with_labels
 from ragbench.views.comparison import (
     change_lines,
     comparison_document,
@@ -82,12 +87,6 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench compare main branch --md changes.md
     """
     import msgspec
-
-    from ragbench.gate.compare import compare
-    from ragbench.gate.labels import notes_of
-    from ragbench.gate.runs import read_run
-    from ragbench.metrics.spelling import split_metrics
-    from ragbench.verbs.label import with_labels
 
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragbench.core.chunk import Document
+from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError
+from ragbench.ledger.folder import RunFolder, run_around
+from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.llm.budget import Budget
+from ragbench.llm.session import Chat
 from ragbench.safe_text import counted, shown_line
+from ragbench.stages.trial import Answering
+from ragbench.verbs.cases import find_case, worst_by_cause
+from ragbench.verbs.replay import Replay, ReplayedCase, cures, plan_replay
+from ragbench.verbs.report import report_of
+from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
 from ragbench_cli.options import (
@@ -22,15 +33,9 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.report_tables import causes_table
+from ragbench_cli.systems import DocumentsBeside, chosen_system
 from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
-
-if TYPE_CHECKING:
-    from ragbench.core.chunk import Document
-    from ragbench.core.report import CaseRow, Report
-    from ragbench.ledger.manifest import Manifest
-    from ragbench.llm.session import Chat
-    from ragbench.verbs.replay import Replay, ReplayedCase
-    from ragbench_cli.systems import DocumentsBeside
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +83,6 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
     """  # fmt: skip
-    from ragbench.ledger.folder import run_around
-    from ragbench.verbs.cases import find_case
-    from ragbench.verbs.report import report_of
-    from ragbench.views.explain import case_story_object
-
     run = run_around(asked.run)
     if replaying.replay:
         _replay(run, asked.case, replaying, as_json=json)
@@ -102,9 +102,6 @@ def command(
 
 def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
     import msgspec
-
-    from ragbench.verbs.cases import worst_by_cause
-    from ragbench_cli.report_tables import causes_table
 
     worst = dict(worst_by_cause(report, each))
     if as_json:
@@ -126,8 +123,6 @@ def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     from rich.table import Table
 
-    from ragbench.views.explain import case_story_lines, short_story_lines
-
     page = console.data_console()
     found = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     found.add_column(no_wrap=True, style="dim")
@@ -147,13 +142,6 @@ def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
 def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
     """Asks the RAG again, with one change at a time."""
     import msgspec
-
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench.llm.budget import Budget
-    from ragbench.stages.trial import Answering
-    from ragbench.verbs.replay import cures, plan_replay
-    from ragbench_cli.systems import DocumentsBeside, chosen_system
 
     manifest = read_manifest(RunFolder(path=run).manifest)
     spec, arguments = _system(manifest, asked)
@@ -220,8 +208,6 @@ def _tries(case: ReplayedCase) -> Blocks:
 
 
 def _cures(done: Sequence[ReplayedCase]) -> Blocks:
-    from ragbench.verbs.replay import cures
-
     rows = [(one.change, f"{one.tried:,}", f"{one.cured:,}") for one in cures(done)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""

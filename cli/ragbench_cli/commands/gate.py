@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.core.comparison import Against
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
+from ragbench.gate.compare import cases_beside
+from ragbench.gate.config import demanded, with_options
+from ragbench.gate.runs import read_run, reported_causes
+from ragbench.io.atomic import written_whole
+from ragbench.masking import mask_text
 from ragbench.safe_text import shown_line
+from ragbench.verbs.gate import gate_run
 from ragbench.views.comparison import change_lines, change_title, kinds_text
 from ragbench.views.document import number_text
 from ragbench.views.gate import (
@@ -41,14 +48,13 @@ from ragbench_cli.options import (
     takes_records,
 )
 from ragbench_cli.report_tables import corrected_blocks, run_text
-from ragbench_cli.tables import Blocks, draw, fitted_table, paragraph, styled
+from ragbench_cli.settle import reasked_baseline, settled_gate
+from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ragbench.core.comparison import Against
-    from ragbench_cli.tables import Cell
 
 _ROWS, _PASSED = 5, 2
 _FEW = 3
@@ -144,8 +150,6 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --rerun-inconclusive --max-reruns 2000
     """
-    from ragbench.gate.runs import reported_causes
-
     try:
         verdict = _verdict(asked)
     except RagbenchError as error:
@@ -172,8 +176,6 @@ def command(asked: Asked, shown: Shown) -> None:
 
 def _explain(shown: Shown, message: str) -> None:
     """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
-    from ragbench.masking import mask_text
-
     message = mask_text(message)
     if shown.junit is not None:
         _write(shown.junit, junit_error(message))
@@ -183,16 +185,11 @@ def _explain(shown: Shown, message: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    from ragbench.io.atomic import written_whole
-
     with written_whole(path) as file:
         file.write(content)
 
 
 def _verdict(asked: Asked) -> GateResult:
-    from ragbench.gate.config import demanded, with_options
-    from ragbench.verbs.gate import gate_run
-
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError(
@@ -215,12 +212,8 @@ def _verdict(asked: Asked) -> GateResult:
         )
     reask = None
     if asked.reask_baseline:
-        from ragbench_cli.settle import reasked_baseline
-
         reask = partial(reasked_baseline, asked.run, asked.ask)
     if asked.settle:
-        from ragbench_cli.settle import settled_gate
-
         most = asked.max_asked
         return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
     return gate_run(asked.run, wanted, reask=reask)
@@ -228,9 +221,6 @@ def _verdict(asked: Asked) -> GateResult:
 
 def _against(verdict: GateResult) -> Against | None:
     """The run's cases next to the baseline's; None where there is none with such cases."""
-    from ragbench.gate.compare import cases_beside
-    from ragbench.gate.runs import read_run
-
     if verdict.baseline is None:
         return None
     run = read_run(Path(verdict.run.source))

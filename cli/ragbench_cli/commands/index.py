@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ragbench.errors import ConfigError, InterruptedRunError, StoreError
+from ragbench.io.converted import CONVERTED, EXTRA
+from ragbench.io.lines import encoding_of
+from ragbench.pipeline.documents import ChunkSize, make_chunker
+from ragbench.pipeline.index import IndexProgress, IndexResult, index
+from ragbench.pipeline.search_engine import check_index
 from ragbench.safe_text import listed
+from ragbench.stages.stage import Progress
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.database import Database
+from ragbench.stores.registry import open_database
+from ragbench.stores.writers import sole_writer
+from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (
     CASES,
@@ -21,16 +32,14 @@ from ragbench_cli.options import (
     OnEngine,
     argument,
     completed,
+    mapping,
     option,
     takes_records,
 )
-from ragbench_cli.stores import StoredIn, StoreOption, settings_of
+from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
-
-    from ragbench.pipeline.index import IndexProgress, IndexResult
-    from ragbench.stores.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,12 +94,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench index --list --store memory:reports/index
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
-    from ragbench.io.lines import encoding_of
-    from ragbench.pipeline.documents import ChunkSize, make_chunker
-    from ragbench.pipeline.index import index
-    from ragbench.text.token_counter import token_counter
-    from ragbench_cli.options import mapping
-
     if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
     if asked.corpus is None:
@@ -142,8 +145,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 @contextmanager
 def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
     """The progress bar of an indexing; Ctrl-C says what becomes of it."""
-    from ragbench.stages.stage import Progress
-
     total = 0
 
     def counted(documents: int) -> None:
@@ -177,8 +178,6 @@ def _collection_name(source: str) -> str:
 
 def _skipped(files: Sequence[str]) -> str:
     """Which files of a folder were not read, and what would read them."""
-    from ragbench.io.converted import CONVERTED, EXTRA
-
     readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
     count = len(files)
     install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
@@ -190,8 +189,6 @@ def _skipped(files: Sequence[str]) -> str:
 
 def _look(asked: Asked, *, json: bool) -> None:
     """What needs no corpus: one collection dropped or checked, or all of them listed."""
-    from ragbench.stores.registry import open_database
-
     if asked.drop is None and not (asked.check or asked.list_):
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     with closing(open_database(asked.store)) as database:
@@ -204,8 +201,6 @@ def _look(asked: Asked, *, json: bool) -> None:
 
 
 def _list(database: Database, *, json: bool) -> None:
-    from ragbench.stores.base import IndexIdentity
-
     for name in database.collections():
         with database.open(name) as opened:
             info = opened.info()
@@ -232,9 +227,6 @@ def _list(database: Database, *, json: bool) -> None:
 def _check(database: Database, collection: str | None, *, json: bool) -> None:
     from dataclasses import asdict
 
-    from ragbench.pipeline.search_engine import check_index
-    from ragbench_cli.stores import only_collection
-
     with database.open(collection or only_collection(database)) as opened:
         found = check_index(opened)
     if json:
@@ -244,8 +236,6 @@ def _check(database: Database, collection: str | None, *, json: bool) -> None:
 
 
 def _drop(database: Database, name: str) -> None:
-    from ragbench.stores.writers import sole_writer
-
     names = database.collections()
     if name not in names:
         known = f"there are: {', '.join(names)}" if names else "it holds none"

@@ -7,19 +7,27 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragbench.core.labels import Drawn, Judged, LabelTask
+from ragbench.core.metric import Need
+from ragbench.core.run_scores import under_ids_of
 from ragbench.errors import ConfigError, InputError
+from ragbench.gate.labels import corrections, notes_of
+from ragbench.gate.runs import read_run
+from ragbench.io.people import LabelBook, read_people
 from ragbench.safe_text import shown_text
+from ragbench.verbs.label import draw as drawn_from
+from ragbench.verbs.label import raters, with_labels
+from ragbench.views.html.label import label_page
+from ragbench.views.html.page import write_html
+from ragbench.views.labels import ask_text, raters_text
 from ragbench_cli import console
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
+from ragbench_cli.report_tables import corrected_blocks
 from ragbench_cli.tables import draw
-
-if TYPE_CHECKING:
-    from ragbench.core.labels import Drawn, Judged, LabelTask
-    from ragbench.io.people import LabelBook
 
 _SHORT = 700
 """Letters of a context that are shown at first."""
@@ -62,8 +70,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench label branch --against main -m support -n 100 --page label.html
       ragbench report run --labels labels.jsonl
     """
-    from ragbench.verbs.label import draw as drawn_from
-
     drawn = drawn_from(
         asked.run,
         asked.metric,
@@ -73,9 +79,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         stratified=asked.stratified,
     )
     if asked.page is not None:
-        from ragbench.views.html.label import label_page
-        from ragbench.views.html.page import write_html
-
         # Of a page that nobody is named for, what anybody said is not asked again.
         left = Session(drawn, asked.output, asked.by).undone()
         made = label_page(left, by=asked.by, shows_judge=asked.show_judge)
@@ -110,8 +113,6 @@ class Session:
         return len(self._open) - len(self._given)
 
     def book(self) -> LabelBook:
-        from ragbench.io.people import LabelBook, read_people
-
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
         return LabelBook(read_people(self.path))
@@ -154,9 +155,6 @@ class Session:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _show(self, task: LabelTask, judged: Judged, *, is_long: bool) -> None:
-        from ragbench.core.metric import Need
-        from ragbench.views.labels import ask_text
-
         console.data_console().clear()
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
@@ -204,13 +202,6 @@ def _print_labels(
 ) -> None:
     """What the labels say so far: how far people agree, and what they make of the figures."""
     import msgspec
-
-    from ragbench.core.run_scores import under_ids_of
-    from ragbench.gate.labels import corrections, notes_of
-    from ragbench.gate.runs import read_run
-    from ragbench.verbs.label import raters, with_labels
-    from ragbench.views.labels import raters_text
-    from ragbench_cli.report_tables import corrected_blocks
 
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     runs = [("b", scored)]

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
+from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.dumps.read import dump_row, write_retrieval_dump
+from ragbench.io.read import read_cases
+from ragbench.pipeline.strategies import LEGS, RetrievalSettings
 from ragbench.safe_text import shortened_line
 from ragbench_cli import console
 from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice, StoreOption
-
-if TYPE_CHECKING:
-    from ragbench.core.chunk import Chunk
-    from ragbench.pipeline.strategies import RetrievalSettings
-    from ragbench_cli.stores import Ask
+from ragbench_cli.stores import Ask, CollectionChoice, StoreOption, opened_search, search_settings
 
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
@@ -67,8 +66,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --field text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench_cli.stores import opened_search, search_settings
-
     settings = search_settings(asked)
     questions = _asked(asked.query, asked.questions)
     with (
@@ -97,8 +94,6 @@ class _Question(NamedTuple):
 
 
 def _read_questions(source: str) -> list[_Question]:
-    from ragbench.io.read import read_cases
-
     if source == "-":
         return _lines(sys.stdin.read(), "<stdin>")
     if source.endswith(".txt") and Path(source).is_file():
@@ -172,8 +167,6 @@ def _answer(
     asked: Sequence[_Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
 ) -> None:
     """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
-    from ragbench.io.dumps.read import write_retrieval_dump
-
     rows = _rows(asked, ask, json=json, shown=dump is None or json or single)
     if dump is None:
         for _ in rows:
@@ -189,8 +182,6 @@ _BATCH = 64
 def _rows(
     asked: Sequence[_Question], ask: Ask, *, json: bool, shown: bool
 ) -> Iterator[dict[str, Any]]:
-    from ragbench.io.dumps.read import dump_row
-
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
         for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
@@ -216,8 +207,6 @@ def _converse(ask: Ask) -> None:
 
 
 def _legs(chunk: Chunk) -> str:
-    from ragbench.pipeline.strategies import LEGS
-
     legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
     ranks = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
     return f"  ({', '.join(ranks)})" if legs else ""
@@ -225,8 +214,6 @@ def _legs(chunk: Chunk) -> str:
 
 def _about(chunk: Chunk) -> str:
     """Its document and its metadata, in one line that is cut where it is long."""
-    from ragbench.pipeline.strategies import LEGS
-
     found: list[str] = []
     if chunk.document_id is not None and chunk.document_id != chunk.id:
         span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"

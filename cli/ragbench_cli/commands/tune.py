@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from ragbench.io.read import read_cases
+from ragbench.verbs.tune import Tuning, tune
+from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice
+from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
 from ragbench_cli.tables import draw, table
-
-if TYPE_CHECKING:
-    from ragbench.verbs.tune import Tuning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,10 +47,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench tune-search postgresql://localhost/app --collection docs --field text=body \
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
-    from ragbench.io.read import read_cases
-    from ragbench.verbs.tune import tune
-    from ragbench_cli.stores import opened_collection, search_settings
-
     cases = list(read_cases(asked.questions))
     with (
         where.searched(asked.store, search_settings()) as choice,
@@ -72,8 +68,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 
 def _print(found: Tuning) -> None:
-    from ragbench.views.document import number_text, range_text
-
     heading = f"{found.measure} over {found.questions:,} questions"
     if found.skipped:
         heading += f" ({found.skipped:,} more have no gold that can be compared)"

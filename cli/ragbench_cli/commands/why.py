@@ -6,20 +6,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from ragbench.core.case import Case
 from ragbench.errors import ConfigError
+from ragbench.io.read import read_cases
+from ragbench.masking import mask_text
+from ragbench.post.build import load_post_retrieval
 from ragbench.safe_text import listed, shown_line
+from ragbench.verbs.why import Change, Reasons, why
+from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice
+from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
 from ragbench_cli.tables import draw, paragraph, styled, table
-
-if TYPE_CHECKING:
-    from ragbench.core.case import Case
-    from ragbench.verbs.why import Change, Reasons
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,10 +64,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench why memory:reports/index --run reports/nightly --case rent-due
       ragbench why memory:reports/index --run reports/nightly -k 5
     """
-    from ragbench.post.build import load_post_retrieval
-    from ragbench.verbs.why import why
-    from ragbench_cli.stores import opened_collection, search_settings
-
     cases = _cases(asked)
     settings = search_settings(asked)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
@@ -96,8 +94,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 def _command(store: str, where: CollectionChoice) -> str:
     """How the collection is searched, without a password."""
-    from ragbench.masking import mask_text
-
     given = [("--collection", where.collection), ("--embedder", where.embedder)]
     given += [("--embedder-setting", one) for one in where.embedder_setting or ()]
     given += [("--field", one) for one in where.map or ()]
@@ -106,9 +102,6 @@ def _command(store: str, where: CollectionChoice) -> str:
 
 
 def _cases(asked: Asked) -> list[Case]:
-    from ragbench.core.case import Case
-    from ragbench.io.read import read_cases
-
     if (asked.question is None) == (asked.run is None):
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if asked.question is not None:
@@ -160,8 +153,6 @@ def _words(name: str) -> str:
 
 
 def _print_run(found: Reasons) -> None:
-    from ragbench.views.document import range_text
-
     skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
     typer.echo(
         f"recall@{found.k} {found.recall.mean or 0.0:.3f} over {found.questions:,} questions"
