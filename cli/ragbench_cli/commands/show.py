@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
@@ -328,7 +329,6 @@ def operator(
       ragbench show operator filter.top_k
       ragbench show operator rerank.lexical
     """
-    from ragbench.errors import ConfigError
     from ragbench.io.settings import listed_names
     from ragbench.post.build import described
 
