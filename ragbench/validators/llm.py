@@ -20,7 +20,7 @@ from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
-from ragbench.validators.calibration import CalibratedValidator, Thresholds
+from ragbench.validators.calibration import CalibratedValidator, DecisionRule, Thresholds
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.verdict import Finding, decide
 
@@ -209,8 +209,8 @@ class LlmValidator(CalibratedValidator):
         return f"llm:{asked}:{self.limits.identity}"
 
     @property
-    def measured(self) -> Thresholds:
-        return Thresholds(relevant=0.5, present=0.5)
+    def measured(self) -> DecisionRule:
+        return DecisionRule(thresholds=Thresholds(relevant=0.5, present=0.5))
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
         intake = inspect_chunks(query, chunks)
