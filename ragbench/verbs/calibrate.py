@@ -15,7 +15,7 @@ from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
 from ragbench.workers.engines import opened_engine
-from ragbench.workers.pool import WorkerPool, one_by_one
+from ragbench.workers.pool import WorkerPool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ def calibrate_dump(
                 labels.append(replace(retrieval, chunks=()))
                 yield retrieval
 
-    judge = partial(one_by_one, partial(validator_call, make))
+    judge = partial(validator_call, make)
     with (
         opened_engine(engine, workers=workers) as where,
         WorkerPool(judge, where, stopped=stopped) as pool,

@@ -13,7 +13,7 @@ from ragbench.validators.self_test import SelfTest
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    return {"schema_version": 1, **asdict(summary), "is_met": summary.is_met}
+    return {"schema_version": 1, **asdict(summary)}
 
 
 _LONGEST_QUERY = 200
