@@ -301,8 +301,10 @@ def _score_kind(
         return None
     orders = ScoreOrders()
     for hits in lists:
-        scores = map(as_score, map(getter(path), hits))
-        orders.add([score for score in scores if score is not None])
+        found = map(as_score, map(getter(path), hits))
+        scores = [score for score in found if score is not None]
+        if len(scores) > 1:
+            orders.add(scores)
     if orders.falling != orders.rising:
         return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
     if distances is None:
