@@ -17,7 +17,6 @@ from ragbench.post.operator import (
     OperatorOutput,
     Positive,
     RankedChunk,
-    in_order,
 )
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
@@ -59,20 +58,23 @@ class Abstractive(Checked):
     counter: TokenCounter = APPROXIMATE
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         question, chunks = context.query.text, context.chunks
         if self.scope == "all":
             summary = self._summary(question, chunks) if chunks else None
             made = [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)] if summary else []
         else:
             made = [new for entry in chunks if (new := self._shortened(question, entry))]
-        fitting = [
+        budget, count = self.budget, self.counter.count
+        if budget is None:
+            return made
+        fitting = (
             entry
-            if self.budget is None or self.counter.count(entry.chunk.text) <= self.budget
-            else truncated(entry, self.budget, self.counter, by=self.name)
+            if count(entry.chunk.text) <= budget
+            else truncated(entry, budget, self.counter, by=self.name)
             for entry in made
-        ]
-        return OperatorOutput(chunks=in_order(one for one in fitting if one is not None))
+        )
+        return [entry for entry in fitting if entry is not None]
 
     def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
         summary = self._summary(question, [entry])
@@ -170,7 +172,7 @@ class Extractive(Checked):
             for place, entry in enumerate(context.chunks)
             if place in taken
         ]
-        return OperatorOutput(chunks=in_order(chunks), notes=tuple(notes))
+        return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
     def _fitting(
         self, texts: Sequence[str], sentences: Iterable[tuple[int, Span]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,6 @@ from ragbench.post.operator import (
     Positive,
     RankedChunk,
     Share,
-    in_order,
 )
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
@@ -30,8 +30,8 @@ class Nothing:
 
     name = "none"
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        return OperatorOutput(chunks=context.chunks)
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        return context.chunks
 
 
 _TASK = (
@@ -51,13 +51,13 @@ class LlmFilter:
     chat: ChatModel
     """The language model."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         chunks = context.chunks
         if not chunks:
-            return OperatorOutput(chunks=chunks)
+            return ()
         asked = asked_of(_TASK, context.query.text, chunks)
         chosen = ask_structure(self.chat, asked, numbers_schema("keep", len(chunks)))
-        return OperatorOutput(chunks=in_order(chunks[at - 1] for at in sorted(set(chosen))))
+        return [chunks[at - 1] for at in sorted(set(chosen))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,7 @@ class Threshold(Checked):
         kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
         unscored = sum(entry.score is None for entry in chunks)
         note = f"{unscored} of {len(chunks)} chunks have no score and were kept"
-        return OperatorOutput(chunks=in_order(kept), notes=(note,) if unscored else ())
+        return OperatorOutput(chunks=tuple(kept), notes=(note,) if unscored else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +112,7 @@ class TokenBudget(Checked):
                 kept.extend([] if cut is None else [cut])
                 break
         notes = (ESTIMATED,) if self.counter.approximate else ()
-        return OperatorOutput(chunks=in_order(kept), notes=notes)
+        return OperatorOutput(chunks=tuple(kept), notes=notes)
 
 
 def truncated(
@@ -137,8 +137,8 @@ class TopK(Checked):
     k: Positive
     """How many chunks to keep."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        return OperatorOutput(chunks=context.chunks[: self.k])
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        return context.chunks[: self.k]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +150,7 @@ class Dedup:
 
     name = "filter.dedup"
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         kept: list[RankedChunk] = []
         known: set[tuple[str, str]] = set()
         for entry in context.chunks:
@@ -159,7 +159,7 @@ class Dedup:
             if known.isdisjoint(own):
                 kept.append(entry)
             known |= own
-        return OperatorOutput(chunks=in_order(kept))
+        return kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +179,7 @@ class DedupNear(Checked):
     shingle: Positive = 3
     """Words a shingle, at least 1."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         kept: list[tuple[RankedChunk, set[str]]] = []
         union: set[str] = set()
         for entry in context.chunks:
@@ -190,7 +190,7 @@ class DedupNear(Checked):
             if not (near and any(self._resemble(own, other) for _, other in kept)):
                 kept.append((entry, own))
                 union |= own
-        return OperatorOutput(chunks=in_order(entry for entry, _ in kept))
+        return [entry for entry, _ in kept]
 
     def _resemble(self, one: set[str], other: set[str]) -> bool:
         # Two texts without a word are the same.
