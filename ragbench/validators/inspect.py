@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.score_order import rises
+from ragbench.core.fusion import rises
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from ragbench.core.score_order import ScoreOrders
+from ragbench.core.fusion import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import (
     ID_NAMES,
