@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
-from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.post.stage import steps_of
