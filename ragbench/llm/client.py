@@ -21,20 +21,29 @@ from ragbench.errors import (
     LLMRequestError,
     LLMTruncatedError,
 )
-from ragbench.llm.answers import Answer, Completion, EmptyAnswerError, completion_of, usage_of
+from ragbench.llm.answers import (
+    WIDER,
+    Answer,
+    Completion,
+    EmptyAnswerError,
+    completion_of,
+    limit_of,
+    shortened,
+    usage_of,
+)
 from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
 from ragbench.llm.dialect import SPARE, Dialect, Learned, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.marker import Reading, fewest_prompt_tokens
-from ragbench.llm.room import limit_of
 from ragbench.llm.schema import Schema, read_structure
 
 _MEND = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
+_CHAT = "/chat/completions"
 _SHOWN = 1000
 _FIRST_ANSWER, _USUAL_ANSWER = 512, 256
 """Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
@@ -181,9 +190,8 @@ class LLMClient(Caller):
         )
         if self.cache is not None:
             try:
-                model = self.endpoint.model
+                model, learned = self.endpoint.model, self.dialect.learned
                 self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
-                learned = self.dialect.learned
                 if learned is not self._kept_dialect:  # the next command need not find it out
                     self._kept_dialect = learned
                     self.cache.keep_dialect(self._place, msgspec.json.encode(learned))
@@ -211,8 +219,7 @@ class LLMClient(Caller):
                     break
             asked.mode = weaker
             text = await self._complete(messages, asked)
-        shown = problem if len(problem) <= _SHOWN else f"{problem[:_SHOWN]} ..."
-        objection = _MEND.format(problem=shown)
+        objection = _MEND.format(problem=shortened(problem, _SHOWN))
         if asked.mode is StructuredOutput.JSON_SCHEMA:  # it was in the request alone
             objection += f"\n\n{schema_text(schema.definition)}"
         said = Message(role="assistant", content=text)
@@ -289,8 +296,7 @@ class LLMClient(Caller):
         if learned is not None:
             left_out.append(learned)
             return True
-        structured = asked.schema is not None
-        weaker = dialect.weaker(asked.mode, status, error.body) if structured else None
+        weaker = asked.schema and dialect.weaker(asked.mode, status, error.body)
         asked.mode = weaker or asked.mode
         return weaker is not None
 
@@ -319,10 +325,7 @@ class LLMClient(Caller):
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         question = Question(purpose="prompt check", spread=0.5)
-        found = await self.call(
-            "/chat/completions", payload, question, completion_of, max_tokens=longest
-        )
-        return found.text
+        return (await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)).text
 
     async def _once(
         self, payload: Mapping[str, Any], asked: _Asked, limit: int | None
@@ -334,10 +337,7 @@ class LLMClient(Caller):
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-
-        found = await self.call(
-            "/chat/completions", payload, asked, completion_of, max_tokens=limit
-        )
+        found = await self.call(_CHAT, payload, asked, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
             await self._reading.check(found.usage, fewest)
         return found
@@ -345,13 +345,11 @@ class LLMClient(Caller):
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
         kept = None if self.cache is None else self.cache.get(key)
-        if kept is None:
-            return None
-        try:
-            value = kept.text if schema is None else read_structure(kept.text, schema)
-        except LLMReplyError:
-            return None
-        return self._priced(replace(kept, value=value))
+        with suppress(LLMReplyError):
+            if kept is not None:
+                value = kept.text if schema is None else read_structure(kept.text, schema)
+                return self._priced(replace(kept, value=value))
+        return None
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
         """With what its tokens cost now, where the endpoint reported no cost."""
@@ -375,10 +373,7 @@ def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) ->
     """The same error, which says that it was the prompt that left no more room."""
     if limit is None or limit == longest:
         return error
-    text = (
-        f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: give the server "
-        "more context, or judge with fewer contexts"
-    )
+    text = f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: {WIDER}"
     return LLMTruncatedError(text, reply=error.reply, attempts=error.attempts)
 
 

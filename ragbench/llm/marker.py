@@ -10,6 +10,7 @@ from typing import Any
 
 from ragbench.core.chat import Message, Usage
 from ragbench.errors import LLMError, LLMPromptCutError, LLMStoppedError, warn
+from ragbench.llm.answers import WIDER
 from ragbench.llm.dialect import Dialect
 
 _FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
@@ -77,8 +78,7 @@ class Reading:
             read = f"{usage.prompt_tokens:,} tokens" if usage.reported else "a part"
             raise LLMPromptCutError(
                 f"the endpoint read {read} of a prompt of {fewest:,} words or more, not the marker "
-                "hidden in it: give it more context (Ollama: OLLAMA_CONTEXT_LENGTH; "
-                "llama.cpp: -c)"
+                f"hidden in it: {WIDER}"
             )
 
     async def _try(self, usage: Usage, fewest: int) -> None:

@@ -13,9 +13,11 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, compose
+from ragbench.rag.parts import Parts, compose, parts_of_one_call
 from ragbench.rag.shapes import as_mapping
+
+_Read = Callable[[Mapping[str, Any], str], Any]
+"""Makes a result of the fields of one; the second argument names it in errors."""
 
 
 class RemoteQueryError(HTTPRagError):
@@ -35,9 +37,7 @@ class RagEndpoint(JsonEndpoint):
             return f"{self.url} answered in several versions, {named}"
         return None
 
-    def results(
-        self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]
-    ) -> list[Any]:
+    def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The result of each query, or the exception that it failed with."""
         where, size = f"{self.url}{path}", len(payload["queries"])
         results = (as_mapping(self.post(path, payload)) or {}).get("results")
@@ -49,7 +49,7 @@ class RagEndpoint(JsonEndpoint):
         return [_result(item, read, where) for item in items]
 
 
-def _result(item: Any, read: Callable[[Mapping[str, Any]], Any], where: str) -> Any:
+def _result(item: Any, read: _Read, where: str) -> Any:
     fields = as_mapping(item)
     if fields is None:
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
@@ -59,12 +59,7 @@ def _result(item: Any, read: Callable[[Mapping[str, Any]], Any], where: str) -> 
         kind = failure.get("type") or "error"
         return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
     try:
-        found: object = read(fields)
-        if isinstance(found, RetrievalResult):
-            return to_retrieval_result(cast("object", found), where)
-        if isinstance(found, GenerationResult):
-            return to_generation_result(cast("object", found), where)
-        return found
+        return read(fields, where)
     except InterfaceError as problem:
         return problem
 
@@ -90,23 +85,29 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
 
 
 def _retrieving(endpoint: RagEndpoint) -> Parts:
+    def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+        return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
+
     def retrieve(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[RetrievalResult[Metadata]]:
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        found = endpoint.results("/retrieve", payload, RetrievalResult.from_mapping)
+        found = endpoint.results("/retrieve", payload, read)
         return settled(found, f"{endpoint.url}/retrieve")
 
     return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
 
 
 def _generating(endpoint: RagEndpoint) -> Parts:
+    def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+        return to_generation_result(GenerationResult.from_mapping(fields), where)
+
     def generate(
         queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
     ) -> list[GenerationResult[Metadata]]:
         contexts = [list(given) for given in contexts_list]
         payload = {"queries": queries, "contexts": contexts, **_said(history)}
-        found = endpoint.results("/generate", payload, GenerationResult.from_mapping)
+        found = endpoint.results("/generate", payload, read)
         return settled(found, f"{endpoint.url}/generate")
 
     return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
@@ -118,9 +119,8 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     def ask_batch(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[Any]:
-        # Read by `parts_of_one_call`.
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        return endpoint.results("/answer", payload, dict)
+        return endpoint.results("/answer", payload, lambda fields, _: dict(fields))
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
         return settled(ask_batch([query], top_k, [history]), where)[0]

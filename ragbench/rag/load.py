@@ -115,23 +115,20 @@ def load_rag(
     if spec.lower().startswith(("http://", "https://")):
         return http_rag(spec, **given)
     with directory_kept(f"loading '{spec}'"):
-        return _as_rag(load_target(spec, search_path=search_path), given, spec)
-
-
-def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:
-    if inspect.isclass(target):
-        target = _call(cast("type", target), given, spec)
-    elif inspect.isroutine(target):
-        target = _factory_or_system(cast("Callable[..., Any]", target), given, spec)
-    elif given:
-        raise ConfigError(
-            f"'{spec}' is an instance and takes no arguments ({', '.join(sorted(given))}): name "
-            "its class, or a function that builds it"
-        )
-    try:
-        rag = as_rag(target)
-    except InterfaceError as error:
-        raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+        target: Any = load_target(spec, search_path=search_path)
+        if inspect.isclass(target):
+            target = _call(target, given, spec)
+        elif inspect.isroutine(target):
+            target = _factory_or_system(cast("Callable[..., Any]", target), given, spec)
+        elif given:
+            raise ConfigError(
+                f"'{spec}' is an instance and takes no arguments ({', '.join(sorted(given))}): "
+                "name its class, or a function that builds it"
+            )
+        try:
+            rag = as_rag(target)
+        except InterfaceError as error:
+            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
     if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag

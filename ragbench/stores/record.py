@@ -39,12 +39,12 @@ that have it:
 
 from __future__ import annotations
 
-import math
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -62,9 +62,8 @@ def similarity(score: float) -> float:
     return min(1.0, max(-1.0, round(score, 6))) + 0.0
 
 
-_MAX_DEPTH = 100
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _ODD = re.compile("[\x00\ud800-\udfff]")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNQUOTED = re.compile(r'["%\\]')
 
 
@@ -85,17 +84,18 @@ def encode(chunk: Chunk) -> StoredChunk:
     """Prepares a chunk for a store; its score is left out."""
     check_id(chunk.id)
     where = f"chunk '{_short(chunk.id)}'"
-    if not isinstance(chunk.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise StoreError(f"{where}: the text is a {type(chunk.text).__name__}")
-    _check_text(chunk.text, f"{where}: the text")
-    _check_text(chunk.document_id or "", f"{where}: the document's id")
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
     values |= {name: value for name, value in known.items() if value is not None}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
-        _check_json(values["metadata"], f"{where}: metadata", 0)
-    body = orjson.dumps(values)
+    try:
+        body = orjson.dumps(values)
+        json.dumps(values, allow_nan=False)  # NaN and infinity, which the other makes null
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{where} holds what is not JSON: {error}") from error
+    if type(chunk.text) is not str or _NUL.search(body):
+        raise StoreError(f"{where}: its text is none, or NUL characters are in it: take them out")
     digest = blake2b(body, digest_size=16).hexdigest()
     return StoredChunk(id=chunk.id, chunk=chunk, body=body, digest=digest)
 
@@ -112,49 +112,13 @@ def check_id(value: object) -> None:
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
         raise StoreError("a chunk's id is empty")
-    _check_text(value, f"the chunk's id {_short(value)!r}")
+    if _ODD.search(value):
+        raise StoreError(
+            f"the chunk's id {_short(value)!r} holds a NUL character or half of a surrogate pair, "
+            "which no store keeps"
+        )
     if len(value.encode()) > MAX_ID:
         raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
-
-
-def _check_json(value: object, where: str, depth: int) -> None:
-    """Refuses what is not JSON, and what not every store keeps."""
-    if depth > _MAX_DEPTH:
-        raise StoreError(f"{where[:200]}: nested more than {_MAX_DEPTH} levels deep")
-    if type(value) is dict:
-        for key, inner in cast("dict[object, object]", value).items():
-            if type(key) is not str:
-                raise StoreError(f"{where}: the key {key!r} is not a text")
-            _check_text(key, where)
-            _check_json(inner, f"{where}.{key}", depth + 1)
-    elif type(value) is list or type(value) is tuple:
-        for inner in cast("list[object]", value):
-            _check_json(inner, f"{where}[]", depth + 1)
-    elif type(value) is str:
-        _check_text(value, where)
-    elif value is not None and type(value) is not bool:
-        _check_number(value, where)
-
-
-def _check_number(value: object, where: str) -> None:
-    kind = type(value)
-    if kind is int:
-        if not _LEAST <= cast("int", value) <= _GREATEST:
-            raise StoreError(f"{where}: {value} has more than 64 bits: make it text")
-    elif kind is not float:
-        raise StoreError(
-            f"{where}: a {kind.__name__} is not a JSON value: make it text or a number"
-        )
-    elif not math.isfinite(cast("float", value)):
-        raise StoreError(f"{where}: {value!r} is not a JSON number")
-
-
-def _check_text(text: str, where: str) -> None:
-    if _ODD.search(text):
-        raise StoreError(
-            f"{where[:200]} holds a NUL character or half of a surrogate pair, which no store "
-            "keeps: take it out"
-        )
 
 
 def _short(text: str) -> str:
@@ -177,12 +141,10 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
     moment = instant(chunk.document_id)
     if moment is not None and "document_id" not in chunk.metadata:
         dates["document_id"] = moment
+    named = ("document_id", "text", "start", "end")
     return {
         "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "text": chunk.text,
-        "start": chunk.start,
-        "end": chunk.end,
+        **{name: getattr(chunk, name) for name in named},
         "metadata": dict(chunk.metadata),
         "digest": stored.digest,
         "dates": dates or None,
@@ -204,8 +166,7 @@ def field_key(name: str) -> str:
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    path = straight_path(name)
-    found: object = None if path is None else metadata
-    for key in path or ():
-        found = cast("dict[str, object]", found).get(key) if isinstance(found, dict) else None
+    found: Any = metadata
+    for key in (path := straight_path(name)) or ():
+        found = found.get(key) if isinstance(found, Mapping) else None
     return path is not None and found is value

@@ -255,7 +255,7 @@ def _check(database: Database, collection: str | None, *, json: bool) -> None:
 
 def _drop(database: Database, name: str) -> None:
     from ragbench.errors import StoreError
-    from ragbench.stores.writers import sole_writer
+    from ragbench.stores.database import sole_writer
 
     names = database.collections()
     if name not in names:

@@ -19,7 +19,7 @@ from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
 from ragbench.rag.http import RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
-from ragbench.rag.one_call import ANSWER_KEY
+from ragbench.rag.parts import ANSWER_KEY
 from ragbench.stages.rag import retrieve_stage
 from tests.unit.rag.http_server import Answer, Request, Server
 
