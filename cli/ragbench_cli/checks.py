@@ -22,9 +22,9 @@ from ragbench_cli.models import config_section
 from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
-    from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.probe import Finding
     from ragbench.llm.settings import LLMSettings
+    from ragbench.llm.transport import CallLimits
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
     from ragbench.verbs.probes import Probe

@@ -54,9 +54,7 @@ def _error(body: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     error = _dict(next(iter(_list(value)), value)).get("error")
-    if isinstance(error, str):
-        return {"message": error}
-    found = _dict(error)
+    found = {"message": error} if isinstance(error, str) else _dict(error)
     message = found.get("message")
     inner = _error(message) if isinstance(message, str) and message[:1] in ("{", "[") else {}
     return {**found, **inner}
@@ -97,12 +95,12 @@ _COST_HEADER = "x-litellm-response-cost"
 def decoded(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an answer; a cost that stands in a header is put beside its tokens."""
     try:
-        body = cast("object", json.loads(answer.body, strict=False))
+        found: object = json.loads(answer.body, strict=False)
     except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
+        found = None
+    if not isinstance(found, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
-    found = cast("dict[str, Any]", body)
+    found = cast("dict[str, Any]", found)
     if _COST_HEADER in answer.headers:
         _dict(found.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
     return found
@@ -117,8 +115,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
         raise EmptyAnswerError(f"an error in place of an answer: {said}")
     message = _dict(choice.get("message"))
     text, reason = _text(message.get("content")), choice.get("finish_reason")
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal:
+    if refusal := _text(message.get("refusal")):
         raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
@@ -275,16 +272,15 @@ def _is_used_up(answer: Answer) -> bool:
     when there is no money, with the code ``insufficient_quota``.
     """
     error, text = answer.error, answer.message
-    if re.search(_NO_MONEY, f"{error.get('code')} {error.get('type')} {text}", re.IGNORECASE):
+    # A limit of 0: this model is not part of the plan.
+    said = f"{error.get('code')} {error.get('type')} {text}"
+    if re.search(rf"{_NO_MONEY}|\blimit: 0\b", said, re.IGNORECASE):
         return True
-    if re.search(r"\blimit: 0\b", text):  # this model is not part of the plan
-        return True
-    quotas = [
-        f"{violation.get('quotaId', '')} {violation.get('quotaMetric', '')}"
-        for detail in _dicts(error.get("details"))
-        for violation in _dicts(detail.get("violations"))
+    violations = [
+        one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))
     ]
-    if quotas:
+    if violations:
+        quotas = [f"{one.get('quotaId')} {one.get('quotaMetric')}" for one in violations]
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
     if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False
@@ -305,11 +301,9 @@ def requested_wait(answer: Answer) -> float | None:
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
     for detail in _dicts(answer.error.get("details")):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
-        if found is not None:
+        if found := re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay"))):
             return float(found[1])
-    asked = _ASKED_TO_WAIT.search(answer.message)
-    if asked is None:
+    if (asked := _ASKED_TO_WAIT.search(answer.message)) is None:
         return None
     seconds = float(asked["amount"]) * _UNITS[asked["unit"].lower()]
     return 60.0 * int(asked["minutes"] or 0) + seconds

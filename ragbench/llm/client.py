@@ -34,9 +34,8 @@ from ragbench.llm.answers import (
 from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
-from ragbench.llm.dialect import SPARE, Dialect, Learned, schema_text
+from ragbench.llm.dialect import SPARE, Dialect, Learned, Reading, fewest_prompt_tokens, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.marker import Reading, fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
 _MEND = (
@@ -170,9 +169,8 @@ class LLMClient(Caller):
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
         started = self.clock.now()
-        spread = int.from_bytes(key[:4], "big") / 2**32
         mode = self.dialect.structured
-        asked = _Asked(purpose=purpose, spread=spread, schema=schema, mode=mode)
+        asked = _Asked(purpose=purpose, spread=_spread(key), schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
         last = asked.said[-1]
         reply = Reply(
@@ -264,8 +262,10 @@ class LLMClient(Caller):
                     asked.needed = 4 * limit
                 elif not error.reasoned:
                     raise _narrow(error, longest, dialect.longest) from None
-                elif dialect.learned is before and not dialect.found_to_reason():
+                elif dialect.learned is before and before.reasons:
                     raise
+                else:
+                    dialect.learn(reasons=True)
             else:
                 asked.said.append(found)
                 self._longest_answer = max(self._longest_answer, found.usage.completion_tokens)
@@ -358,15 +358,18 @@ class LLMClient(Caller):
         return replace(reply, cost=self.price.of(reply.usage))
 
 
+def _spread(key: bytes) -> float:
+    return int.from_bytes(key[:4], "big") / 2**32
+
+
 def _failed_generation(error: RejectedError) -> str | None:
     """What a model said that was held to JSON and failed: it is read, or asked to mend it.
 
     Source: https://console.groq.com/docs/errors, ``json_validate_failed``.
     """
     told = Answer(status=400, headers={}, body=error.body).error
-    if told.get("code") != "json_validate_failed":
-        return None
-    return str(told.get("failed_generation") or told.get("message"))
+    said = str(told.get("failed_generation") or told.get("message"))
+    return said if told.get("code") == "json_validate_failed" else None
 
 
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
@@ -430,8 +433,7 @@ class EmbeddingClient(Caller):
     ) -> tuple[list[Vector], Usage]:
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
-        spread = int.from_bytes(keys[texts[0]][:4], "big") / 2**32
-        question = Question(purpose=purpose, spread=spread)
+        question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
 
         def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
             return _vectors(body, len(texts)), usage_of(body)
@@ -452,10 +454,9 @@ class EmbeddingClient(Caller):
 
     def _kept(self, key: bytes) -> Vector | None:
         kept = None if self.cache is None else self.cache.get(key)
-        try:
+        with suppress(TypeError, ValueError):
             return None if kept is None else tuple(map(float, json.loads(kept.text)))
-        except (TypeError, ValueError):
-            return None
+        return None
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:

@@ -17,12 +17,11 @@ from ragbench.errors import (
 )
 from ragbench.llm.answers import WIDER
 from ragbench.llm.client import LLMClient
-from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.dialect import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.marker import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
-from ragbench.llm.transport import Transport
+from ragbench.llm.transport import CallLimits, Clock, Transport
 
 _TRIES = 3
 _PREFLIGHT = "preflight"
@@ -133,11 +132,12 @@ async def probe(
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     dialect = client.dialect
+    refused = dialect.learned.not_sent
     found = [
         Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
-        for name, reason in dialect.learned.not_sent.items()
+        for name, reason in refused.items()
     ]
-    if endpoint.temperature is not None and "temperature" not in dialect.learned.not_sent:
+    if endpoint.temperature is not None and "temperature" not in refused:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
     if dialect.longest is not None:
         thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""

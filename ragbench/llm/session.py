@@ -21,11 +21,10 @@ from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 if TYPE_CHECKING:  # every evaluation has a session, and few have a model
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
-    from ragbench.llm.concurrency import Clock
     from ragbench.llm.endpoint import Price
     from ragbench.llm.schema import Schema
     from ragbench.llm.settings import LLMSettings
-    from ragbench.llm.transport import Transport
+    from ragbench.llm.transport import Clock, Transport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from ragbench.errors import ConfigError, NoModelError
-from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.endpoint import (
     ApiKey,
     Endpoint,
@@ -24,6 +23,7 @@ from ragbench.llm.endpoint import (
     by_address,
     by_model,
 )
+from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text, mask_url
 
 if TYPE_CHECKING:

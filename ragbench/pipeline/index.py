@@ -23,9 +23,8 @@ from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, ma
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database, being_written, sole_writer
-from ragbench.stores.record import encode
+from ragbench.stores.record import WordsForm, check_words, encode
 from ragbench.stores.registry import open_database
-from ragbench.stores.words import WordsForm, check_words
 from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool

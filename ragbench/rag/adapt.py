@@ -117,7 +117,7 @@ def _endpoint(url: str) -> object:
             f"as_rag takes objects and URLs, and {url!r} is not a URL; "
             "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
         )
-    return load_attribute("ragbench.rag.http:http_rag")(url)
+    return load_attribute("ragbench.rag.load:http_rag")(url)
 
 
 def _instance(cls: type) -> object:

@@ -14,8 +14,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
-from ragbench.stores.record import StoredChunk
-from ragbench.stores.words import WordsForm, WordVector
+from ragbench.stores.record import StoredChunk, WordsForm, WordVector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,7 +242,7 @@ class Writer(Engine, Protocol):
 
 
 class WordWriter(Writer, Protocol):
-    """A `Writer` that ranks by words, too; see `ragbench.stores.words`."""
+    """A `Writer` that ranks by words, too; see `ragbench.stores.record`."""
 
     def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks of the greatest sums above 0."""

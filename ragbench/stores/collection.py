@@ -26,8 +26,7 @@ from ragbench.stores.base import (
     engine_failures,
     top_k,
 )
-from ragbench.stores.record import check_id, encode, similarity
-from ragbench.stores.words import WordVector
+from ragbench.stores.record import WordVector, check_id, encode, similarity
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000

@@ -23,7 +23,7 @@ from ragbench.masking import mask_url
 from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
 from ragbench.stores.collection import OwnCollection, check_identity
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.words import WordsForm, check_words
+from ragbench.stores.record import WordsForm, check_words
 
 _FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
 _VERSION = 2

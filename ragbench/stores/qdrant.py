@@ -39,8 +39,7 @@ from ragbench.stores.database import (
 )
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_filters import OwnFilters, PayloadFilters, written_path
-from ragbench.stores.record import StoredChunk, field_key, plain
-from ragbench.stores.words import WordVector, fastembed_words
+from ragbench.stores.record import StoredChunk, WordVector, fastembed_words, field_key, plain
 
 DENSE = "dense"
 WORDS = "words"

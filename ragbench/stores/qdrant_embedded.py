@@ -33,7 +33,7 @@ from ragbench.stores.qdrant import (
     open_server,
     point_id,
 )
-from ragbench.stores.words import WordVector
+from ragbench.stores.record import WordVector
 
 _CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
