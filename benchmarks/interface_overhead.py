@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
-from ragbench.rag.one_call import OneCall
+from ragbench.rag.parts import OneCall
 
 CONTEXTS = [f"context number {number} with some words in it" for number in range(10)]
 IDS = [f"chunk-{number}" for number in range(10)]
