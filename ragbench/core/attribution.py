@@ -87,9 +87,9 @@ class Basis(StrEnum):
     NONE = "none"
     """Nothing was needed, or nothing is known."""
 
-    @property
-    def is_estimate(self) -> bool:
-        return self in (Basis.REFERENCE, Basis.VALIDATOR)
+
+ESTIMATES = frozenset({Basis.REFERENCE, Basis.VALIDATOR})
+"""Those that may be wrong of a case."""
 
 
 class Answer(StrEnum):
@@ -165,7 +165,7 @@ class CauseCount:
     cause: Cause
     cases: int
     estimated: int = 0
-    """Of those, how many rest on an estimate; see `Basis.is_estimate`."""
+    """Of those, how many rest on an estimate; see `ESTIMATES`."""
     by_words: int = 0
     """Of those, in how many words judged the answer."""
     reliability: Reliability | None = None

@@ -6,7 +6,7 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ragbench.core.trace import STAGES, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
+from ragbench.stages.stage import RunCase
 from ragbench.stats.mean import most_frequent
 from ragbench.text.declining import read_answer
 
@@ -40,7 +41,7 @@ _REASONS = ("finish_reason", "stop_reason", "done_reason")
 """What endpoints call it: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
 
 
-def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
+def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     """What failed for a case; a failure that only passes on an earlier one is listed once."""
     found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     first, between = trace.retrieval.value, trace.post_retrieval
@@ -51,10 +52,7 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     if between is not None and between.value is not None:  # operators that were passed over
         found += [failure for step in steps_of(between.value) for failure in step.failures]
     found += [cell.failure for cell in cells if cell.failure]
-    unique: dict[str, Failure] = {}
-    for failure in found:
-        unique.setdefault(str(failure), failure)
-    return tuple(unique.values())
+    return tuple({str(failure): failure for failure in reversed(found)}.values())[::-1]
 
 
 _ANSWER_NOTES = {
@@ -106,7 +104,8 @@ class RunTally:
     has, ``cut off`` at a limit of tokens."""
     validation: ValidationTally | None = None
 
-    def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
+    def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
+        trace = row.trace
         if trace.validation is not None:
             if self.validation is None:
                 from ragbench.stages.validate import ValidationTally
@@ -115,21 +114,21 @@ class RunTally:
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
-        for stage, outcome in trace.stages:
+        for stage, (outcome, *_) in row.settled.items():
             counts = self.counted[stage]
             counts[outcome.status] += 1
             counts[outcome.known] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
-        if failures := failures_of(trace, cells):
+        if failures:
             self._count_failures(trace.case.id, failures)
-        given, retrieved = trace.context.value, trace.retrieval.value
+        given, retrieved = row.context.outcome.value, trace.retrieval.value
         self.longest = max(self.longest, 0 if given is None else len(given.contexts))
         if retrieved is not None:
-            ids = retrieved.context_ids or ()
+            ids, scores = retrieved.context_ids or (), retrieved.scores or ()
             self.repeated_ids += len({*ids}) < len(ids)
-            if len(scores := retrieved.scores or ()) > 1:
+            if len(scores) > 1:
                 self.score_orders.add(scores)
         if trace.generation.value is not None:
             self._count_answer(trace, trace.generation.value)
@@ -150,12 +149,13 @@ class RunTally:
                 noted["read"] += 1
             elif read_answer(text).in_part:
                 noted["declined in part"] += 1
-        noted["thoughts"] += _THOUGHTS.search(text) is not None
+        if "<" in text:
+            noted["thoughts"] += _THOUGHTS.search(text) is not None
         if references and _CITATIONS.search(text):  # a list of numbers is no citation
             noted["cited"] += not any(map(_CITATIONS.search, references))
-        metadata: Mapping[str, Any] = answer.metadata or {}
-        ends = (metadata.get(name) for name in _REASONS)
-        noted["cut off"] += any(isinstance(end, str) and end.lower() in _CUT_OFF for end in ends)
+        if answer.metadata:
+            ends = (answer.metadata.get(name) for name in _REASONS)
+            noted["cut off"] += any(type(end) is str and end.lower() in _CUT_OFF for end in ends)
 
     def notes(self, summaries: Sequence[Summary], asides: Sequence[str]) -> Iterator[str]:
         """What a reader must know of the figures; ``asides`` among it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from ragbench.core.attribution import Attribution, Cause
+from ragbench.core.attribution import ESTIMATES, Attribution, Cause
 from ragbench.core.report import CaseRow
 
 _GROUPS, _LEAST = 3, 2
@@ -58,7 +58,7 @@ class LostCases:
         for tag in row.tags:
             self.causes.setdefault(tag, Counter()).update((found.cause,))
         if found.cause.is_loss:
-            is_estimate = found.basis.is_estimate or found.by_words
+            is_estimate = found.basis in ESTIMATES or found.by_words
             lost = (row.id, badness, found.cause, is_estimate, frozenset(keys))
             self.lost.append(_Lost(*lost))
 

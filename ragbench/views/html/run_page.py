@@ -110,7 +110,7 @@ class RunPage:
         values = {**self._head(), "shown": len(ids), "cut": cut, "against": against}
         yield render("run.html.jinja", values)
         yield from map(self._cases.block, self.report.find(ids))
-        yield render("run.html.jinja", {"chunks": self._cases.chunks.listed()})
+        yield render("run.html.jinja", {"chunks": self._cases.chunks()})
 
     def _head(self) -> dict[str, Any]:
         report = self.report
