@@ -22,10 +22,10 @@ from ragbench.metrics.matching import Matching
 from ragbench.post.stage import PostRetrieval
 from ragbench.stages.reuse import project_of
 from ragbench.stages.stage import CallSettings
+from ragbench.stages.system import EvalSettings
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import (
     Collect,
-    EvalSettings,
     dataset_name,
     evaluate_entries,
     evaluate_repeatedly,

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import Entry
+from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
@@ -71,15 +71,6 @@ _SELECT = (
 )
 RECORDED = b""
 """The key of an outcome that the source recorded."""
-
-
-class StoredCase(NamedTuple):
-    """A case of the latest command, in its order."""
-
-    number: int
-    """Stays the same for a case id as long as the journal lives."""
-    digest: bytes
-    case: Case
 
 
 class StoredOutcome(NamedTuple):
@@ -258,7 +249,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
         self._db.executemany(_OUTCOME, rows)
 
-    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[StoredCase]]:
+    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
         if ids is not None:
             for at in range(0, len(ids), _BATCH):
@@ -268,9 +259,7 @@ class Journal(AbstractContextManager["Journal"]):
                     f"WHERE position IS NOT NULL AND id IN ({marks(some)})",
                     tuple(some),
                 )
-                found = {
-                    row[1]: StoredCase(row[0], row[2], decode_case(*row[1::2])) for row in chosen
-                }
+                found = {row[1]: RunCase(row[0], decode_case(*row[1::2]), row[2]) for row in chosen}
                 yield [found[id] for id in some if id in found]
             return
         last = 0
@@ -280,7 +269,7 @@ class Journal(AbstractContextManager["Journal"]):
             (last, _BATCH),
         ).fetchall():
             yield [
-                StoredCase(number, case_digest, decode_case(case_id, body))
+                RunCase(number, decode_case(case_id, body), case_digest)
                 for number, case_id, _, case_digest, body in rows
             ]
             last = rows[-1][2]

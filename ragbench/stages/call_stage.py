@@ -16,13 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
-from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
+from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Batch, Task, WorkerPool

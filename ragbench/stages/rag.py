@@ -13,6 +13,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
@@ -30,14 +31,7 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, top_k_
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import (
-    NO_CONTEXTS,
-    NO_RETRIEVAL,
-    RunCase,
-    StageOutcome,
-    passed_on,
-    skipped,
-)
+from ragbench.stages.stage import NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""

@@ -15,11 +15,10 @@ from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
 from ragbench.core.score_order import ScoreOrders
-from ragbench.core.trace import STAGES, Trace
+from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
-from ragbench.stages.stage import RunCase
 from ragbench.stats.mean import most_frequent
 from ragbench.text.declining import read_answer
 

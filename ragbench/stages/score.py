@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Judgement
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.source import is_own
@@ -19,7 +19,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.window import Compared
 from ragbench.stages.attribution import matches_of
-from ragbench.stages.stage import RunCase, Running
+from ragbench.stages.stage import Running, cell_keys
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Task, WorkerPool
@@ -71,7 +71,7 @@ class CellTable:
         matched = journal.scores.matched(numbers) if known else {}
         self._others.clear()
         for row in window:
-            question, answer = row.keys(text)
+            question, answer = cell_keys(row, text)
             stored = known.get(row.number)
             if stored is not None and stored.question == question:
                 is_same = stored.answer == answer
@@ -107,7 +107,7 @@ class CellTable:
             found = dict(zip(self._numbers, cells, strict=True))
             others = self._others.get(row.number) or (None,) * scores.columns
             cells = tuple(found.get(number, cell) for number, cell in enumerate(others))
-        line = CaseCells(*row.keys(str(self.matching)), cells)
+        line = CaseCells(*cell_keys(row, str(self.matching)), cells)
         scores.record(row.number, line, row.matches if is_compared else None)
 
     def save_judged(

@@ -22,12 +22,12 @@ from ragbench.core.story import (
     Mark,
     SearchStory,
 )
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, Trace
 from ragbench.metrics.citations import notes_of
 from ragbench.metrics.hops import gold_hop, searches_of
-from ragbench.metrics.window import Compared
+from ragbench.metrics.matching import Matching
 from ragbench.post.stage import Step, steps_of, written_text
-from ragbench.stages.attribution import FoundGold
+from ragbench.stages.attribution import FoundGold, matches_of
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
@@ -36,13 +36,10 @@ _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
 
-def story_of(
-    trace: Trace,
-    matches: Mapping[str, Compared],
-    judgements: Sequence[Sequence[Judgement]] = (),
-    metrics: Sequence[Metric] = (),
-) -> CaseStory:
+def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -> CaseStory:
+    trace, judgements = row.trace, row.judgements
     case, shown, retrieved = trace.case, trace.context.value, trace.retrieval.value
+    matches = row.matches or matches_of(trace, matching)
     generated = trace.generation.value
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
     candidates = () if generated is None else tuple(generated.candidates)

@@ -18,7 +18,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
     MatrixCell,
     RetrievalDump,
@@ -33,7 +33,7 @@ from ragbench.ledger.manifest import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
-from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
+from ragbench.stages.stage import STOPPED, Running
 from ragbench.stats.mean import most_frequent, share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator

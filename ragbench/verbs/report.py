@@ -16,6 +16,8 @@ from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure
 from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
+from ragbench.core.story import CaseStory
+from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import RunFolder, path_of, repeat_folders
 from ragbench.ledger.journal import Journal
@@ -29,7 +31,6 @@ from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import RunTally, failures_of
-from ragbench.stages.stage import RunCase
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
@@ -160,16 +161,9 @@ class RunCases:
                 case.attribution = self.cause(case, matching, biography)
             cells = tuple(cell or _UNSCORED for cell in case.cells)
             asked = () if repeated is None else repeated.cells(case.case.id, case.digest, cells)
-            tell = None
-            if ids is not None:
-                matches = case.matches or matches_of(case.trace, matching)
-                tell = partial(story_of, case.trace, matches, case.judgements, self.metrics)
-            yield replace(
-                case_row(case, cells, biography, failures_of(case.trace, cells)),
-                cells=averaged(cells, asked),
-                repeats=asked,
-                tell=tell,
-            )
+            tell = None if ids is None else partial(story_of, case, matching, self.metrics)
+            row = case_row(case, cells, biography, failures_of(case.trace, cells), tell)
+            yield replace(row, cells=averaged(cells, asked), repeats=asked) if asked else row
 
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         with self.journal() as journal:
@@ -200,8 +194,8 @@ class ReportBuilder:
         folders = repeat_folders(cases.path)
         self._repeated = _repeated(folders, cases.metrics) if folders else None
 
-    def add(self, case: RunCase, matching: Matching) -> Attribution:
-        """Counts a case that is through all stages, and says what became of it."""
+    def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
+        """Counts a case that is through all stages; what became of it is stored in the journal."""
         known, biography, cells = case.case, None, case.cells
         if case.trace.post_retrieval is not None:
             biography = biography_of(case.trace, matching)
@@ -218,8 +212,10 @@ class ReportBuilder:
         if self._judged is not None and any(case.judgements):
             self._judged.add(case.judgements)
         if self._told is not None:
-            self._told(case_row(case, scored, biography, failures))
-        return attribution
+            tell = partial(story_of, case, matching, self.cases.metrics)
+            self._told(case_row(case, scored, biography, failures, tell))
+        if journal is not None:
+            journal.scores.record_cause(case.number, attribution)
 
     def report(self, journal: Journal, asked: bytes | None = None) -> Report:
         """The report of all cases that were counted.
@@ -266,6 +262,7 @@ def case_row(
     cells: tuple[Cell, ...],
     biography: Biography | None,
     failures: tuple[Failure, ...],
+    tell: Callable[[], CaseStory] | None,
 ) -> CaseRow:
     trace, known = case.trace, case.case
     result, answer = case.context.outcome.value, trace.generation.value
@@ -288,6 +285,7 @@ def case_row(
         biography=biography,
         validation=None if verdict is None else replace(verdict, query_id=known.id),
         attribution=case.attribution,
+        tell=tell,
         confidence=None if answer is None else answer.confidence,
         location=None if trace.location is None else trace.location.value,
         matches=case.matches,
