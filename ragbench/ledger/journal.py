@@ -148,7 +148,7 @@ class Journal(AbstractContextManager["Journal"]):
             db.executemany(_OUTCOME, self._new_outcomes)
             if self._confirmed:
                 db.executemany(_CONFIRM, self._confirmed)
-            scores.write(self.runs.epoch, are_new=self.was_empty)
+            scores.write(self.runs.epoch)
         self._new_texts.clear()
         self._new_outcomes.clear()
         self._confirmed.clear()

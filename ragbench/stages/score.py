@@ -89,7 +89,7 @@ class CellTable:
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
         journal = self.journal
-        journal.was_empty = False  # notes and causes of before must go
+        journal.scores.were_empty = False  # notes and causes of before must go
         stored = journal.scores.cells([row.number for row in window])
         # Cells of metrics of earlier commands go: which of them stay is not known here.
         self._others.clear()
@@ -160,7 +160,7 @@ class ScoreStage:
         # Groups are named by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
-        if not run.journal.was_empty:
+        if not run.journal.scores.were_empty:
             table.open(window)
         for row in window:
             cells = row.cells
