@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ragbench.core.attribution import LOSSES
 from ragbench.views.run_document import waterfall
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
     rows = (
         (
             f"  {fall.cause.label}",
-            (f"{fall.cases:,}", "red" if fall.cause.is_loss else ""),
+            (f"{fall.cases:,}", "red" if fall.cause in LOSSES else ""),
             f"{fall.share:.0%}",
             fall.note,
         )

@@ -35,11 +35,6 @@ class Cause(StrEnum):
     def label(self) -> str:
         return _LABELS[self]
 
-    @property
-    def is_loss(self) -> bool:
-        """Whether the case came to no good end."""
-        return self in _LOSSES
-
 
 _LABELS = {
     Cause.NOT_IN_CORPUS: "not in the corpus",
@@ -56,7 +51,7 @@ _LABELS = {
     Cause.RIGHT_WITHOUT: "right without evidence",
     Cause.RIGHT: "right",
 }
-_LOSSES = frozenset(
+LOSSES = frozenset(
     {
         Cause.NOT_IN_CORPUS,
         Cause.NOT_RETRIEVED,
@@ -69,6 +64,7 @@ _LOSSES = frozenset(
         Cause.FAILED,
     }
 )
+"""Those of cases that came to no good end."""
 
 
 class Basis(StrEnum):

@@ -98,11 +98,6 @@ class RunCase:
     _trace: Trace | None = None
 
     @property
-    def context(self) -> StageOutcome:
-        """What generation is given: post-retrieval's outcome, or else retrieval's."""
-        return self.settled.get("post_retrieve") or self.settled["retrieve"]
-
-    @property
     def trace(self) -> Trace:
         """The case with its outcomes; only once retrieval and generation are settled."""
         if self._trace is None:

@@ -228,7 +228,7 @@ class Draw:
             self.gold.add(case)
             if isinstance(given, Entry):
                 outcome = given.recorded.get("generate")
-                answer = outcome and outcome.value
+                answer = None if outcome is None else outcome.value
                 is_answer = outcome is not None and outcome.status is Status.MEASURED
                 if outcome is not None and is_answer and answer is not None and abstained(answer):
                     # A recorded answer counts as declined where an asked one would.

@@ -195,18 +195,20 @@ class CallStage(Generic[InputT, ValueT]):
             stopped=run.stopped,
             split=partial(run.warn_of_split, self.name),
         )
-
-        def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
-            if in_flight is not None:
-                in_flight.begin([item.row.number for item in items])
-            return [item.input for item in items]
-
+        if in_flight is not None:
+            begin = in_flight.begin
+            manner = replace(manner, begun=lambda items: begin([one.row.number for one in items]))
         if plain is not None:
-            for batch, outcomes in run_plain(lambda items: plain(inputs(items)), batches, manner):
+            done = run_plain(lambda items: plain([one.input for one in items]), batches, manner)
+            for batch, outcomes in done:
                 self.keep(batch, outcomes, run)
         elif coroutine is not None:
             keep = partial(self.keep, run=run)
-            run.in_loop(run_async(lambda items: coroutine(inputs(items)), batches, manner, keep))
+            run.in_loop(
+                run_async(
+                    lambda items: coroutine([one.input for one in items]), batches, manner, keep
+                )
+            )
 
     def _ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running

@@ -229,7 +229,8 @@ def _checked(
 
 
 def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | StageOutcome:
-    query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+    query, first = row.case.query, row.settled["retrieve"]
+    before = row.settled.get("post_retrieve", first)
     said = row.case.messages if rag.histories and row.case.history else []
     contexts: Sequence[str]
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
@@ -241,8 +242,8 @@ def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | S
         return passed_on(before)
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
-        if first.value is not None and isinstance(rag, AdaptedRAG):
-            rag.restore(query, first.value, said)
+        if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
+            rag.restore(query, first.outcome.value, said)
         if "post_retrieve" in row.settled:
             contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
         else:

@@ -6,7 +6,7 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,7 @@ class RunTally:
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
         if failures:
             self._count_failures(trace.case.id, failures)
-        given, retrieved = row.context.outcome.value, trace.retrieval.value
+        given, retrieved = trace.context.value, trace.retrieval.value
         self.longest = max(self.longest, 0 if given is None else len(given.contexts))
         if retrieved is not None:
             ids, scores = retrieved.context_ids or (), retrieved.scores or ()
@@ -156,41 +156,36 @@ class RunTally:
             ends = (answer.metadata.get(name) for name in _REASONS)
             noted["cut off"] += any(type(end) is str and end.lower() in _CUT_OFF for end in ends)
 
-    def notes(self, summaries: Sequence[Summary], asides: Sequence[str]) -> Iterator[str]:
-        """What a reader must know of the figures; ``asides`` among it."""
-        if self.repeated_ids:
-            yield (
-                f"{self.repeated_ids} retrievals returned an id more than once; only its first "
-                "place counts."
-            )
-        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
-            yield note
-        for summary in summaries:
-            if summary.metric.definition.aggregate and summary.score is None and summary.measured:
-                yield _without_figure(summary)
-        yield from asides
-        compared = [one.metric for one in summaries if one.measured and self.noted.total()]
-        names = [one.name for one in compared if one.definition.name in _OF_WORDS]
-        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
-        for kind in ("thoughts", "cited", "cut off"):
-            if self.noted[kind] and (names or kind != "cited"):
-                yield self._answer_note(kind).replace("{metrics}", counts)
+    def notes(self, summaries: Sequence[Summary]) -> tuple[list[str], list[str]]:
+        """What a reader must know of the figures; and of that, what only explains one.
 
-    def asides(self, summaries: Sequence[Summary]) -> tuple[str, ...]:
-        """What only explains a figure: too large cutoffs, how answers are known to decline."""
-        longest = self.longest
-        measured = [one.metric for one in summaries if one.measured and longest]
-        names = [metric.name for metric in measured if (metric.cutoff or 0) > longest]
+        The latter are too large cutoffs, and how answers are known to decline.
+        """
         found: list[str] = []
-        if names:
-            divided = [name for name in names if name.startswith("precision")]
-            more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
+        if count := self.repeated_ids:
+            only = "returned an id more than once; only its first place counts."
+            found.append(f"{count} retrievals {only}")
+        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
+            found.append(note)
+        measured = [one.metric for one in summaries if one.measured]
+        for one in summaries:
+            if one.metric.definition.aggregate and one.score is None and one.measured:
+                found.append(_without_figure(one))
+        asides, longest = list[str](), self.longest
+        if names := [one.name for one in measured if longest and (one.cutoff or 0) > longest]:
+            divided = ", ".join(name for name in names if name.startswith("precision"))
+            more = f"; {divided} still divides by its cutoff" if divided else ""
             chunks = counted(longest, "retrieved chunk")
-            found.append(
-                f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
-            )
-        kinds = ("read", "declined in part")
-        return (*found, *(self._answer_note(kind) for kind in kinds if self.noted[kind]))
+            asides += [f"No case has more than {chunks}: {', '.join(names)} look no further{more}."]
+            found += asides
+        names = [one.name for one in measured if one.definition.name in _OF_WORDS]
+        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
+        for kind in _ANSWER_NOTES:
+            if self.noted[kind] and (names or kind != "cited"):
+                note = self._answer_note(kind).replace("{metrics}", counts)
+                found.append(note)
+                asides += [note] if kind in ("read", "declined in part") else []
+        return found, asides
 
     def _answer_note(self, kind: str) -> str:
         count = self.noted[kind]

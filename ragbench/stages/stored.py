@@ -96,7 +96,8 @@ class StoredTraces:
             return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
         if stage != "retrieve":
             is_after = stage in ("validate", "generate")
-            before = row.context if is_after else row.settled["retrieve"]
+            before = row.settled["retrieve"]
+            before = row.settled.get("post_retrieve", before) if is_after else before
             is_told = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
             if before.outcome.value is None and not is_told:
                 return passed_on(before)

@@ -42,11 +42,22 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     matches = row.matches or matches_of(trace, matching)
     generated = trace.generation.value
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
-    candidates = () if generated is None else tuple(generated.candidates)
+    candidates = tuple((generated and generated.multi_responses) or ())
     spans = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
         sent=_sent(retrieved) if retrieved is not None and retrieved.metadata else (),
-        hops=tuple(_hops(trace)),
+        hops=tuple(
+            Hop(
+                stage=name,
+                status=outcome.status,
+                known=outcome.known,
+                seconds=outcome.seconds,
+                sharing=outcome.sharing,
+                reason=outcome.reason if outcome.failure is None else str(outcome.failure),
+            )
+            for name, outcome in trace.stages
+            if name != "locate"
+        ),
         chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, judgements)),
         operators=tuple(step.operator for step in steps),
         written=None if shown is None or not shown.metadata else written_text(shown),
@@ -55,7 +66,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         references=case.references,
         candidates=candidates if len(candidates) > 1 else (),
         supported=()
-        if generated is None or shown is None
+        if generated is None or shown is None or not any(judgements)
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
         notes=()
         if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
@@ -88,20 +99,6 @@ def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchSto
         )
 
 
-def _hops(trace: Trace) -> Iterator[Hop]:
-    for name, outcome in trace.stages:
-        if name != "locate":
-            failed = None if outcome.failure is None else str(outcome.failure)
-            yield Hop(
-                stage=name,
-                status=outcome.status,
-                known=outcome.known,
-                seconds=outcome.seconds,
-                sharing=outcome.sharing,
-                reason=failed or outcome.reason,
-            )
-
-
 def _chunks(
     trace: Trace,
     gold: FoundGold | None,
@@ -115,7 +112,9 @@ def _chunks(
         return
     shown = () if last is None else _ids(last)
     places = {id: rank for rank, id in reversed([*enumerate(shown, 1)])}
-    quotes = _judge_quotes(judgements)
+    quotes = _judge_quotes(judgements) if any(judgements) else {}
+    verdict = None if trace.validation is None else trace.validation.value
+    may_mark = bool(trace.case.evidence or quotes or verdict)
     seen: Sequence[frozenset[int]] = () if gold is None else gold.shown
     held = seen if gold is None or first is last else gold.retrieved
     ranks: list[tuple[RetrievalResult[Any], int, bool, int | None, int | None]] = [
@@ -137,8 +136,10 @@ def _chunks(
             shown=rank,
             score=None if result.scores is None else result.scores[at],
             is_gold=is_gold,
-            moves=tuple(_moves(id, steps)),
-            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ()),
+            moves=tuple(_moves(id, steps)) if steps else (),
+            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ())
+            if may_mark
+            else (),
             address=next(filter(_WEB.fullmatch, addresses), None),
         )
 

@@ -226,7 +226,7 @@ class ReportBuilder:
         """
         tally, repeated = self._tally, self._repeated
         stages, summaries = tally.stages(), self._summaries.summaries()
-        asides, earlier = tally.asides(summaries), list[str]()
+        (notes, asides), earlier = tally.notes(summaries), list[str]()
         asked_repeatedly = (
             () if repeated is None else (*repeated.notes(), *repeated.kept_answers(tally.seconds))
         )
@@ -240,7 +240,7 @@ class ReportBuilder:
             failures=tally.failures() if tally.counts else (),
             latencies=tally.latencies(),
             reused_from=earlier[-1] if earlier else None,
-            notes=(*self.cases.manifest.notes, *asked_repeatedly, *tally.notes(summaries, asides)),
+            notes=(*self.cases.manifest.notes, *asked_repeatedly, *notes),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
@@ -265,7 +265,7 @@ def case_row(
     tell: Callable[[], CaseStory] | None,
 ) -> CaseRow:
     trace, known = case.trace, case.case
-    result, answer = case.context.outcome.value, trace.generation.value
+    result, answer = trace.context.value, trace.generation.value
     ids = None if result is None else result.context_ids
     verdict = None if trace.validation is None else trace.validation.value
     return CaseRow(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ragbench.core.attribution import LOSSES
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.eval_options import EvalOptions
@@ -125,7 +126,7 @@ def _say_next(done: Evaluated, invocation: Invocation) -> None:
         supported = ("-m", "support", "--llm-model", "MODEL", "--dry-run")
         options = ("--validate", "lexical") if report.validation is None else supported
         console.say(f"next    {again(*options)}")
-    elif any(count.cause.is_loss for count in report.causes):
+    elif any(count.cause in LOSSES for count in report.causes):
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")

@@ -14,7 +14,7 @@ from urllib.parse import quote as percent_encoded
 import orjson
 from markupsafe import escape
 
-from ragbench.core.attribution import ESTIMATES
+from ragbench.core.attribution import ESTIMATES, LOSSES
 from ragbench.core.comparison import Against, CaseBefore
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
@@ -73,11 +73,9 @@ class CaseBlocks:
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
         self._metrics, self._against = metrics, against
         self._names = [safe(metric.name) for metric in metrics]
-        self._shelf: dict[tuple[str, str], Shelved] = {}
+        self.shelf: dict[tuple[str, str], Shelved] = {}
+        """The chunks whose texts the page holds."""
         self._letters = 0
-
-    def chunks(self) -> Sequence[Shelved]:
-        return [*self._shelf.values()]
 
     def block(self, row: CaseRow) -> str:
         found, story = row.attribution, row.story or _NO_STORY
@@ -92,7 +90,7 @@ class CaseBlocks:
         return "".join(
             [
                 f"<details class=case data-c={found.cause.value}{stage} "
-                f"data-a={found.answer.value}{' data-l' * found.cause.is_loss}"
+                f"data-a={found.answer.value}{' data-l' * (found.cause in LOSSES)}"
                 + (f' data-k="{kind}"' if kind else "")
                 + f"><summary><b>{found.cause.label}</b>{f' <u>{kind}</u>' if kind else ''} "
                 f"<span class=id>{safe(row.id)}</span> <span>{safe(cut(row.query, _QUERY))}</span>"
@@ -102,7 +100,7 @@ class CaseBlocks:
                 *(f" <i>{safe(tag)}</i>" for tag in tags),
                 "\n",
                 *(f"<p class=bad>{safe(str(failure))}\n" for failure in row.failures),
-                *_asked(story),
+                *(_asked(story) if story.history or story.searches or story.sent else ()),
                 *_answered(row, story, before),
                 *([] if before is None else _against(before, row)),
                 *self._shown(story),
@@ -132,13 +130,13 @@ class CaseBlocks:
 
     def _chunk(self, chunk: ChunkStory) -> str:
         key = (chunk.id, chunk.text)
-        shelved = self._shelf.get(key)
+        shelved = self.shelf.get(key)
         if shelved is None:
             text = cut(chunk.text)
             self._letters += len(text)
             if self._letters > _TEXTS:
                 text = "(not in this page, which would be too large: see ragbench explain)"
-            shelved = self._shelf[key] = Shelved(len(self._shelf), safe(chunk.id), text)
+            shelved = self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
         score = "" if chunk.score is None else f"{chunk.score:.4g}"
         link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
         if chunk.address is not None:
@@ -152,7 +150,8 @@ class CaseBlocks:
         )
         gold, word = (" class=gold", " <b>gold</b>") if chunk.is_gold else ("", "")
         spans = f" data-m={marks}" if marks else ""
-        happened = safe(chunk_fate(chunk)) + "".join(_quotes(chunk))
+        happened = safe(chunk_fate(chunk)) if chunk.moves else ""
+        happened += "".join(_quotes(chunk)) if chunk.marks else ""
         return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{happened}"
 
     def _scores(self, row: CaseRow) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from ragbench.core.attribution import ESTIMATES, Attribution, Cause
+from ragbench.core.attribution import ESTIMATES, LOSSES, Attribution, Cause
 from ragbench.core.report import CaseRow
 
 _GROUPS, _LEAST = 3, 2
@@ -57,7 +57,7 @@ class LostCases:
         self.total += 1
         for key in keys:
             self.cases[key] += 1
-        if found.cause.is_loss:
+        if found.cause in LOSSES:
             is_estimate = found.basis in ESTIMATES or found.by_words
             self.lost.append(_Lost(row.id, badness, found.cause, is_estimate, keys.keys()))
 

@@ -123,7 +123,7 @@ class RunPage:
         is_told = all(row.tell is not None for row in shown)
         rows = shown if is_told else self.report.find([row.id for row in shown])
         yield from map(self._cases.block, rows)
-        yield render("run.html.jinja", {"chunks": self._cases.chunks()})
+        yield render("run.html.jinja", {"chunks": [*self._cases.shelf.values()]})
 
     def _head(self) -> dict[str, Any]:
         report = self.report
