@@ -104,7 +104,8 @@ def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
 
 def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
     """The baseline with more metrics, of its stored answers; its own scores stay."""
-    from ragbench.verbs.evaluate import EvalSettings, evaluate
+    from ragbench.stages.system import EvalSettings
+    from ragbench.verbs.evaluate import evaluate
 
     with TemporaryDirectory() as folder:
         settings = EvalSettings(matching=Matching(baseline.matching))

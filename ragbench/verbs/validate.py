@@ -23,6 +23,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from ragbench.core.outcome import Outcome
+from ragbench.core.trace import RunCase
 from ragbench.core.validation import (
     DumpSummary,
     RequiredShare,
@@ -52,7 +53,7 @@ from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, RunCase, Running
+from ragbench.stages.stage import CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
     ValidationTally,
