@@ -235,15 +235,15 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
     for place in sys.path:
         try:
             with os.scandir(place or ".") as entries:
-                folders = [Path(one.path) for one in entries if one.name.endswith(".dist-info")]
+                folders = [one.name for one in entries if one.name.endswith(".dist-info")]
         except OSError:
             continue
         for folder in sorted(folders):
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            name, _, version = folder.removesuffix(".dist-info").partition("-")
             name = name.lower().replace("_", "-").replace(".", "-")
             if name not in met:  # the first on the path is the one that is imported
                 met.add(name)
-                yield name, version, folder
+                yield name, version, Path(place, folder)
 
 
 @cache

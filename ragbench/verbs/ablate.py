@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from ragbench.core.ablation import Ablation
+from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
-from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
@@ -83,8 +84,7 @@ def metric(
     Example:
       ragbench show metric nDCG
     """
-    from ragbench.metrics.registry import find_definition
-    from ragbench.metrics.spelling import read_spelling
+    from ragbench.metrics.registry import find_definition, read_spelling
 
     with console.users_code():
         definition = find_definition(read_spelling(name)[0])
@@ -329,7 +329,6 @@ def operator(
       ragbench show operator filter.top_k
       ragbench show operator rerank.lexical
     """
-    from ragbench.errors import ConfigError
     from ragbench.post.build import described
     from ragbench.safe_text import listed_names
 

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ragbench.core.score_order import ScoreOrders
+from ragbench.core.fusion import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import (
     MAPPABLE,
@@ -273,8 +273,10 @@ def _score_kind(
         return None
     orders = ScoreOrders()
     for hits in lists:
-        scores = map(as_score, map(getter(path), hits))
-        orders.add([score for score in scores if score is not None])
+        found = map(as_score, map(getter(path), hits))
+        scores = [score for score in found if score is not None]
+        if len(scores) > 1:
+            orders.add(scores)
     if orders.falling != orders.rising:
         return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
     if distances is None:

@@ -15,7 +15,7 @@ from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath
-from ragbench.post.compress import inverse_frequency
+from ragbench.post.filter import inverse_frequency
 from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
