@@ -220,6 +220,7 @@ _LETTERS = {status: status.value[0] for status in Status}
 _BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
 _NO_CELL = "."
 _MOST_METRICS = 400
+_METRICS = "SELECT identity, judge, metric FROM metrics"
 _TABLES = ("cells", "matched", "causes", "judgements")
 
 
@@ -269,7 +270,7 @@ class ScoreTables:
             db.executemany("DELETE FROM causes WHERE number = ?", numbers)
             matched = [(number,) for number in self.compared]
             db.executemany("DELETE FROM matched WHERE number = ?", matched)
-        places = marks(range(self.columns + 5))
+        places = ",".join("?" * (self.columns + 5))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({places})", rows)
         db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
         for table, found in zip(_TABLES[1:], beside, strict=True):
@@ -278,22 +279,21 @@ class ScoreTables:
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
         """The number of each metric in this journal; new ones get a column."""
-        known = self._metric_rows()
-        missing = [metric for metric in metrics if metric[:2] not in known]
+        rows = self._db.execute(_METRICS)
+        known: dict[tuple[str, bytes], int] = {row[:2]: row[2] for row in rows}
+        missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in known)
         if len(known) + len(missing) > _MOST_METRICS:
             raise ConfigError(
                 f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
                 "included: use --fresh, or another folder"
             )
-        for identity, judge, name in dict.fromkeys(missing):
-            known[identity, judge] = (len(known), name)
-        numbers = [known[identity, judge][0] for identity, judge, _ in metrics]
         with transaction(self._db):
-            for identity, judge, name in dict.fromkeys(missing):
-                number = known[identity, judge][0]
+            for identity, judge, name in missing:
+                number = known[identity, judge] = len(known)
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
                 self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
+            numbers = [known[identity, judge] for identity, judge, _ in metrics]
             self._db.execute("UPDATE metrics SET position = NULL")
             places = [(position, number) for position, number in enumerate(numbers)]
             self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", places)
@@ -305,12 +305,8 @@ class ScoreTables:
 
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
         """The number of each metric, by identity and judge; None for one that is not there."""
-        known = self._metric_rows()
-        return [known[metric][0] if metric in known else None for metric in metrics]
-
-    def _metric_rows(self) -> dict[tuple[str, bytes], tuple[int, str]]:
-        rows = self._db.execute("SELECT metric, identity, judge, name FROM metrics ORDER BY metric")
-        return {(identity, judge): (number, name) for number, identity, judge, name in rows}
+        known: dict[Any, int] = {row[:2]: row[2] for row in self._db.execute(_METRICS)}
+        return [known.get(metric) for metric in metrics]
 
     def record(
         self, number: int, cells: CaseCells, matches: Mapping[str, Matched] | None = None
