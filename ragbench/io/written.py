@@ -19,7 +19,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import TABLE_COLUMNS, ColumnKind, encode_case
+from ragbench.io.export import ColumnKind, encode_case, table_columns
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
@@ -91,7 +91,7 @@ def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
 def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
     known = {
         name: _cell(kind, values.get(name, values.get(f"{name}_json")), is_text)
-        for name, kind in TABLE_COLUMNS.items()
+        for name, kind in table_columns().items()
     }
     case = {name: known[name] for name in _CASE_COLUMNS}
     case["query"] = case.pop("user_input")
