@@ -16,7 +16,7 @@ from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import orjson
@@ -275,12 +275,14 @@ _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response 
 @cache
 def _signs() -> list[Sign]:
     spans = read_table("span_forms.toml")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"form": "traces", "spans": name, "all": sign, "types": form.get("types", {})}
         for name, form in spans["form"].items()
         for sign in form["signs"]
     ]
-    refused = [{"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]]
+    refused: list[dict[str, Any]] = [
+        {"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]
+    ]
     return [
         Sign(
             form=row["form"],

@@ -392,9 +392,11 @@ def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
                 problems.add(message, path=path, line=line.number)
             return ()
     keys = line.raw.count(b'":') + line.raw.count(b'" :')
-    if type(value) is dict and keys <= len(cast("dict[str, object]", value)):
-        return (value,)  # nearly every line is an object of plain values
-    return (value,) if is_unambiguous(line.raw, value, path, line.number, problems) else ()
+    # Nearly every line is an object of plain values.
+    is_plain = value.__class__ is dict and keys <= len(cast("dict[str, object]", value))
+    return (
+        (value,) if is_plain or is_unambiguous(line.raw, value, path, line.number, problems) else ()
+    )
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -142,11 +142,11 @@ def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         given = {"args": list(call.args), "keywords": call.keywords}
-        found = {"partial": _value(call.func, "", at)}
-        return found | {key: _value(entry, "", at) for key, entry in given.items() if entry}
+        held = {key: _value(entry, "", at) for key, entry in given.items() if entry}
+        return {"partial": _value(call.func, "", at), **held}
     plain = inspect.unwrap(function)
     inner = getattr(plain, "__func__", plain)
-    found = {"function": _qualified_name(plain), "source": _source_digest(inner)}
+    found: dict[str, Any] = {"function": _qualified_name(plain), "source": _source_digest(inner)}
     if "<lambda>" in found["function"]:  # there may be several on one line
         found["code"] = _compiled_digest(inner)
     held = {
@@ -177,7 +177,7 @@ def _object(value: Any, at: _At) -> Any:
             return _value(value.tolist(), "", _At(_DEEPEST_FOREIGN))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
-    kind = type(value)
+    kind = type(cast("object", value))
     found: dict[str, Any] = {"class": _qualified_name(kind)}
     if is_own(kind.__module__):
         name, identity = getattr(value, "name", None), getattr(value, "identity", None)

@@ -373,7 +373,8 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Recorded]:
-    case, recorded = (each.case, each.recorded) if isinstance(each, Entry) else (each, {})
+    case = each.case if isinstance(each, Entry) else each
+    recorded: Recorded = each.recorded if isinstance(each, Entry) else {}
     try:
         if not case.id.isascii():
             check_text(case.id)
