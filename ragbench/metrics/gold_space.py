@@ -36,7 +36,7 @@ _CHECKED = 512
 """Cases whose ids are checked against their texts, about; more would only take time."""
 _STEPS = 1 << 32
 _REMEMBERED = 2048
-"""Names of what was retrieved that are kept."""
+"""Names of what was retrieved that are kept, the first ones in the order of texts."""
 
 
 _ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")
@@ -135,52 +135,42 @@ class MatchingTally:
     def _count(
         self, result: RetrievalResult[Any], judged: Mapping[str, int]
     ) -> tuple[list[int], list[int]]:
-        own: list[int] = []
-        other: list[int] = []
-        ids: Sequence[str | None] = result.context_ids or [None] * len(result)
-        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
-        if plain := plain_ids(result):
-            own = [rank for rank, id in enumerate(plain, 1) if id in judged]
-            self.named += len(plain)
-            self.shared += sum(map(self.gold.ids.__contains__, plain))
-            self._names.update(plain)
-            for name in plain:
-                if loosely(name) in wanted and name not in judged:
-                    self._count_nearly((name,), wanted)
-            other = own
-        chunks = () if plain else zip_longest(ids, result.context_metadata or ())
-        for rank, (id, metadata) in enumerate(chunks, 1):
-            documents = documents_of(id, metadata or {})
-            names = documents if id is None else (*documents, id)
-            self.named += bool(names)
-            self.unnamed += not names
-            self.shared += not self.gold.ids.isdisjoint(names)
-            self._names.update(names)
-            if id in judged:
-                own.append(rank)
-            found = named_by(id, documents, judged)
-            if found is not None:
-                other.append(rank)
-                self.of_documents += found[1] is MatchedBy.DOCUMENT
-            elif id not in judged:
-                self._count_nearly(names, wanted)
+        """The ranks that are gold by their own id, and by their document."""
+        plain = plain_ids(result)
+        own = other = [rank for rank, id in enumerate(plain, 1) if id in judged]
+        named: list[Sequence[str]] = [(id,) for id in plain]
+        if not plain:
+            own, other = [], []
+            ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+            for rank, (id, metadata) in enumerate(
+                zip_longest(ids, result.context_metadata or ()), 1
+            ):
+                documents = documents_of(id, metadata or {})
+                named.append(documents if id is None else (*documents, id))
+                found = named_by(id, documents, judged)
+                own += [rank] if id in judged else []
+                other += [] if found is None else [rank]
+                self.of_documents += found is not None and found[1] is MatchedBy.DOCUMENT
+        self.named += sum(map(bool, named))
+        self.unnamed += len(named) - sum(map(bool, named))
+        self.shared += sum([not self.gold.ids.isdisjoint(names) for names in named])
+        self._names.update(*named)
+        if len(self._names) > 2 * _REMEMBERED:
+            self._names = set(sorted(self._names)[:_REMEMBERED])
         self.by_id += len(own)
         self.by_document += len(other)
-        if len(self._names) > 2 * _REMEMBERED:
-            self._names = set(self.names)
+        if not own and not other:
+            self._count_nearly(named, judged)
         return own, other
 
-    def _count_nearly(self, names: Sequence[str], wanted: Mapping[str, str]) -> None:
-        """Counts a chunk that only how its id is written keeps from being gold."""
-        pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
-        if pairs:
-            self.nearly += 1
-            self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
-
-    @property
-    def names(self) -> list[str]:
-        """Ids and documents that were retrieved: the first ones in the order of texts."""
-        return sorted(self._names)[:_REMEMBERED]
+    def _count_nearly(self, named: Sequence[Sequence[str]], judged: Mapping[str, int]) -> None:
+        """Counts chunks that only how their ids are written keeps from being gold."""
+        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
+        for names in named:
+            pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
+            if pairs:
+                self.nearly += 1
+                self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
 
     def _check(
         self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
@@ -219,7 +209,7 @@ class MatchingTally:
             Matching.NOT_COMPARABLE,
             (
                 f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids "
-                f"(such as '{self.names[0]}') is one of the gold's (such as '{min(gold.ids)}'), "
+                f"(such as '{min(self._names)}') is one of the gold's (such as '{min(gold.ids)}'), "
                 "and no relevant text is known. Give each chunk its document's id as metadata "
                 "'document_id', or the cases their reference_contexts.",
                 *self._written_differently(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import compress
 from numbers import Real
@@ -19,7 +20,7 @@ from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
-from ragbench.metrics.abstention import declined
+from ragbench.metrics.candidates import declined
 from ragbench.metrics.citations import cited
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
@@ -87,29 +88,31 @@ class Plan:
         return list(zip(*columns, strict=True))
 
 
-class _Window(dict[str, list[Any]]):
-    """By argument what each case gives for it."""
+@dataclass(slots=True)
+class _Window:
+    traces: Sequence[Trace]
+    matching: Matching
+    matched: Sequence[Compared] | None
+    _columns: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
 
-    def __init__(
-        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
-    ) -> None:
-        self.traces, self.matching, self.matched = traces, matching, matched
-
-    def __missing__(self, argument: str) -> list[Any]:
-        read = _READ.get(argument)
-        if read is not None:
-            found = [*map(read, self.traces)]
-        else:
-            both = ((trace.case, trace.context.value) for trace in self.traces)
-            matched = self.matched or [
-                None if result is None else match(case, result, self.matching)
-                for case, result in both
-            ]
-            found = [
-                ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
-                for one in matched
-            ]
-        self[argument] = found
+    def column(self, argument: str) -> list[Any]:
+        """What each case gives for an argument of a metric's function."""
+        found = self._columns.get(argument)
+        if found is None:
+            read = _READ.get(argument)
+            if read is not None:
+                found = [*map(read, self.traces)]
+            else:
+                both = ((trace.case, trace.context.value) for trace in self.traces)
+                matched = self.matched or [
+                    None if result is None else match(case, result, self.matching)
+                    for case, result in both
+                ]
+                found = [
+                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                    for one in matched
+                ]
+            self._columns[argument] = found
         return found
 
 
@@ -141,7 +144,7 @@ class _Column:
         self._known: dict[object, Cell] = {}
 
     def cells(self, window: _Window) -> list[Cell]:
-        columns = [window[argument] for argument in self._arguments]
+        columns = [window.column(argument) for argument in self._arguments]
         if self._is_pure:
             known = self._by_ranking
             if len(known) > _REMEMBERED:
@@ -151,7 +154,7 @@ class _Column:
                 known.update(zip(new, self._computed([new]), strict=True))
             return [known[ranking] for ranking in columns[0]]
         if self._takes_best:
-            references = window["references"]
+            references = window.column("references")
             if any(len(several) > 1 for several in references):
                 return self._best(columns, references)
         return self._computed(columns)

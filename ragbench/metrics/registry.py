@@ -28,7 +28,6 @@ from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
 from ragbench.ledger.source import compiled, is_own
 from ragbench.metrics import (
-    abstention,
     answer,
     candidates,
     citations,
@@ -49,7 +48,7 @@ that with its parameters and cutoff."""
 
 _OWN: tuple[MetricDefinition, ...] = tuple(
     definition
-    for module in (rank, correct, answer, citations, candidates, abstention, operational, hops)
+    for module in (rank, correct, answer, citations, candidates, operational, hops)
     for definition in definitions_in(vars(module))
 )
 _RAGAS = "ragas:"

@@ -29,7 +29,7 @@ from ragbench.ledger.manifest import (
     write_manifest,
 )
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.abstention import abstained
+from ragbench.metrics.candidates import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval

@@ -15,7 +15,7 @@ from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
-from ragbench.metrics.abstention import abstained
+from ragbench.metrics.candidates import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
