@@ -287,7 +287,8 @@ def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
     if (metadata is not None and any(metadata)) or None in ids:
         return ()
     joined = "\n".join(ids)
-    return () if any(mark in joined for mark in _PART_MARKS) else ids
+    first, second = _PART_MARKS
+    return () if first in joined or second in joined else ids
 
 
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
