@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -25,41 +26,36 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.identity import described
-from ragbench.ledger.source import compiled, is_own
-from ragbench.metrics import (
-    answer,
-    candidates,
-    citations,
-    correct,
-    hops,
-    operational,
-    ragas,
-    rank,
-    support,
-)
+from ragbench.ledger.identity import compiled, described
 from ragbench.metrics.metric import definition_of, definitions_in
-from ragbench.plugins import Registry, load_attribute, load_target
+from ragbench.plugins import Registry, is_own, load_attribute, load_target
 from ragbench.text.declining import RULES
 
 MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 """A metric, its spelling, a function that `ragbench.metric` made one, or a `functools.partial` of
 that with its parameters and cutoff."""
 
-_OWN: tuple[MetricDefinition, ...] = tuple(
-    definition
-    for module in (rank, correct, answer, citations, candidates, operational, hops)
-    for definition in definitions_in(vars(module))
+_FAMILIES = (
+    *("rank", "correct", "answer", "citations", "candidates", "operational", "hops"),
+    *("ragas", "support"),
 )
-_RAGAS = "ragas:"
-"""How the names of RAGAS' metrics begin, which stand in a file."""
+"""Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
-_DEFAULT = (
-    "answer_correct, recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, "
-    "token_f1, numbers_supported, citation_validity, citation_coverage, citation_attribution, "
-    "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
-    "answer_rate, abstention_recall"
+DEFAULT = (
+    *("answer_correct", "recall@5", "precision@5", "hit_rate@5", "MRR@10", "nDCG@10", "Judged@10"),
+    *("exact_match", "token_f1", "numbers_supported", "citation_validity", "citation_coverage"),
+    *("citation_attribution", "best_of_n", "candidate_agreement", "brier", "ECE", "end_to_end_f1"),
+    *("abstention_accuracy", "answer_rate", "abstention_recall"),
 )
+"""The names of what a run measures when nothing else is asked for."""
+
+
+@cache
+def _family(name: str) -> Sequence[MetricDefinition]:
+    module = vars(import_module(f"ragbench.metrics.{name}"))
+    if name == "ragas":
+        return cast("Sequence[MetricDefinition]", module["definitions"]())
+    return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 
 def definitions() -> tuple[MetricDefinition, ...]:
@@ -76,7 +72,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     "not a function with @metric"
                 )
             found.append(_identified(definition))
-    return (*_OWN, *ragas.definitions(), *support.DEFINITIONS, *found)
+    return (*(one for family in _FAMILIES for one in _family(family)), *found)
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -85,17 +81,17 @@ def find_definition(name: str) -> MetricDefinition:
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
     """
-    key = name.casefold()
-    found = _built_in(is_ragas=key.startswith(_RAGAS)).get(key)
+    wanted = name.casefold()
+    found = next((known[wanted] for each in _FAMILIES if wanted in (known := _index(each))), None)
     if found is None and name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
     if found is None and ".py:" not in name:
         # Only now: looking for entry points reads the metadata of every installed package.
-        known = _index(definitions())
-        found = known.get(key)
+        known = _spellings(definitions())
+        found = known.get(wanted)
         prefixes = {one.partition(":")[0] for one in known if ":" in one}
-        if found is None and (":" not in name or key.partition(":")[0] in prefixes):
-            close = get_close_matches(key, known, n=3)
+        if found is None and (":" not in name or name.partition(":")[0].casefold() in prefixes):
+            close = get_close_matches(wanted, known, n=3)
             meant = dict.fromkeys(known[match].name for match in close)
             hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
             raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
@@ -166,7 +162,11 @@ def default_metrics(*, has_hops: bool = False) -> tuple[Metric, ...]:
     Args:
         has_hops: whether answers are known to rest on several searches.
     """
-    return parse_metrics(f"{_DEFAULT}, {hops.HOP_METRICS}" if has_hops else _DEFAULT)
+    if not has_hops:
+        return parse_metrics(DEFAULT)
+    from ragbench.metrics.hops import HOP_METRICS
+
+    return parse_metrics((*DEFAULT, *split_metrics(HOP_METRICS)))
 
 
 def computable(metric: Metric) -> Metric:
@@ -190,11 +190,11 @@ def computable(metric: Metric) -> Metric:
 
 
 @cache
-def _built_in(*, is_ragas: bool) -> dict[str, MetricDefinition]:
-    return _index(ragas.definitions() if is_ragas else (*_OWN, *support.DEFINITIONS))
+def _index(family: str) -> dict[str, MetricDefinition]:
+    return _spellings(_family(family))
 
 
-def _index(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+def _spellings(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     index: dict[str, MetricDefinition] = {}
     names = [(definition.name, definition) for definition in known]
     names += [(alias, definition) for definition in known for alias in definition.aliases]
@@ -237,7 +237,7 @@ def _formula_digest(function: Callable[..., Any]) -> str:
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.source import imported_sources  # of users' metrics alone
+    from ragbench.ledger.identity import imported_sources  # of users' metrics alone
 
     plain = inspect.unwrap(function)
     own = described(function)
