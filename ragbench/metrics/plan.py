@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import compress
 from numbers import Real
 from typing import Any, TypeAlias
@@ -238,19 +238,17 @@ class _Column:
             if (low is not None and number < low - _TOLERANCE) or (
                 high is not None and number > high + _TOLERANCE
             ):
+                ends = f"up to {high:g}" if low is None else f"{low:g} or more"
+                if low is not None and high is not None:
+                    ends = f"{low:g} to {high:g}"
                 return _unusable(
-                    f"{number:g}, outside of its range, {_range(low, high)}: give @metric the "
+                    f"{number:g}, outside of its range, {ends}: give @metric the "
                     "right low and high, None where there is no end"
                 )
-            value, cell = number, _measured(number)
+            value, cell = number, Cell.measured(number)
         if len(self._known) < _REMEMBERED:
             self._known[value] = cell
         return cell
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _measured(number: float) -> Cell:
-    return Cell.measured(number)
 
 
 def _number(value: object) -> float | None:
@@ -263,12 +261,6 @@ def _number(value: object) -> float | None:
         return math.inf
     except (TypeError, ValueError, RuntimeError):  # of several numbers
         return None
-
-
-def _range(low: float | None, high: float | None) -> str:
-    if low is None:
-        return f"up to {high:g}"
-    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
 
 
 def _unusable(given: str) -> Cell:
