@@ -69,7 +69,11 @@ def agreement(
         raise InputError("there is nothing that both rated")
     if any(not 0 <= level < levels for pair in pairs for level in pair):
         raise InputError(f"a level is not in 0 .. {levels - 1}")
-    tables = _by_cluster(pairs, levels, clusters)
+    rows: dict[str | int, int] = {}
+    places = [rows.setdefault(name, len(rows)) for name in _names(clusters, len(pairs))]
+    tables = np.zeros((len(rows), levels * levels))  # of counts, a flat one a cluster
+    for row, (first, second) in zip(places, pairs, strict=True):
+        tables[row, first * levels + second] += 1
     whole = tables.sum(axis=0)[None]
     drawn = None
     if len(tables) >= 10:
@@ -158,20 +162,6 @@ def _names(clusters: Sequence[str | None] | None, count: int) -> list[str | int]
     """The cluster of each item; one without a cluster stands alone, under its number."""
     found = clusters or [None] * count
     return [at if name is None else name for at, name in enumerate(found)]
-
-
-def _by_cluster(
-    pairs: Sequence[tuple[int, int]], levels: int, clusters: Sequence[str | None] | None
-) -> NDArray[np.float64]:
-    """A table of counts a cluster, flat: shape (clusters, levels * levels)."""
-    import numpy as np
-
-    names = _names(clusters, len(pairs))
-    rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
-    tables = np.zeros((len(rows), levels * levels))
-    for name, (first, second) in zip(names, pairs, strict=True):
-        tables[rows[name], first * levels + second] += 1
-    return tables
 
 
 def _observed(tables: NDArray[np.float64]) -> NDArray[np.float64]:
