@@ -117,56 +117,52 @@ class MatchingTally:
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
-        result, case = trace.context.value, trace.case
-        if result is None or not len(result) or not case.judgements:
+        result, case, judged = trace.context.value, trace.case, trace.case.judgements
+        if result is None or not len(result) or not judged:
             return
-        own, document = self._count(result, case.judgements)
-        checkable = self.gold.checkable
-        if not checkable:
-            return
-        if checkable > _CHECKED:  # a sample, the same one in any order of the cases
-            drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
-            if drawn * checkable >= _CHECKED * _STEPS:
-                return
-        texts = gold_texts(case)
-        if texts and all(map(is_telling, texts)):  # texts that are found are no accident
-            self._check(case, result, own, document)
-
-    def _count(
-        self, result: RetrievalResult[Any], judged: Mapping[str, int]
-    ) -> tuple[list[int], list[int]]:
-        """The ranks that are gold by their own id, and by their document."""
         plain = plain_ids(result)
-        own = other = [rank for rank, id in enumerate(plain, 1) if id in judged]
-        named: list[Sequence[str]] = [(id,) for id in plain]
-        if not plain:
-            own, other = [], []
-            ids: Sequence[str | None] = result.context_ids or [None] * len(result)
-            for rank, (id, metadata) in enumerate(
-                zip_longest(ids, result.context_metadata or ()), 1
-            ):
-                documents = documents_of(id, metadata or {})
-                named.append(documents if id is None else (*documents, id))
-                found = named_by(id, documents, judged)
-                own += [rank] if id in judged else []
-                other += [] if found is None else [rank]
-                self.of_documents += found is not None and found[1] is MatchedBy.DOCUMENT
-        self.named += sum(map(bool, named))
-        self.unnamed += len(named) - sum(map(bool, named))
-        self.shared += sum([not self.gold.ids.isdisjoint(names) for names in named])
-        self._names.update(*named)
+        if plain:
+            own = other = [rank for rank, id in enumerate(plain, 1) if id in judged]
+            self.named += len(plain)
+            self.shared += sum(map(self.gold.ids.__contains__, plain))
+            self._names.update(plain)
+        else:
+            own, other = self._count(result, judged)
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(sorted(self._names)[:_REMEMBERED])
         self.by_id += len(own)
         self.by_document += len(other)
         if not own and not other:
-            self._count_nearly(named, judged)
+            self._count_nearly(result, judged)
+        checkable = self.gold.checkable
+        if checkable > _CHECKED:  # a sample, the same one in any order of the cases
+            drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
+            checkable *= drawn * checkable < _CHECKED * _STEPS
+        texts = gold_texts(case) if checkable else None
+        if texts and all(map(is_telling, texts)):  # texts that are found are no accident
+            self._check(case, result, own, other)
+
+    def _count(
+        self, result: RetrievalResult[Any], judged: Mapping[str, int]
+    ) -> tuple[list[int], list[int]]:
+        """The ranks that are gold by their own id, and by their document."""
+        own: list[int] = []
+        other: list[int] = []
+        for rank, (id, names) in enumerate(_names_in(result), 1):
+            self.named += bool(names)
+            self.unnamed += not names
+            self.shared += not self.gold.ids.isdisjoint(names)
+            self._names.update(names)
+            own += [rank] if id in judged else []
+            found = named_by(id, names if id is None else names[:-1], judged)
+            other += [] if found is None else [rank]
+            self.of_documents += found is not None and found[1] is MatchedBy.DOCUMENT
         return own, other
 
-    def _count_nearly(self, named: Sequence[Sequence[str]], judged: Mapping[str, int]) -> None:
+    def _count_nearly(self, result: RetrievalResult[Any], judged: Mapping[str, int]) -> None:
         """Counts chunks that only how their ids are written keeps from being gold."""
         wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
-        for names in named:
+        for _, names in _names_in(result):
             pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
             if pairs:
                 self.nearly += 1
@@ -265,3 +261,11 @@ class MatchingTally:
 def _by_text(reason: str) -> MatchingVerdict:
     note = f"Retrieved chunks were compared with the gold by their text: {reason}."
     return MatchingVerdict(Matching.TEXT, (note,))
+
+
+def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequence[str]]]:
+    """Of each chunk its id, and the names of its documents with the id behind them."""
+    ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+    for id, metadata in zip_longest(ids, result.context_metadata or ()):
+        documents = documents_of(id, metadata or {})
+        yield id, documents if id is None else (*documents, id)

@@ -112,6 +112,7 @@ def numbers_of(text: str) -> Numbers:
     return Numbers(tuple(one for one in amounts if _counts(one, plain)), read.dates)
 
 
+@lru_cache(maxsize=4096)
 def _wording(text: str) -> Wording:
     if "-" in text or "–" in text or "/" in text:
         text = _SHORT_YEAR.sub(r"\1\2-\1\3", text)

@@ -245,7 +245,7 @@ class _Column:
                     f"{number:g}, outside of its range, {ends}: give @metric the "
                     "right low and high, None where there is no end"
                 )
-            value, cell = number, Cell.measured(number)
+            value, cell = number, Cell(status=Status.MEASURED, value=number)
         if len(self._known) < _REMEMBERED:
             self._known[value] = cell
         return cell
