@@ -345,7 +345,10 @@ _KNOWN: dict[Need, Check] = {
         "retrieval gave no metadata of contexts",
         lambda t: t.context.value.context_metadata is not None,
     ),
-    Need.REFERENCE: _unless("no reference answer", lambda t: bool(t.case.references)),
+    Need.REFERENCE: _unless(
+        "no reference answer",
+        lambda t: t.case.reference is not None or bool(t.case.alternative_references),
+    ),
     Need.REFERENCE_CONTEXTS: _unless(
         "no reference contexts", lambda t: bool(t.case.reference_contexts)
     ),
