@@ -7,7 +7,7 @@ it is first asked for, and then serves every metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import compress
@@ -181,17 +181,17 @@ class _Column:
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
         """A cell for each row; the function is not asked about one whose argument says why not."""
         function, reasoned, known = self._function, self._reasoned, self._known
+        values: Iterator[Any] | None = None
         if self._is_batch:
             reasons = columns[reasoned] if reasoned is not None else []
             asked = [not isinstance(one, Skip) for one in reasons] or [True] * len(columns[0])
             values = iter(self._of_batch([[*compress(column, asked)] for column in columns]))
-            function = lambda *_: next(values)  # noqa: E731
         cells: list[Cell] = []
         for given in zip(*columns, strict=True):
             try:
                 value = None if reasoned is None else given[reasoned]
                 if not isinstance(value, Skip):
-                    value = function(*given)
+                    value = function(*given) if values is None else next(values)
             except (ConfigError, MissingExtraError):
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
