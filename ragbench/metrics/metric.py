@@ -55,8 +55,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
     "citations": Argument(
         (Need.RESPONSE, Need.RETRIEVED_CONTEXTS),
-        "its sentences, each with its text, its markers and the chunks that these point to; an "
-        "answer without a citation is skipped",
+        "its sentences, with their citations as text, markers and chunks; skipped without any",
     ),
     "reference": Argument(
         (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
