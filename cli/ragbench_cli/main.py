@@ -114,7 +114,8 @@ def _value(parameter: Any, typers: Callable[..., Any], context: Any, value: Any)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
         return () if value is None and takes_many else value
     if isinstance(value, list) and not takes_many:
-        value = _once(parameter, cast("list[str]", value))
+        given = cast("list[str]", value)
+        value = given[0] if len(given) == 1 else _once(parameter, given)
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     parts = get_args(kind)
     if isinstance(value, list | tuple) and parts and parts[0] in (str, Path):

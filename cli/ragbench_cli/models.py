@@ -189,10 +189,9 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
     from ragbench.llm.session import LLMSession, open_models
 
     needs = {need for metric in metrics for need in metric.definition.needs}
-    budget = Budget(
-        amount(choice.max_cost, "--max-cost"),
-        run_limit=amount(choice.max_cost_run, "--max-cost-run"),
-    )
+    caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
+    limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
+    budget = Budget(limit, run_limit=run_limit)
     named = cache(choice.llm.settings)
     asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
     judge = _if_named(named) if asks else None

@@ -403,14 +403,12 @@ class Output:
         return text
 
 
-def json_object(text: str | None, option: str) -> dict[str, Any]:
-    """The arguments that an option gives as a JSON object; none when it is not given."""
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """The arguments that an option gives as a JSON object."""
     import orjson
 
     from ragbench.masking import hide_arguments
 
-    if text is None:
-        return {}
     try:
         value = cast("object", orjson.loads(text))
         hide_arguments(value)
@@ -424,22 +422,22 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None:
-    """What a repeated option of the form TARGET=SOURCE says; None when it is not given."""
+def mapping(entries: Iterable[str], option: str) -> dict[str, str]:
+    """What a repeated option of the form TARGET=SOURCE says."""
     found: dict[str, str] = {}
-    for entry in entries or ():
+    for entry in entries:
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
         if found.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
-    return found or None
+    return found
 
 
-def amount(text: str | None, option: str) -> Decimal | None:
-    """A sum of money that was typed; None without one."""
+def amount(text: str, option: str) -> Decimal:
+    """A sum of money that was typed."""
     try:
-        return None if text is None else Decimal(text)
+        return Decimal(text)
     except InvalidOperation:
         raise ConfigError(f"{option} must be a number, not '{text}'") from None

@@ -181,7 +181,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = field_mapping(mapping(choice.where.map, "--field") or {})
+    fields = field_mapping(mapping(choice.where.map or (), "--field"))
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:

@@ -101,7 +101,7 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
     with chosen_system(
         rag=choice.rag,
         pipeline=choice.pipeline,
-        arguments=json_object(choice.rag_args, "--rag-args"),
+        arguments=json_object(choice.rag_args or "{}", "--rag-args"),
         documents=DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source),
         budget=budget,
     ) as system:
@@ -113,10 +113,7 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
 
 def _price(typed: str) -> Price:
     first, comma, second = typed.partition(",")
-    paid = amount(first, "--price")
-    got = amount(second if comma else first, "--price")
-    assert paid is not None
-    assert got is not None
+    paid, got = (amount(text, "--price") for text in (first, second if comma else first))
     return Price(input=paid, output=got, origin="--price")
 
 
@@ -169,7 +166,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
-        budget = Budget(amount(asked.max_cost, "--max-cost"))
+        budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
         answerer = stack.enter_context(_answering(answering, run, budget))
         model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))

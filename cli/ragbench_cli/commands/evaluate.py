@@ -73,13 +73,14 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         console.print_file(folder / "report.json")
     else:
         print_report(report, is_full=False)
-    again = context.ensure_object(Invocation).again("--retry-failed", without="--fresh")
+    invocation = context.ensure_object(Invocation)
+    again = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _ending(report, asked.asking.max_error_rate, again)
     if not asked.quiet:
         console.say("")
         console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
-        if again not in problem:
-            _say_next(report, shlex.quote(str(folder)), again if is_asked else "")
+        if "--retry-failed" not in problem:
+            _say_next(report, shlex.quote(str(folder)), again, is_asked=is_asked)
     if problem:
         console.say(f"Error: {problem}")
     if code:
@@ -124,7 +125,7 @@ def _check(asked: EvalOptions) -> None:
         raise ConfigError(refusals[0])
 
 
-def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, str]:
+def _ending(report: Report, most: float | None, again: Callable[[], str]) -> tuple[ExitCode, str]:
     """The exit code that says how far the numbers can be used, and what is wrong with them.
 
     Args:
@@ -152,7 +153,7 @@ def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, s
             return ExitCode.CANNOT_RUN, (
                 f"{', '.join(lost)} failed for every case, so that there is no value. "
                 f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
-                f"mended: {again}"
+                f"mended: {again()}"
             )
     cases = report.manifest["dataset"]["cases"]
     failing = [one for one in report.stages if most is not None and one.failed > most * cases]
@@ -167,11 +168,17 @@ def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, s
     return ExitCode.PASSED, ""
 
 
-def _say_next(report: Report, place: str, again: str) -> None:
-    failed_scoring = any(group.stage == "score" for group in report.failures)
-    if report.failures and (again or failed_scoring):
-        console.say(f"retry   {again}")
-    elif _lacks_gold(report):
+def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked: bool) -> None:
+    from ragbench.core.metric import Need
+
+    gold = {
+        *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
+        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
+    }
+    compared = [one for one in report.summaries if one.metric.definition.needs & gold]
+    if any(is_asked or group.stage == "score" for group in report.failures):
+        console.say(f"retry   {again()}")
+    elif report.is_comparable and compared and all(one.skipped == one.total for one in compared):
         console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
         more = (
             "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
@@ -181,18 +188,6 @@ def _say_next(report: Report, place: str, again: str) -> None:
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
-
-
-def _lacks_gold(report: Report) -> bool:
-    """Whether each metric that compares with gold was skipped in every case."""
-    from ragbench.core.metric import Need
-
-    gold = {
-        *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
-        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
-    }
-    wanted = [one for one in report.summaries if one.metric.definition.needs & gold]
-    return bool(wanted) and report.is_comparable and all(one.skipped == one.total for one in wanted)
 
 
 class _Parts(NamedTuple):
@@ -267,7 +262,7 @@ def _opened(options: EvalOptions) -> Generator[_Parts]:
         chosen = chosen_system(
             rag=system.rag,
             pipeline=system.pipeline,
-            arguments=json_object(system.rag_args, "--rag-args"),
+            arguments=json_object(system.rag_args, "--rag-args") if system.rag_args else {},
             documents=DocumentsBeside(cases.dataset, cases.corpus, cases.format, source.info),
             recorded=cases.answers or "" if source.info.recorded and not cases.ask_again else None,
             config=options.models.llm.config,
@@ -302,10 +297,12 @@ def _validator(
     measuring: Measuring, name: str, models: ModelsInUse, stack: ExitStack
 ) -> tuple[Validator, Callable[[], Validator] | None]:
     """The validator, and what makes it on workers where it may."""
-    from ragbench_cli.validator_options import CalibratedChoice, validator_maker
+    from ragbench_cli.validator_options import CalibratedChoice, validator_maker, validator_name
 
     choice = CalibratedChoice(
-        name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
+        name=validator_name(name),
+        validator_args=measuring.validator_args,
+        calibration=measuring.calibration,
     )
     make, may_be_many = stack.enter_context(validator_maker(choice, models.chat("validate")))
     return make(), make if may_be_many else None
@@ -324,7 +321,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
     named: object = (
         parts.system.description if choice.rag is None else (choice.rag, choice.rag_args)
     )
-    fields = mapping(source.field, "--field") or {}
+    fields = mapping(source.field or (), "--field")
     paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
     of_source = (
         *(source.format, sorted(fields.items()), source.split, *paths),
@@ -412,7 +409,7 @@ def _workers(parts: _Parts, options: EvalOptions) -> Workers:
     check_engine(options.asking.on.engine)
     make_rag, rag = None, options.system.rag
     if rag is not None and may_be_on_workers(rag):
-        arguments = json_object(options.system.rag_args, "--rag-args")
+        arguments = json_object(options.system.rag_args or "{}", "--rag-args")
         make_rag = partial(load_rag, rag, arguments)
     elif rag is not None and not options.quiet:
         console.say(
