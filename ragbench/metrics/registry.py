@@ -1,4 +1,4 @@
-"""Every metric by name, in a file, and out of a stored run.
+"""Every metric by name, in a file, and out of a stored run; how metrics are written.
 
 Other packages add metrics through entry points in the group ``ragbench.metrics``; each names a
 function that `ragbench.metric` made a metric, a `MetricDefinition` of a judged one, or a sequence
@@ -11,22 +11,24 @@ of these::
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
-from ragbench.core.metric import Metric, MetricDefinition
+from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
+from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
 from ragbench.ledger.source import compiled, is_own
 from ragbench.metrics.metric import definition_of, definitions_in
-from ragbench.metrics.spelling import bound, read_spelling, split_metrics
 from ragbench.plugins import Registry, load_attribute, load_target
 from ragbench.text.declining import RULES
 
@@ -36,7 +38,7 @@ that with its parameters and cutoff."""
 
 _FAMILIES = (
     *("rank", "correct", "answer", "citations", "candidates", "abstention", "operational", "hops"),
-    *("ragas", "ragas_judged", "support"),
+    *("ragas", "support"),
 )
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
@@ -52,6 +54,8 @@ DEFAULT = (
 @cache
 def _family(name: str) -> Sequence[MetricDefinition]:
     module = vars(import_module(f"ragbench.metrics.{name}"))
+    if name == "ragas":
+        return module["definitions"]()
     return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 
@@ -241,3 +245,97 @@ def _formula_digest(function: Callable[..., Any]) -> str:
     # A file has another name as a module where that name is taken.
     own.pop("function", None)
     return fingerprint((imported_sources(plain), compiled(plain.__code__), own))[:16]
+
+
+# --- how metrics are written: ``recall@5``, ``P(rel=2)@5``, ``my.py:recall(rel=2)@5``
+#
+# The grammar is that of ir_measures (MacAvaney et al. 2022, "Streamlining Evaluation with
+# ir-measures", ECIR), with quotes optional around plain words, and places of functions as names.
+
+_QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
+_METRIC = re.compile(
+    rf"""\s*(?P<name>[^\W\d][\w.:-]*|[^\s()'",@=]+\.py:[\w.]+)
+    \s*(?:\((?P<arguments>(?:[^()'"]|{_QUOTED})*)\))?
+    \s*(?:@\s*(?P<cutoff>\d+))?\s*""",
+    re.VERBOSE,
+)
+_ARGUMENT = re.compile(
+    rf"""\s*(?P<key>[^\W\d]\w*)\s*=\s*(?P<value>{_QUOTED}|[^\s,'"=()]+)\s*(?:,|$)""", re.VERBOSE
+)
+_PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
+
+
+def split_metrics(text: str) -> list[str]:
+    """Splits a list of metrics at commas and white space outside parentheses."""
+    return _PART.findall(text)
+
+
+def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
+    """A metric as it was written: its name, the texts of its parameters, and its cutoff.
+
+    The name is a registered one, ``file.py:function`` or ``package.module:function``.
+    """
+    found = _METRIC.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
+    written = (found["arguments"] or "").rstrip()
+    arguments: dict[str, str] = {}
+    position = 0
+    while position < len(written):
+        part = _ARGUMENT.match(written, position)
+        if part is None:
+            raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
+        if part["key"] in arguments:
+            raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
+        arguments[part["key"]] = _unquoted(text, part["value"])
+        position = part.end()
+    return found["name"], arguments, None if found["cutoff"] is None else int(found["cutoff"])
+
+
+def _unquoted(text: str, value: str) -> str:
+    if value.startswith("'"):
+        return value[1:-1]
+    if value.startswith('"'):
+        try:
+            return str(json.loads(value))
+        except ValueError as error:
+            raise ConfigError(f"'{text}': {value} is not a valid quoted text: {error}") from error
+    return value
+
+
+def bound(
+    definition: MetricDefinition,
+    values: Mapping[str, object],
+    cutoff: int | None,
+    *,
+    spelled: str = "",
+) -> Metric:
+    known = {parameter.name: parameter for parameter in definition.parameters}
+    found: dict[str, ParameterValue] = {}
+    for name, value in values.items():
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
+        found[name] = _value(definition.name, known[name], value)
+    if cutoff is None and definition.cutoff == "required":
+        spelled = spelled or definition.name
+        raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
+    if cutoff is not None and definition.cutoff == "none":
+        raise ConfigError(f"'{definition.name}' takes no cutoff (@{cutoff})")
+    if cutoff is not None and cutoff < 1:
+        raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
+    return Metric(
+        definition=definition,
+        parameters=tuple((k, v) for k, v in sorted(found.items()) if v != known[k].default),
+        cutoff=cutoff,
+    )
+
+
+def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
+    """A value of the default's type, from a text or from such a value."""
+    kind: Any = Literal[parameter.choices] if parameter.choices else type(parameter.default)
+    where = f"'{name}': {parameter.name}"
+    value: ParameterValue = converted(given, kind, where, strict=False)
+    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+        raise ConfigError(f"{where} must be at least {parameter.low:g}")
+    return value

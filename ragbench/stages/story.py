@@ -25,7 +25,7 @@ from ragbench.core.story import (
 )
 from ragbench.core.trace import Trace
 from ragbench.metrics.hops import gold_hop, searches_of
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
 from ragbench.text.sentences import split_sentences

@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError
 from ragbench.gate.compare import compare
 from ragbench.gate.labels import notes_of
 from ragbench.gate.runs import read_run
-from ragbench.metrics.spelling import split_metrics
+from ragbench.metrics.registry import split_metrics
 from ragbench.safe_text import shown_line
 from ragbench.verbs.label import with_labels
 from ragbench.views.comparison import (

@@ -84,8 +84,7 @@ def metric(
     Example:
       ragbench show metric nDCG
     """
-    from ragbench.metrics.registry import find_definition
-    from ragbench.metrics.spelling import read_spelling
+    from ragbench.metrics.registry import find_definition, read_spelling
 
     with console.users_code():
         definition = find_definition(read_spelling(name)[0])
