@@ -384,7 +384,7 @@ class Output:
 
     def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
         """Writes the document's files; the Markdown, where it is asked for."""
-        from ragbench.io.atomic import written_whole
+        from ragbench.io.atomic import write_whole
         from ragbench.views.document import markdown
 
         text = ""
@@ -398,8 +398,7 @@ class Output:
                 page = document_page(made, folder)
                 self.page.write(page.body, page.title)
         if self.md is not None and self.md != "-":
-            with written_whole(Path(self.md)) as file:
-                file.write(text.encode())
+            write_whole(Path(self.md), text.encode())
         return text
 
 

@@ -14,7 +14,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
@@ -43,8 +43,8 @@ from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench_cli import console
 from ragbench_cli.options import completed, json_object, mapping, option
 
-if TYPE_CHECKING:
-    Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+"""Gives what is found for each of some questions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,7 +55,8 @@ DEFAULT = (
 def _family(name: str) -> Sequence[MetricDefinition]:
     module = vars(import_module(f"ragbench.metrics.{name}"))
     if name == "ragas":
-        return module["definitions"]()
+        found: Sequence[MetricDefinition] = module["definitions"]()
+        return found
     return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 

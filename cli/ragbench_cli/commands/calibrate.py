@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.io.atomic import written_whole
+from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
@@ -80,8 +80,7 @@ def command(
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
     if found.report.is_better:
-        with written_whole(given.out) as file:
-            file.write(calibration_text(found.report.calibration).encode())
+        write_whole(given.out, calibration_text(found.report.calibration).encode())
     if json:
         console.print_json(asdict(found))
     else:

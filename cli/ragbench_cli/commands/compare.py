@@ -102,21 +102,16 @@ def command(asked: Asked, shown: Shown) -> None:
     )
     if book is not None:
         comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
-    named, cases = asked.metrics is not None, asked.cases
+    named, cases, page = asked.metrics is not None, asked.cases, data_console()
     shown.show(
         lambda: comparison_document(comparison, cases=20 if cases is None else cases),
         data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
-        screen=lambda: _print(comparison, named=named, cases=cases or 0),
+        screen=lambda: draw(_blocks(comparison, page, named=named, cases=cases or 0), page),
     )
 
 
-def _print(comparison: Comparison, *, named: bool, cases: int) -> None:
-    """One screen: the result, the metrics that matter (all where they are named), the cases."""
-    page = data_console()
-    draw(_blocks(comparison, page, named=named, cases=cases), page)
-
-
 def _blocks(comparison: Comparison, page: Console, *, named: bool, cases: int) -> Blocks:
+    """One screen: the result, the metrics that matter (all where they are named), the cases."""
     for line in result_lines(comparison):
         yield styled((line, "bold"))
     yield ""
@@ -236,13 +231,9 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
 def _difference(metric: MetricComparison) -> Sequence[str]:
     if not metric.differences:
         return ("-",) * 4
-    found = metric.differences[0]
-    change = number_text(found.difference, metric.unit, sign=True)
-    interval = range_text(found, metric.unit, sign=True)
-    return change, interval, p_text(found), f"{found.cases:,}"
-
-
-_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
+    found, unit = metric.differences[0], metric.unit
+    change = number_text(found.difference, unit, sign=True)
+    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
 
 
 def _spelled_out(
@@ -260,14 +251,8 @@ def _spelled_out(
         yield styled((f"  and {len(cases) - shown:,} more: see --cases, --md or --json", "dim"))
 
 
-_LABEL = 8
-"""Columns that the labels of what changed take."""
-
-
 def _hanging(label: str, line: str, width: int) -> str:
+    first = f"    {label:<{_LABEL}}" if label else "    "
     room = max(20, width - _LABEL - 4)
     lines = textwrap.wrap(line, room, break_on_hyphens=False) or [""]
-    if not label:
-        return "\n".join(f"    {text}" for text in lines)
-    first = f"    {label:<{_LABEL}}{lines[0]}"
-    return "\n".join([first, *(f"{'':{_LABEL + 4}}{text}" for text in lines[1:])])
+    return f"\n{'':{len(first)}}".join([f"{first}{lines[0]}", *lines[1:]])

@@ -209,7 +209,7 @@ def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
 def _report(found: DumpSummary, given: Given) -> None:
     import orjson
 
-    from ragbench.io.atomic import written_whole
+    from ragbench.io.atomic import write_whole
     from ragbench.views.validation import summary_lines, summary_object
 
     path, out = given.summary, given.out
@@ -217,8 +217,7 @@ def _report(found: DumpSummary, given: Given) -> None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        with written_whole(path) as file:
-            file.write(orjson.dumps(summary_object(found), option=options))
+        write_whole(path, orjson.dumps(summary_object(found), option=options))
     # What is excluded from every figure is said in any case.
     for line in summary_lines(found, troubles_only=given.quiet):
         console.say(line)
