@@ -133,12 +133,10 @@ def _print(found: DumpCalibration) -> None:
 
 def _rows(name: str, before: Quality, after: Quality) -> None:
     typer.echo(name)
-    for label, first, second in (
-        ("precision", _share(before, "precision"), _share(after, "precision")),
-        ("recall", _share(before, "recall"), _share(after, "recall")),
-        ("calibration error", f"{before.calibration_error:.3f}", f"{after.calibration_error:.3f}"),
-    ):
-        typer.echo(f"  {label:<22}{first:<26}{second}")
+    for label in ("precision", "recall"):
+        typer.echo(f"  {label:<22}{_share(before, label):<26}{_share(after, label)}")
+    errors = f"{before.calibration_error:<26.3f}{after.calibration_error:.3f}"
+    typer.echo(f"  {'calibration error':<22}{errors}")
 
 
 def _share(quality: Quality, name: str) -> str:

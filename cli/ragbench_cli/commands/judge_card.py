@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure, Usefulness
+from ragbench.core.judge_card import CardFigure, JudgeCard, ProbeFigure, Usefulness
 from ragbench.core.metric import Metric
 from ragbench.errors import ConfigError
 from ragbench.io.labels import read_labels
@@ -159,26 +159,21 @@ def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
     yield "kappa", _figure(card.kappa)
     yield "quadratic kappa", _figure(card.quadratic_kappa)
     yield "rank correlation", _figure(card.rank_correlation)
-    yield from map(_class_row, card.classes)
+    for one in card.classes:
+        text = f"precision {_figure(one.precision)}, recall {_figure(one.recall)}"
+        yield one.level.replace("_", " "), text
     yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
     yield from map(_probe_row, card.probes)
     quotes = card.fabricated_quotes
     yield "invented quotes", f"{_figure(quotes)}, {quotes.count:,} quotes"
     yield "support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"
-    yield "tokens a verdict", _tokens(card)
+    tokens = (card.prompt_tokens, card.completion_tokens)
+    text = "not reported by the endpoint"
+    if None not in tokens:
+        text = f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
+    yield "tokens a verdict", text
     known = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}"
     yield "cost a verdict", known.rstrip()
-
-
-def _tokens(card: JudgeCard) -> str:
-    if card.prompt_tokens is None or card.completion_tokens is None:
-        return "not reported by the endpoint"
-    return f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
-
-
-def _class_row(figures: ClassFigures) -> tuple[str, str]:
-    precision, recall = _figure(figures.precision), _figure(figures.recall)
-    return figures.level.replace("_", " "), f"precision {precision}, recall {recall}"
 
 
 _PROBES = {

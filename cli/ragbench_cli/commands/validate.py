@@ -114,13 +114,18 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     if str(given.out) == "-":
         given = replace(given, out=None, json=True)
     out, quiet, on = given.out, given.quiet, given.on
-    if out is not None:
-        _check_out(out, given.dump)
+    if out is not None and given.dump != "-" and _is_same(out, Path(given.dump)):
+        raise ConfigError(f"--out {out} is the dump itself: choose another file")
     if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = _page(given.against) if given.page.is_wanted else None
+    page = None
+    if given.page.is_wanted:
+        from ragbench.stages.doctor import earlier_retrievals
+        from ragbench.views.html.dump_page import DumpPage
+
+        page = DumpPage({} if given.against is None else earlier_retrievals(given.against))
     emit, demands = _emitter(page, json=given.json, text=out is None), _demands(given)
     with judging(judge, given.dump, choice, on.engine, quiet=quiet) as at:
         if not quiet and at.engine != "local" and at.source.whole:
@@ -144,16 +149,8 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _check_out(out: Path, dump: str) -> None:
-    if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):
-        raise ConfigError(f"--out {out} is the dump itself: choose another file")
-
-
-def _page(against: Path | None) -> DumpPage:
-    from ragbench.stages.doctor import earlier_retrievals
-    from ragbench.views.html.dump_page import DumpPage
-
-    return DumpPage({} if against is None else earlier_retrievals(against))
+def _is_same(first: Path, second: Path) -> bool:
+    return first.exists() and second.exists() and first.samefile(second)
 
 
 _SELF_TEST = 40
