@@ -36,9 +36,12 @@ from ragbench.metrics.registry import (  # noqa: E402
 from ragbench.post.build import OPERATORS, RERANKERS, described  # noqa: E402
 from ragbench.views.report import ReportFile  # noqa: E402
 from ragbench_cli.commands.show import _setting_text  # noqa: E402
-from ragbench_cli.main import app  # noqa: E402
+from ragbench_cli.main import (  # noqa: E402
+    RENAMED,
+    RENAMED_COMMANDS,
+    app,
+)
 from ragbench_cli.options import document  # noqa: E402
-from ragbench_cli.renamed import COMMANDS, OPTIONS  # noqa: E402
 
 
 def pages() -> dict[Path, str]:
@@ -80,7 +83,7 @@ def cli_page() -> Iterator[str]:
     yield from description(program)
     yield from options(program, ("ragbench",))
     for name, listed in program.commands.items():
-        if name in COMMANDS:
+        if name in RENAMED_COMMANDS:
             continue
         command = listed.loaded()
         inner = getattr(command, "commands", None)
@@ -99,9 +102,9 @@ def renamed_options() -> Iterator[str]:
     yield ""
     yield "| command | old | new |"
     yield "|---|---|---|"
-    for old, new in COMMANDS.items():
+    for old, new in RENAMED_COMMANDS.items():
         yield f"| | `{old}` | `{new}` |"
-    for command, names in OPTIONS.items():
+    for command, names in RENAMED.items():
         for old, new in names.items():
             yield f"| `{command}` | `{old}` | `{new}` |"
     yield ""

@@ -317,6 +317,7 @@ def _options(
       ragbench gate run --baseline auto
 
     Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
+    One that is given twice is joined where it takes a LIST, and else refused.
 
     \b
     Exit codes:
