@@ -30,7 +30,6 @@ from typer.models import OptionInfo
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ragbench.core.report import Report
     from ragbench.io.only import Only
     from ragbench.io.people import LabelBook
     from ragbench.views.document import Document
@@ -305,16 +304,11 @@ class Labelled:
 
     @property
     def book(self) -> LabelBook | None:
+        if not self.labels:
+            return None
         from ragbench.io.people import LabelBook
 
-        return LabelBook.read(self.labels) if self.labels else None
-
-    def report(self, report: Report, run: Path) -> Report:
-        """The report with what labels make of its figures; as it is without any."""
-        from ragbench.verbs.label import corrected_report
-
-        book = self.book
-        return report if book is None else corrected_report(report, run, book)
+        return LabelBook.read(self.labels)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
