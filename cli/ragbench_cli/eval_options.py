@@ -35,8 +35,8 @@ def complete_metrics(typed: str) -> list[str]:
 
 
 def _formats(typed: str) -> list[str]:
+    from ragbench.io.detect import readers
     from ragbench.io.dumps.forms import form_names
-    from ragbench.io.fields import readers
 
     names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]

@@ -23,9 +23,8 @@ from ragbench.gate.runs import is_finished, read_run
 from ragbench.gate.system_change import system_change
 from ragbench.io.export import write_cases
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, read_manifest
 from ragbench.masking import mask_text
 from ragbench.verbs.gate import Reask, gate_run
 from ragbench.verbs.settle import open_checks, settle

@@ -33,7 +33,7 @@ from typing import (
 
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
 from ragbench.errors import ConfigError
-from ragbench.ledger.source import is_own
+from ragbench.plugins import is_own
 from ragbench.safe_text import did_you_mean
 from ragbench.text.declining import RULES
 

@@ -26,10 +26,9 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.identity import described
-from ragbench.ledger.source import compiled, is_own
+from ragbench.ledger.identity import compiled, described
 from ragbench.metrics.metric import definition_of, definitions_in
-from ragbench.plugins import Registry, load_attribute, load_target
+from ragbench.plugins import Registry, is_own, load_attribute, load_target
 from ragbench.text.declining import RULES
 
 MetricLike: TypeAlias = Metric | str | Callable[..., Any]
@@ -55,8 +54,7 @@ DEFAULT = (
 def _family(name: str) -> Sequence[MetricDefinition]:
     module = vars(import_module(f"ragbench.metrics.{name}"))
     if name == "ragas":
-        found: Sequence[MetricDefinition] = module["definitions"]()
-        return found
+        return cast("Sequence[MetricDefinition]", module["definitions"]())
     return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 
@@ -239,7 +237,7 @@ def _formula_digest(function: Callable[..., Any]) -> str:
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.source import imported_sources  # of users' metrics alone
+    from ragbench.ledger.identity import imported_sources  # of users' metrics alone
 
     plain = inspect.unwrap(function)
     own = described(function)

@@ -14,8 +14,7 @@ import typer
 
 from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.errors import ConfigError
-from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.manifest import read_manifest
+from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.llm.budget import Budget
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.registry import parse_metrics

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from ragbench.core.attribution import LOSSES
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report
     from ragbench.io.entries import EntrySource
-    from ragbench.io.read import Selection
+    from ragbench.io.only import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.on_workers import Workers
@@ -184,7 +185,7 @@ def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked:
             "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
         )
         console.say(f"next    ragbench eval {place} {more}")
-    elif any(count.cause.is_loss for count in report.causes):
+    elif any(count.cause in LOSSES for count in report.causes):
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
@@ -242,7 +243,7 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
 
 @contextmanager
 def _opened(options: EvalOptions) -> Generator[_Parts]:
-    from ragbench.io.read import Selection
+    from ragbench.io.only import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.metrics.registry import default_metrics, parse_metrics
     from ragbench_cli.models import models_in_use
@@ -347,12 +348,8 @@ def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) ->
     cases, asking, measuring = options.cases, options.asking, options.measuring
     from ragbench.metrics.matching import Matching
     from ragbench.stages.stage import CallSettings
-    from ragbench.verbs.evaluate import (
-        EvalSettings,
-        dataset_name,
-        evaluate_entries,
-        evaluate_repeatedly,
-    )
+    from ragbench.stages.system import EvalSettings
+    from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
     settings = EvalSettings(
         name=dataset_name(cases.dataset),

@@ -12,8 +12,7 @@ import typer
 from ragbench.core.chunk import Document
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError
-from ragbench.ledger.folder import RunFolder, run_around
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat
 from ragbench.safe_text import counted, shown_line

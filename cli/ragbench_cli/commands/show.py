@@ -169,7 +169,7 @@ def formats(json: JsonOption = False) -> None:
     Example:
       ragbench show formats
     """
-    from ragbench.io.fields import formats as known_formats
+    from ragbench.io.detect import formats as known_formats
 
     def lines() -> Iterator[tuple[str, str]]:
         for known in known_formats().values():
@@ -329,8 +329,8 @@ def operator(
       ragbench show operator filter.top_k
       ragbench show operator rerank.lexical
     """
-    from ragbench.io.settings import listed_names
     from ragbench.post.build import described
+    from ragbench.safe_text import listed_names
 
     known = _post_retrieval()
     # Rerankers are known by their own names, too.

@@ -14,8 +14,8 @@ from msgspec import Meta
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
-from ragbench.io.paths import ModelPath
-from ragbench.post.compress import QueryWords
+from ragbench.io.settings import ModelPath
+from ragbench.post.filter import QueryWords
 from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores, shown_texts
 from ragbench.text.onnx_model import (
