@@ -36,12 +36,9 @@ from ragbench.metrics.registry import (  # noqa: E402
 from ragbench.post.build import OPERATORS, RERANKERS, described  # noqa: E402
 from ragbench.views.report import ReportFile  # noqa: E402
 from ragbench_cli.commands.show import _setting_text  # noqa: E402
-from ragbench_cli.main import (  # noqa: E402
-    RENAMED,
-    RENAMED_COMMANDS,
-    app,
-)
+from ragbench_cli.main import app  # noqa: E402
 from ragbench_cli.options import document  # noqa: E402
+from ragbench_cli.renamed import COMMANDS, OPTIONS  # noqa: E402
 
 
 def pages() -> dict[Path, str]:
@@ -83,7 +80,7 @@ def cli_page() -> Iterator[str]:
     yield from description(program)
     yield from options(program, ("ragbench",))
     for name, listed in program.commands.items():
-        if name in RENAMED_COMMANDS:
+        if name in COMMANDS:
             continue
         command = listed.loaded()
         inner = getattr(command, "commands", None)
@@ -102,9 +99,9 @@ def renamed_options() -> Iterator[str]:
     yield ""
     yield "| command | old | new |"
     yield "|---|---|---|"
-    for old, new in RENAMED_COMMANDS.items():
+    for old, new in COMMANDS.items():
         yield f"| | `{old}` | `{new}` |"
-    for command, names in RENAMED.items():
+    for command, names in OPTIONS.items():
         for old, new in names.items():
             yield f"| `{command}` | `{old}` | `{new}` |"
     yield ""

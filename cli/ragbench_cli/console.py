@@ -3,7 +3,7 @@
 Everything that ragbench prints passes here. Credentials are masked, and letters that would move
 the cursor, plant a link or turn the direction of writing are spelled by their numbers: case ids,
 answers and error messages are other people's texts. Only what rich has laid out may carry escape
-sequences of its own, over texts that `tables.styled` escaped before.
+sequences of its own, over texts that `output.styled` escaped before.
 """
 
 from __future__ import annotations

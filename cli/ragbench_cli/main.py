@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RagbenchWarning
 from ragbench.masking import hide_arguments
-from ragbench_cli import console
+from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import PANELS, RARE, document, option
 
@@ -53,39 +53,6 @@ COMMANDS = {
 }
 """The module of each command, which holds a function ``command`` or, for a group, an ``app``; and
 the first line of its help."""
-
-
-RENAMED_COMMANDS = {"tune": "tune-search"}
-"""New names of commands by the old ones, which work for one more release."""
-_MAP = {"--map": "--field"}
-RENAMED: Mapping[str, Mapping[str, str]] = {
-    "eval": {
-        "--answers": "--outputs",
-        "--answers-format": "--outputs-format",
-        "--canaries": "--judge-controls",
-        "--repeats": "--judge-repeats",
-    },
-    "validate": {
-        **_MAP,
-        "--against": "--baseline",
-        "--scores": "--score-kind",
-        "--self-test": "--stress-test",
-        "--strict": "--fail-on-malformed",
-    },
-    "calibrate": {**_MAP, "--error": "--max-false-yes", "--scores": "--score-kind"},
-    "report": {"--against": "--baseline"},
-    "gate": {
-        "--settle": "--rerun-inconclusive",
-        "--ask": "--rerun-options",
-        "--max-asked": "--max-reruns",
-    },
-    "compare": {"--main": "--pass-metrics"},
-    "ablate": {"--scores": "--score-cache"},
-    "search": _MAP,
-    "why": _MAP,
-    "tune-search": _MAP,
-}
-"""New names of options by the old ones, by command."""
 
 
 class _Reading(TyperCommand):
@@ -164,7 +131,7 @@ class _Command(_Reading):
         if "--help-all" in args:
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
-        for old, new in RENAMED.get(str(self.name), {}).items():
+        for old, new in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [
                 f"{new}{each[len(old) :]}" if each.split("=")[0] == old else each for each in args
             ]
@@ -211,7 +178,7 @@ class _LazyCommand(TyperCommand):
         from importlib import import_module
 
         typed = str(self.name)
-        name = RENAMED_COMMANDS.get(typed, typed)
+        name = renamed.COMMANDS.get(typed, typed)
         module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
         settings = {"auto_envvar_prefix": f"RAGBENCH_{typed.upper().replace('-', '_')}"}
         alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
@@ -236,7 +203,7 @@ app = typer.Typer(
 )
 for _name, (_, _line) in COMMANDS.items():
     app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
-for _name in RENAMED_COMMANDS:
+for _name in renamed.COMMANDS:
     app.command(_name, hidden=True, cls=_LazyCommand)(lambda: None)
 
 

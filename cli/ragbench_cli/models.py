@@ -20,7 +20,7 @@ from ragbench.errors import (
 )
 from ragbench_cli import console
 from ragbench_cli.options import JUDGING, amount, option
-from ragbench_cli.tables import Blocks, draw, styled, table
+from ragbench_cli.output import Blocks, draw, styled, table
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache, wraps
 from itertools import pairwise
@@ -32,7 +32,6 @@ from ragbench.errors import ConfigError
 if TYPE_CHECKING:
     from ragbench.io.only import Only
     from ragbench.io.people import LabelBook
-    from ragbench.views.document import Document
 
 CASES = "What is evaluated"
 ASKING = "How it is asked"
@@ -309,91 +308,6 @@ class Labelled:
         from ragbench.io.people import LabelBook
 
         return LabelBook.read(self.labels)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """Where a result goes as a page."""
-
-    PANEL: ClassVar = OUTPUT
-
-    html: Path | None = None
-    """Write a page as one HTML file that needs nothing else."""
-    html_folder: Annotated[Path | None, option("DIR", rare=True)] = None
-    """Write the page as index.html with its style and script as files, for servers whose policy
-    forbids them inside."""
-
-    @property
-    def is_wanted(self) -> bool:
-        return self.html is not None or self.html_folder is not None
-
-    def write(self, body: Iterable[str], title: str) -> None:
-        from ragbench.views.html.page import write_html, write_html_folder
-        from ragbench_cli import console
-
-        parts = list(body)
-        if self.html is not None:
-            write_html(self.html, parts, title=title)
-            console.say(f"page    {self.html}")
-        if self.html_folder is not None:
-            console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Output:
-    """The forms in which a result is printed and written."""
-
-    PANEL: ClassVar = OUTPUT
-
-    md: Annotated[str | None, option("FILE")] = None
-    page: Page = field(default_factory=Page)
-    json: JsonOption = False
-
-    def __post_init__(self) -> None:
-        if self.json and self.md == "-":
-            raise ConfigError("--json and --md - both want standard output: give --md a file")
-
-    def show(
-        self,
-        document: Callable[[], Document],
-        *,
-        data: Callable[[], object],
-        screen: Callable[[], None],
-        marker: str = "",
-    ) -> None:
-        """Writes the document's files, and prints it in the form that was asked for.
-
-        Args:
-            marker: what Markdown begins with.
-        """
-        from ragbench_cli import console
-
-        text = self.write(document, marker=marker)
-        if self.json:
-            console.print_json(data())
-        elif self.md == "-":
-            typer.echo(text, nl=False)
-        else:
-            screen()
-
-    def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
-        """Writes the document's files; the Markdown, where it is asked for."""
-        from ragbench.io.atomic import write_whole
-        from ragbench.views.document import markdown
-
-        text = ""
-        if self.md is not None or self.page.is_wanted:
-            made = document()
-            text = f"{marker}{markdown(made)}"
-            if self.page.is_wanted:
-                from ragbench.views.html.document import document_page
-
-                folder = self.page.html_folder or cast("Path", self.page.html).parent
-                page = document_page(made, folder)
-                self.page.write(page.body, page.title)
-        if self.md is not None and self.md != "-":
-            write_whole(Path(self.md), text.encode())
-        return text
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

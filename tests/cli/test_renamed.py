@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import typer.main
 
-from ragbench_cli.main import RENAMED, RENAMED_COMMANDS, app
+from ragbench_cli.main import app
+from ragbench_cli.renamed import COMMANDS, OPTIONS
 from tests.cli.runs import Ragbench
 
 
 @pytest.mark.parametrize(
     ("command", "old", "new"),
-    [(command, *names) for command, renamed in RENAMED.items() for names in renamed.items()],
+    [(command, *names) for command, renamed in OPTIONS.items() for names in renamed.items()],
 )
 def test_an_old_name_sets_the_new_option(
     command: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
@@ -42,7 +43,7 @@ def test_an_old_name_sets_the_new_option(
 
 def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
     listed = ragbench("-h").ok().out
-    for old, new in RENAMED_COMMANDS.items():
+    for old, new in COMMANDS.items():
         assert f"  {new} " in listed and f"  {old} " not in listed
         assert (
             ragbench(old, "-h").ok().out.partition("\n\n")[2]

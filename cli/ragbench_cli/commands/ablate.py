@@ -42,15 +42,14 @@ from ragbench_cli.models import LLMChoice, NamedModel, language_model
 from ragbench_cli.options import (
     CASES,
     JUDGING,
-    Output,
     RunArgument,
     amount,
     json_object,
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
-from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -25,7 +25,7 @@ from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
-from ragbench_cli.tables import draw, styled, table
+from ragbench_cli.output import draw, styled, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

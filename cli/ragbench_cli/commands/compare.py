@@ -28,9 +28,9 @@ from ragbench.views.comparison import (
 from ragbench.views.document import number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
-from ragbench_cli.options import Labelled, Output, argument, option, takes_records
+from ragbench_cli.options import Labelled, argument, option, takes_records
+from ragbench_cli.output import Blocks, Output, can_show, draw, fitted_table, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
-from ragbench_cli.tables import Blocks, can_show, draw, fitted_table, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console

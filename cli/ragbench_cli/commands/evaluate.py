@@ -218,20 +218,12 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
     keeping, quiet = options.keeping, options.quiet
     with _opened(options) as parts:
         system = parts.system
-        folder = run_folder(
-            keeping.out,
-            lambda: _run_name(options, parts),
-            lambda: project_of(
-                system.rag,
-                parts.operators,
-                parts.validator,
-                metrics=parts.metrics,
-                watch=parts.watch,
-                leaving_out=[options.cases.dataset],
-            ),
-            stay=keeping.fresh or keeping.reuse,
-            quiet=quiet,
-        )
+        project = partial(
+            project_of, system.rag, parts.operators, parts.validator, metrics=parts.metrics,
+            watch=parts.watch, leaving_out=[options.cases.dataset],
+        )  # fmt: skip
+        name, stay = partial(_run_name, options, parts), keeping.fresh or keeping.reuse
+        folder = run_folder(keeping.out, name, project, stay=stay, quiet=quiet)
         for info in (parts.source.info, parts.source.info.answers):
             is_run = info is not None and info.form == "run" and folder.exists()
             if info is not None and is_run and folder.samefile(info.path):
@@ -344,49 +336,32 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
 
 def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) -> Report:
     """Asks as often as is wanted, scores, and puts canaries to the judge."""
-    system, source, models = parts.system, parts.source, parts.models
-    cases, asking, measuring = options.cases, options.asking, options.measuring
     from ragbench.metrics.matching import Matching
     from ragbench.stages.stage import CallSettings
     from ragbench.stages.system import EvalSettings
     from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
+    system, source, models = parts.system, parts.source, parts.models
+    cases, asking, measuring = options.cases, options.asking, options.measuring
+    keeping = options.keeping
     settings = EvalSettings(
-        name=dataset_name(cases.dataset),
-        source=cases.dataset,
+        name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
+        rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
         notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
-        rag_name=system.name,
-        rag_description=system.description,
-        top_k=asking.top_k,
-        turns=asking.turns,
-        selection=parts.selection,
+        selection=parts.selection, matching=Matching(measuring.matched), corpus=system.documents,
+        locator=system.locator, trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
         limits=CallSettings(
-            batch_size=asking.batch_size,
-            concurrency=asking.concurrency or system.concurrency,
-            timeout=asking.timeout,
-            give_up_after=asking.give_up_after,
+            batch_size=asking.batch_size, concurrency=asking.concurrency or system.concurrency,
+            timeout=asking.timeout, give_up_after=asking.give_up_after,
         ),
-        matching=Matching(measuring.matched),
-        corpus=system.documents,
-        locator=system.locator,
-        trust_stored=options.keeping.reuse,
-        retry_failed=options.keeping.retry_failed,
-    )
+    )  # fmt: skip
     once = partial(
-        evaluate_entries,
-        rag=system.rag,
-        metrics=parts.metrics,
-        post_retrieval=parts.operators,
-        validator=parts.validator,
-        judging=models.judging,
-        settings=settings,
+        evaluate_entries, rag=system.rag, metrics=parts.metrics, post_retrieval=parts.operators,
+        validator=parts.validator, judging=models.judging, settings=settings, fresh=keeping.fresh,
         workers=None if asking.on.engine == "local" else _workers(parts, options),
-        fresh=options.keeping.fresh,
-        advance=parts.bars,
-        watch=parts.watch,
-        stopped=parts.stopped,
+        advance=parts.bars, watch=parts.watch, stopped=parts.stopped,
         collect=collect if asking.repeats == 1 else None,
-    )
+    )  # fmt: skip
     entries = (entry.case for entry in source) if cases.ask_again else source
     report = evaluate_repeatedly(
         lambda cases, place: once(cases, out=place), entries, folder, asking.repeats

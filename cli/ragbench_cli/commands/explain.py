@@ -32,9 +32,9 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, draw, paragraph, styled, table
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
-from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

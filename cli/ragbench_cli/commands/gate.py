@@ -42,14 +42,13 @@ from ragbench_cli.options import (
     ASKING,
     DEMANDED,
     Labelled,
-    Output,
     RunArgument,
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, Cell, Output, draw, fitted_table, paragraph, styled
 from ragbench_cli.report_tables import corrected_blocks, run_text
 from ragbench_cli.settle import reasked_baseline, settled_gate
-from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console

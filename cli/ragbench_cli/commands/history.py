@@ -13,7 +13,7 @@ from ragbench.safe_text import counted
 from ragbench.views.history import fall_line, history_object, people_lines, remarks, sparkline
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
-from ragbench_cli.tables import Cell, can_show, draw, paragraph, styled, table
+from ragbench_cli.output import Cell, can_show, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

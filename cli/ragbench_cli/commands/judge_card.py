@@ -30,7 +30,7 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
-from ragbench_cli.tables import entry
+from ragbench_cli.output import entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,8 @@ from ragbench.verbs.report import report_of
 from ragbench.views.html.run_page import run_page
 from ragbench.views.write import write_reports
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, Labelled, Page, RunArgument, option, takes_records
+from ragbench_cli.options import JsonOption, Labelled, RunArgument, option, takes_records
+from ragbench_cli.output import Page
 from ragbench_cli.report_tables import print_report
 
 

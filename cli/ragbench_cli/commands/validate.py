@@ -18,11 +18,11 @@ from ragbench_cli.options import (
     DEMANDED,
     MEASURED,
     OUTPUT,
-    Page,
     argument,
     option,
     takes_records,
 )
+from ragbench_cli.output import Page
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,

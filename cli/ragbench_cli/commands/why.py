@@ -20,8 +20,8 @@ from ragbench.verbs.why import Change, Reasons, why
 from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.output import draw, paragraph, styled, table
 from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
-from ragbench_cli.tables import draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
