@@ -275,17 +275,20 @@ def booked_run(
         text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
         raise type(error)(text, status=error.status) from error
     finally:
-        asked = [found for chat in others if (found := chat.receipt()) is not None]
-        receipt = Receipt.of([models.session.receipt(), *asked])
-        if folder.is_dir() and (receipt.lines or (folder / CALLS).exists()):
-            try:
-                with RunFolder(path=folder).locked():
-                    book.open()
+        sessions = [models.session, *(chat.session for chat in others)]
+        asked = [each.receipt() for each in sessions if each.is_open]
+        is_booked = (folder / CALLS).exists()
+        if asked or is_booked:
+            receipt = Receipt.of(asked)
+            if folder.is_dir() and (receipt.lines or is_booked):
+                try:
+                    with RunFolder(path=folder).locked():
+                        book.open()
+                        book.close(receipt)
+                except RunError:  # another command holds the folder, and its book is its own
                     book.close(receipt)
-            except RunError:  # another command holds the folder by now, and its book is its own
-                book.close(receipt)
-        if receipt.lines and not quiet:
-            say_receipt(receipt, models.session.not_sent())
+            if not quiet:
+                say_receipt(receipt, models.session.not_sent())
 
 
 def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:

@@ -121,7 +121,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
     page = None
-    if given.page.is_wanted:
+    if given.page != Page():
         from ragbench.stages.doctor import earlier_retrievals
         from ragbench.views.html.dump_page import DumpPage
 
