@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from ragbench.core.attribution import LOSSES
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
@@ -170,6 +169,7 @@ def _ending(report: Report, most: float | None, again: Callable[[], str]) -> tup
 
 
 def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked: bool) -> None:
+    from ragbench.core.attribution import LOSSES
     from ragbench.core.metric import Need
 
     gold = {
