@@ -138,8 +138,9 @@ class _Command(_Reading):
             value = os.environ.get(f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}")
             if value is not None:
                 named = next(each for each in self.params if new in each.opts)
+                known: dict[str, Any] = ctx.default_map or {}
                 given = value.split() if named.multiple else value
-                ctx.default_map = {**(ctx.default_map or {}), named.name: given}
+                ctx.default_map = {**known, str(named.name): given}
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
