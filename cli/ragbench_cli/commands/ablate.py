@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -173,6 +173,9 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
         is_paid = any(getattr(one, "asks_elsewhere", False) for one in rerankers)
         kept = run / "reranker_scores.sqlite" if is_paid else None
         store = stack.enter_context(ScoreStore(asked.scores or kept))
+        cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
+        total = min(cases, asked.limit or cases)
+        bars = stack.enter_context(console.progress(shown=not shown.json))
         found = ablate(
             run,
             tried,
@@ -181,7 +184,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
             limit=asked.limit,
             scores=store,
             concurrency=asked.concurrency,
-            advance=_advance(stack, run, asked.limit, shown=not shown.json),
+            advance=lambda done: bars and bars(Progress("ablate", total, done)),
             rag=answerer.rag,
             price=answerer.price,
         )
@@ -196,19 +199,6 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-
-
-def _advance(
-    stack: ExitStack, run: Path, limit: int | None, *, shown: bool
-) -> Callable[[int], None]:
-    cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
-    bars = stack.enter_context(console.progress(shown=shown))
-
-    def advance(done: int) -> None:
-        if bars is not None:
-            bars(Progress("ablate", min(cases, limit or cases), done))
-
-    return advance
 
 
 def _is_dead(found: Ablation) -> bool:

@@ -15,7 +15,6 @@ from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
-from ragbench_cli.console import StageAdvance
 from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.validator_options import (
     DumpChoice,
@@ -75,7 +74,11 @@ def command(
         workers=given.on.workers,
     )
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
-        advance = None if at.bars is None else partial(_advance, at.bars)
+
+        def advance(done: int) -> None:
+            if at.bars is not None:
+                at.bars(Progress("validate", None, done))
+
         found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
@@ -93,10 +96,6 @@ def command(
         console.say(f"calibration  {given.out}")
         again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
         console.say(f"use          {again}")
-
-
-def _advance(bars: StageAdvance, done: int) -> None:
-    bars(Progress("validate", None, done))
 
 
 def _print(found: DumpCalibration) -> None:
