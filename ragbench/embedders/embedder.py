@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ragbench.errors import ConfigError, RagbenchError
-from ragbench.io.paths import placed, placed_model
-from ragbench.io.settings import from_settings
+from ragbench.io.settings import from_settings, placed, placed_model
 from ragbench.plugins import Registry, load_target
 from ragbench.safe_text import shortened_line
 

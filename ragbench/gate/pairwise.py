@@ -11,7 +11,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.stats.family import family_test
-from ragbench.stats.mean import mean_interval, student_interval
+from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import LEFT_OUT, PairedSample, pair
 
 ALPHA = 0.05
@@ -115,7 +115,7 @@ def _difference(
 ) -> Difference:
     first, second = marks
     bounds = None if column.scale is None else (-column.scale, column.scale)
-    interval = student_interval(sample.totals(), CONFIDENCE, bounds=bounds)
+    interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=bounds)
     unmeasured = zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True)
     return Difference(
         first=first,

@@ -27,8 +27,15 @@ from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
 from ragbench.ledger.codec import case_facts, decode_failure
-from ragbench.ledger.folder import RunFolder, path_of, repeat_folders, run_around
-from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
+from ragbench.ledger.folder import (
+    Manifest,
+    RunFolder,
+    metrics_of,
+    path_of,
+    read_manifest,
+    repeat_folders,
+    run_around,
+)
 from ragbench.ledger.tables import read_only
 
 _FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"

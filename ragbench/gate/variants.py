@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.metric import Direction, Metric
 from ragbench.stats.family import family_test
-from ragbench.stats.mean import student_interval
+from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import PairedSample, pair
 
 _LOSSES = 1000
@@ -91,8 +91,8 @@ def _compared(
     reach = None if low is None or high is None else high - low
     bounds = None if reach is None else (-reach, reach)
     totals = sample.totals()
-    alone = student_interval(totals, confidence, bounds=bounds)
-    found = student_interval(totals, together, bounds=bounds)
+    alone = mean_interval(totals, confidence=confidence, bounds=bounds)
+    found = mean_interval(totals, confidence=together, bounds=bounds)
     return replace(
         effect,
         compared=len(sample.differences),

@@ -18,7 +18,6 @@ from ragbench.io.settings import (
     build_named,
     built_own,
     from_settings,
-    listed_names,
     schema_of_settings,
     summary_of,
 )
@@ -28,6 +27,7 @@ from ragbench.post.chunks import parse_time
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import listed_names
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 OPERATORS = Registry(kind="operators")

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from ragbench.core.calling import directory_kept
 from ragbench.core.config import RAGConfig
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
-from ragbench.ledger.identity import described, settings_of
-from ragbench.ledger.source import described_class, is_own
+from ragbench.ledger.identity import described, described_class, settings_of
 from ragbench.masking import mask_url
-from ragbench.plugins import error_text, load_target
+from ragbench.plugins import error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.http import http_rag
 from ragbench.rag.interface import RAGBase
@@ -69,7 +68,7 @@ def stage_origin(
     rag: RAGBase[Any], stage: str, project: Project, description: Mapping[str, Any], **settings: Any
 ) -> Origin:
     """What a RAG's outcomes in a stage come from."""
-    from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none
+    from ragbench.ledger.project import named_origin  # a command that asks nothing needs none
 
     # Where the user's own classes say what distinguishes the stage, nothing else counts.
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)

@@ -12,9 +12,8 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import STAGES, Entry
 from ragbench.ledger.codec import CODECS
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
-from ragbench.ledger.manifest import Manifest, read_manifest
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.stage import (
     NO_CONTEXTS,

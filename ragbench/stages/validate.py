@@ -29,7 +29,7 @@ from ragbench.core.validation import (
 )
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
-from ragbench.ledger.manifest import package_versions
+from ragbench.ledger.folder import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome

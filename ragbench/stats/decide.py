@@ -9,10 +9,9 @@ from enum import StrEnum
 
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
-from ragbench.stats.clusters import check_share
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
-from ragbench.stats.mean import Interval, student_interval, student_p_value
+from ragbench.stats.mean import Interval, check_share, mean_interval, student_p_value
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, cases_to_settle, detectable
 
@@ -205,7 +204,7 @@ def _decision(
     return Decision(
         change=change,
         # Student-t, because its intervals cover best; docs/statistics.md measures it.
-        difference=student_interval(totals, bounds=bounds),
+        difference=mean_interval(totals, bounds=bounds),
         tolerance=tolerance,
         alpha=alpha,
         level=family.level,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import sub
 
 from ragbench.errors import DataError, Problem
-from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
+from ragbench.stats.mean import LARGEST, ClusterTotals, cluster_codes
 
 _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""

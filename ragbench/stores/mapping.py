@@ -11,7 +11,8 @@ import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths, without_path
+from ragbench.io.dumps.form import getter, text_paths, without_path
+from ragbench.io.fields import named
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
 from ragbench.safe_text import did_you_mean, listed, shortened_line
@@ -114,7 +115,6 @@ def field_mapping(given: Mapping[str, str], *, where: str = "--field") -> FieldM
 
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
-_TEXTS = (*TEXT_NAMES, "_node_content.text")
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 _NONE = "no fields at all"
 
@@ -158,7 +158,8 @@ def _no_such_field(name: str, what: str, path: str, rows: Sequence[Row]) -> Conf
 
 def _text(name: str, rows: Sequence[Row]) -> str:
     """The usual name under which most rows have a text, rather in the row than in an object."""
-    paths = [f"{prefix}{at}" for prefix in _prefixes(rows) for at in _TEXTS]
+    texts = (*named("hit")["text"], "_node_content.text")
+    paths = [f"{prefix}{at}" for prefix in _prefixes(rows) for at in texts]
     best = max(paths, key=lambda path: _with_text(path, rows))
     if _with_text(best, rows):
         return best

@@ -18,8 +18,7 @@ from ragbench.errors import ConfigError
 from ragbench.gate.labels import corrections, is_same, labelled, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import HumanLabel, Key, LabelBook, key_of
-from ragbench.ledger.folder import RunFolder, run_around
-from ragbench.ledger.manifest import metrics_of, read_manifest
+from ragbench.ledger.folder import RunFolder, metrics_of, read_manifest, run_around
 from ragbench.stats.agreement import agreement, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 

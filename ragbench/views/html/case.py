@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as percent_encoded
 
 import orjson
 from markupsafe import Markup
 
-from ragbench.core.comparison import Against, CaseBefore
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow
@@ -20,6 +19,9 @@ from ragbench.views.document import ids_text
 from ragbench.views.explain import hop_text, search_text
 from ragbench.views.html.chunks import LONGEST, Chunks, compared_texts, cut, safe
 from ragbench.views.html.page import render
+
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseBefore
 
 
 def anchor(case: str) -> str:

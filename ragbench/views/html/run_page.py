@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause, CauseCount
-from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary, badness, main_metric
 from ragbench.views.document import flows_section
@@ -21,13 +20,15 @@ from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
 
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseKind
+
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
 _BINS = 12
 _WITHOUT = ("abstained", "skipped", "failed", "unproved")
 _ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
 _THERE = ((True, "there is an answer, or may be"), (False, "there is none"))
-_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
 _Placed = tuple[tuple[bool, float], int, str]
 """How bad a case is, its place in the run, its id."""
 
@@ -93,7 +94,7 @@ class RunPage:
 
     def body(self) -> Iterator[str]:
         total, room = sum(count.cases for count in self.report.causes), _room(self.report.causes)
-        changed = [id for kind in _ORDER for id in self._changed.get(kind, ())]
+        changed = [id for kind in sorted(self._changed, key=_urgency) for id in self._changed[kind]]
         kept = sorted(
             (count, id)
             for cause, cases in self._worst.items()
@@ -168,9 +169,14 @@ def _room(causes: Sequence[CauseCount]) -> dict[Cause, int]:
     return room
 
 
+def _urgency(kind: CaseKind) -> int:
+    return [*type(kind)].index(kind)
+
+
 def _against(against: Against) -> dict[str, Any]:
     """What ``run.html.jinja`` says of the run that this one is held against."""
-    from ragbench.views.comparison import counts_text  # few pages have one
+    from ragbench.core.comparison import CaseKind  # few pages have one
+    from ragbench.views.comparison import counts_text
 
     apart = (
         (against.edited, "were edited since"),
@@ -182,7 +188,7 @@ def _against(against: Against) -> dict[str, Any]:
         "run": against,
         "counts": f"{counts_text(against.pair)}.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
-        "kinds": [kind.value for kind in _ORDER],
+        "kinds": [kind.value for kind in CaseKind],
         "flows": flows_section(against.flows),
     }
 

@@ -27,8 +27,8 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.ledger.folder import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.verbs.gate import gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, config, run, run_of

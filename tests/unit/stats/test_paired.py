@@ -4,7 +4,7 @@ import pytest
 
 from ragbench import pair
 from ragbench.errors import ConfigError, DataError, InputError
-from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.mean import ClusterTotals
 from ragbench.stats.paired import LEFT_OUT, PairedSample
 from ragbench.stats.repeats import variance_components
 
