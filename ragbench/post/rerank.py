@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Literal, Protocol, Self, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RunError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
+from ragbench.ledger.scores import ScoreStore, digest
 from ragbench.post.operator import (
     AboveZero,
     Checked,
@@ -207,60 +204,6 @@ class Rerank(Checked):
         return (call if self.timeout is None else with_deadline(call, self.timeout))([query])[0]
 
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS known (
-    model TEXT NOT NULL, query BLOB NOT NULL, key BLOB NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (model, query, key)) WITHOUT ROWID;
-"""
-
-
-class ScoreStore:
-    """A file of scores, for any number of threads; what is known is not asked again.
-
-    A score is stored as soon as it is given: an interrupted command goes on where it ended.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        import sqlite3  # most who rerank keep no scores
-
-        self.asked = 0
-        """Scores that a reranker was asked for."""
-        self.reused = 0
-        """Scores that were known."""
-        self._lock, place = threading.Lock(), path or ":memory:"
-        try:
-            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
-            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
-            self._db.executescript(_TABLE)
-        except sqlite3.Error as error:
-            raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
-        """What is kept of a query, by key; those that are given are counted as used again."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
-            ).fetchall()
-            found = {bytes(key): json.loads(value) for key, value in rows}
-            self.reused += sum(key in found for key in set(keys))
-        return found
-
-    def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
-        rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
-        with self._lock:
-            # One transaction: a commit a row would take longer than most rerankers.
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
-            self._db.execute("COMMIT")
-            self.asked += sum(isinstance(value, float) for value in values.values())
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredReranker:
     """A reranker that is asked only for scores that the store lacks.
@@ -283,9 +226,9 @@ class StoredReranker:
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts = [chunk.text for chunk in chunks]
-        whole, asked = _digest(*texts), _digest(query.text)
+        whole, asked = digest(*texts), digest(query.text)
         keys = (
-            [_digest(text) for text in texts]
+            [digest(text) for text in texts]
             if getattr(self.reranker, "scores_alone", False)
             else [whole + at.to_bytes(4, "big") for at in range(len(texts))]
         )
@@ -299,14 +242,6 @@ class StoredReranker:
             self.store.keep(self.model, asked, new)
             known |= {noted: found.notes, **new}
         return NotedScores([known[key] for key in keys], known.get(noted, ()))
-
-
-def _digest(*texts: str) -> bytes:
-    digest = blake2b(digest_size=16)
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.digest()
 
 
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:

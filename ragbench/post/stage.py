@@ -14,6 +14,7 @@ from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError, RunError
 from ragbench.ledger.identity import described
+from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
     Checked,
@@ -26,7 +27,7 @@ from ragbench.post.operator import (
     in_order,
     ranked,
 )
-from ragbench.post.rerank import Rerank, Reranker, ScoreStore, stored, with_members
+from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 
 POST_RETRIEVAL_VERSION = 4
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
