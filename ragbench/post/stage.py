@@ -206,8 +206,16 @@ class PostRetrieval(Checked):
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
         try:
-            output = _checked(operator.apply(state), operator)
-            output = replace(output, chunks=in_order(output.chunks))
+            given: object = operator.apply(state)
+            chunks: Any = given.chunks if isinstance(given, OperatorOutput) else given
+            is_list = isinstance(chunks, Sequence) and not isinstance(chunks, str)
+            if not is_list or not all(isinstance(one, RankedChunk) for one in chunks):
+                raise InterfaceError(
+                    f"{operator.name}.apply returned {type(given).__name__}: expected the entries "
+                    "of context.chunks that are left, or an OperatorOutput"
+                )
+            output = given if isinstance(given, OperatorOutput) else OperatorOutput(chunks=())
+            output = replace(output, chunks=in_order(chunks))
         except (InputError, LLMStoppedError):
             raise
         except Exception as error:
@@ -235,37 +243,21 @@ def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval
     return replace(stage, operators=operators)
 
 
-def _checked(output: object, operator: Operator) -> OperatorOutput:
-    if isinstance(output, OperatorOutput):
-        return output
-    if isinstance(output, Sequence) and not isinstance(output, str):
-        chunks: list[object] = [*cast("Sequence[object]", output)]
-        if all(isinstance(one, RankedChunk) for one in chunks):
-            return OperatorOutput(chunks=tuple(cast("list[RankedChunk]", chunks)))
-    raise InterfaceError(
-        f"{operator.name}.apply returned {type(cast('object', output)).__name__}: expected the "
-        "entries of context.chunks that are left, or an OperatorOutput"
-    )
-
-
 def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
     texts: dict[str, set[str]] = {}
     for entry in before:
         texts.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
     rewrote: list[tuple[str, str | None]] = []
     made: list[tuple[str, tuple[str, ...]]] = []
-    for entry in output.chunks:
-        before_it = texts.get(entry.chunk.id)
-        if before_it is None:
+    for chunk in (entry.chunk for entry in output.chunks):
+        if chunk.id not in texts:
             # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            changes: object = entry.chunk.metadata.get(DERIVED)
-            noted = cast("list[object]", changes) if isinstance(changes, list) else []
-            last: object = noted[-1] if noted else None
-            known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
-            origins: Any = known.get("from", ())
-            made.append((entry.chunk.id, tuple(map(str, origins))))
-        elif entry.chunk.text not in before_it:
-            rewrote.append((entry.chunk.id, entry.chunk.text))
+            changes: Any = chunk.metadata.get(DERIVED)
+            last: Any = changes[-1] if isinstance(changes, list) and changes else None
+            origins: Any = last.get("from", ()) if isinstance(last, Mapping) else ()
+            made.append((chunk.id, tuple(map(str, origins))))
+        elif chunk.text not in texts[chunk.id]:
+            rewrote.append((chunk.id, chunk.text))
     return Step(
         operator=operator,
         given=tuple([(entry.chunk.id, entry.score) for entry in before]),

@@ -39,12 +39,6 @@ Map = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 """One value per item of a batch."""
 
 
-def one_by_one(make: Callable[[], Callable[[ItemT], ValueT]]) -> Map[ItemT, ValueT]:
-    """Makes a call for batches of one for items; a worker is given a partial of this."""
-    call = make()
-    return lambda items: [call(item) for item in items]
-
-
 class Task(NamedTuple):
     """An item for workers that make several kinds of calls."""
 
