@@ -313,8 +313,8 @@ def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
     """
     rows = reliability(probabilities, labels)
-    total = sum(count for _, _, count in rows)
-    return sum(count * abs(mean - seen) for mean, seen, count in rows) / total if total else 0.0
+    gaps = sum(count * abs(mean - seen) for mean, seen, count in rows)
+    return gaps / max(1, len(probabilities))
 
 
 def reliability(

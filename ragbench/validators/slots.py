@@ -148,21 +148,16 @@ _AKIN = 4
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
-    asked = frozenset(tokenise(query))
+    asked, common = frozenset(tokenise(query)), function_words()["en"].split()
     for found in _NAME.finditer(query, 1):
         mine = _beside(query.lower(), found.span()) - _LOOSE
-        if not mine or found[0].lower() in _no_names() or _is_like(found[0], text):
+        if not mine or found[0].lower() in common or _is_like(found[0], text):
             continue
         for rival in _NAME.finditer(quoted):
             if asked.isdisjoint(tokenise(rival[0])) and mine & _beside(
                 quoted.lower(), rival.span()
             ):
                 yield f"'{found[0]}' is not in this chunk; '{rival[0]}' is"
-
-
-@cache
-def _no_names() -> frozenset[str]:
-    return frozenset(function_words()["en"].split())
 
 
 _LOOSE = {("before", one) for one in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}

@@ -121,10 +121,6 @@ def thread_engine(threads: int = 1) -> Engine:
     return Engine(start=start, capacity=2 * threads, batch=1)
 
 
-def _end(executor: ProcessPoolExecutor) -> None:
-    executor.shutdown(cancel_futures=True)
-
-
 def _start_process(make: Make) -> Worker:
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
@@ -141,7 +137,7 @@ def _start_process(make: Make) -> Worker:
         ready = executor.submit(os.getpid)  # starts the process
     return Worker(
         call=lambda items: executor.submit(_call, items),
-        close=partial(_end, executor),
+        close=partial(executor.shutdown, cancel_futures=True),
         ready=ready,
         losses=(BrokenProcessPool,),
     )

@@ -100,13 +100,11 @@ class LinearFusionReranker(FusionReranker):
             min_max(one) if self.normalise == "min_max" else standard(one) for one in lists
         ]
         whole = sum(weights)
-        return NotedScores(
-            tuple(
-                sum(weight * score for weight, score in zip(weights, column, strict=True)) / whole
-                for column in zip(*normalised, strict=True)
-            ),
-            notes,
+        means = (
+            sum(weight * score for weight, score in zip(weights, column, strict=True)) / whole
+            for column in zip(*normalised, strict=True)
         )
+        return NotedScores(means, notes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,13 +170,11 @@ class TimeWeightedReranker(Checked):
             )
         if query.now is None and undated < len(chunks):
             notes.append(_FROM_NEWEST)
-        return NotedScores(
-            tuple(
-                score * (self.undated if age is None else math.exp(-self.rate * age))
-                for score, age in zip(scores, ages, strict=True)
-            ),
-            tuple(notes),
+        faded = (
+            score * (self.undated if age is None else math.exp(-self.rate * age))
+            for score, age in zip(scores, ages, strict=True)
         )
+        return NotedScores(faded, notes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,11 +230,10 @@ class WeightedReranker(Checked):
                 values = min_max(values)
             if factor.field == "recency" and query.now is None and missing < len(chunks):
                 notes.append(_FROM_NEWEST)
-            totals = [
-                total + factor.weight * value for total, value in zip(totals, values, strict=True)
-            ]
+            for at, value in enumerate(values):
+                totals[at] += factor.weight * value
         weight = sum(factor.weight for factor in self.factors)
-        return NotedScores(tuple(total / weight for total in totals), tuple(notes))
+        return NotedScores((total / weight for total in totals), notes)
 
     def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
         if field == "score":

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
@@ -129,7 +130,9 @@ class CrossEncoderReranker(Checked):
         read = [[chunk.text] for chunk in chunks[: self.first]]
         if self.passages != "whole":
             words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
-            read = [self._windows(words, passage) for (passage,) in read]
+            cut = self.passages == "words"
+            windows = partial(best_windows, words, words=self.words, count=self.windows, cut=cut)
+            read = [[one[slice(*span)] for span in windows(one)] or [one] for (one,) in read]
         pieces = [
             (place, piece)
             for place, texts in enumerate(read)
@@ -159,11 +162,6 @@ class CrossEncoderReranker(Checked):
             return text, ()
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
         return text[: offsets[room - 1][1]], (note,)
-
-    def _windows(self, query: QueryWords, text: str) -> list[str]:
-        cut = self.passages == "words"
-        spans = best_windows(query, text, words=self.words, count=self.windows, cut=cut)
-        return [text[span.start : span.end] for span in spans] or [text]
 
     def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
         """The passage, or overlapping pieces of it that the model can take."""
