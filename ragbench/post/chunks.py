@@ -244,7 +244,6 @@ def known_time(value: object) -> KnownTime | None:
 
 
 def parse_time(value: object) -> datetime | None:
-    """The point in time that `known_time` reads; None without one."""
     known = known_time(value)
     return None if known is None else known.time
 
@@ -298,7 +297,6 @@ def _from_text(text: str) -> KnownTime | None:
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
-    """How old each chunk is. None for a chunk without a time."""
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
     newest = max((time for time in times if time is not None), default=None)
     present = parse_time(now) or newest

@@ -133,7 +133,6 @@ def rerank(
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
-    """A reranker and those within it."""
     yield reranker
     for member in getattr(reranker, "rerankers", None) or ():
         yield from with_members(member)
@@ -157,7 +156,6 @@ class Rerank(Checked):
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: a permutation of the chunks, or the first ``top_k`` of one."""
         done = self.reranked(context.query, context.chunks)
         failures = () if done.failure is None else (done.failure,)
         return OperatorOutput(chunks=done.chunks, notes=done.notes, failures=failures)

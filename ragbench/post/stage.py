@@ -67,7 +67,6 @@ class Step:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of chunks that it left out."""
         left = {id for id, _ in self.left}
         return tuple(id for id, _ in self.given if id not in left)
 
@@ -277,7 +276,6 @@ POST_RETRIEVE = "post_retrieve"
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    """Takes one retrieval result through the operators."""
     known: object = result.metadata
     given = cast("Mapping[str, Any]", known if isinstance(known, Mapping) else {})
     asked = Query(text=query, embedding=given.get("query_embedding"))
@@ -335,7 +333,6 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
 
 
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
-    """What a stage noted in a result's metadata; empty where there is nothing of the kind."""
     metadata: object = result.metadata
     if not isinstance(metadata, Mapping):
         return {}

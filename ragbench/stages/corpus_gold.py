@@ -67,7 +67,6 @@ def _gold(case: Case, matching: Matching) -> _WantedGold | None:
 
 
 def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:
-    """Keeps what was found, for reports that are made later."""
     stored = {"run": _asked_of(run), "documents": found.documents, "absent": found.absent}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     write_atomic(folder / CORPUS_GOLD, orjson.dumps(stored, option=options))

@@ -184,12 +184,10 @@ def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
-    """Whether the answer was present, by query id, from a file of verdicts."""
     return _by_query(path, lambda row: bool(row["answer_present"]))
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    """All that a file of verdicts holds, by query id."""
     return _by_query(
         path,
         lambda row: EarlierRetrieval(

@@ -64,7 +64,6 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
-    """Makes the two calls; a worker is given a partial of this."""
     return by_kind({READ: partial(_reader, split), VALIDATE: partial(_judge, split, make)})
 
 

@@ -245,7 +245,6 @@ class ValidationTally:
     cells: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
 
     def add(self, trace: Trace) -> None:
-        """Counts a case of a run, and what the system made of its chunks."""
         if trace.validation is None:
             return
         self.count(trace.case.id, trace.validation)
@@ -254,7 +253,6 @@ class ValidationTally:
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
-        """Counts a verdict; a failure is in no figure."""
         verdict = outcome.value
         if outcome.failure is not None:
             self.failed += 1

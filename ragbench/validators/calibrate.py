@@ -41,8 +41,6 @@ _ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A verdict, and what a person says of the same retrieval."""
-
     verdict: Verdict
     answer_present: bool
     relevant_chunk_ids: frozenset[str] | None = None

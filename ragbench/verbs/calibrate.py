@@ -20,8 +20,6 @@ from ragbench.workers.pool import WorkerPool
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpCalibration:
-    """A calibration learned from a dump, and what of the dump it was learned from."""
-
     report: CalibrationReport
     labelled: int
     """Queries with a label and a verdict."""

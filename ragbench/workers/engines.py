@@ -34,8 +34,6 @@ class WorkerLostError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worker:
-    """Computes batches, one after the other."""
-
     call: Callable[[Sequence[Any]], Future[Any]]
     close: Callable[[], None]
     """Ends the worker; nothing happens where it has ended."""
@@ -256,8 +254,6 @@ def _start_actor(ray: Any, make: Make) -> Worker:
 
 
 class _Actor:
-    """Calls, in a process of the cluster."""
-
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
         use_one_thread()
         with suppress(OSError):

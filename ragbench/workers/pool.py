@@ -184,7 +184,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         yield from batch.found or ()
 
     def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
-        """Takes items back that nobody has begun to work on; False where somebody has."""
         if batch in self._waiting:
             self._waiting.remove(batch)
             return True
@@ -220,7 +219,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return desk
 
     def _feed(self) -> None:
-        """Gives what waits to those who have room, the idlest first."""
         while self._waiting:
             alone = self._waiting[0].losses > 0
             free = [d for d in self.desks if d.room(self._engine.capacity, alone=alone)]
@@ -235,7 +233,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 self._replace(desk)
 
     def _gather(self) -> None:
-        """Waits for something to be through, and takes in all that is."""
         self._feed()
         desks = {future: desk for desk in self.desks for future in desk.futures}
         done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done

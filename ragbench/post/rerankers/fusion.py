@@ -87,7 +87,6 @@ class LinearFusionReranker(FusionReranker):
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted means of the normalised scores."""
         lists, notes = self.members(query, chunks)
         weights = self.every_weight[1:]
         if self.given_weight:
@@ -154,7 +153,6 @@ class TimeWeightedReranker(Checked):
     """Score of a chunk without one."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The given scores, less those of old chunks."""
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
         lowest = min(scores)
@@ -211,7 +209,6 @@ class WeightedReranker(Checked):
 
     @property
     def reads_now(self) -> bool:
-        """Whether what it gives depends on the time."""
         return any(factor.field == "recency" for factor in self.factors)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

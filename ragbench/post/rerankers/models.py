@@ -123,7 +123,6 @@ class CrossEncoderReranker(Checked):
             find_onnx_files(self.model, file=self.file)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Each chunk's best piece."""
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
         text, notes = self._question(classifier, query.text)
@@ -303,7 +302,6 @@ class HttpReranker(Checked):
 
 
 def _in_order(answer: Any, size: int, where: str) -> list[float]:
-    """The scores of an answer, by the index that each result names."""
     results: Any = answer
     if isinstance(answer, Mapping):
         known = cast("Mapping[str, Any]", answer)
