@@ -182,7 +182,7 @@ def judged_queries(
             raise InterruptedRunError(STOPPED)
         return windows.popleft()
 
-    for cut in pool.cut(retrievals, _letters):
+    for cut in pool.cut(retrievals, letters):
         if run.stopped():
             ahead.finish()
             raise InterruptedRunError(STOPPED)
@@ -214,7 +214,7 @@ def _row(dump: RetrievalDump) -> RunCase:
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def _letters(dump: RetrievalDump) -> int:
+def letters(dump: RetrievalDump) -> int:
     if isinstance(dump, FarRetrieval):
         return dump.letters
     return sum(len(chunk.text) for chunk in dump.chunks)

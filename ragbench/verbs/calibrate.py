@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import tee
 
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
-from ragbench.stages.validate import validator_call
+from ragbench.stages.validate import letters, validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
@@ -64,7 +64,6 @@ def calibrate_dump(
         InterruptedRunError: `stopped` said so; nothing is kept.
     """
     judged: list[Labelled] = []
-    labels = deque[RetrievalDump]()
     unlabelled = failed = 0
 
     def labelled() -> Iterator[RetrievalDump]:
@@ -73,15 +72,14 @@ def calibrate_dump(
             if retrieval.answer_present is None:
                 unlabelled += 1
             else:
-                labels.append(replace(retrieval, chunks=()))
                 yield retrieval
 
     with (
         opened_engine(engine, workers=workers) as where,
         WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
     ):
-        for outcome in pool.map(labelled()):
-            label = labels.popleft()
+        kept, given = tee(labelled())
+        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
             if outcome.value is None:
                 failed += 1
             else:

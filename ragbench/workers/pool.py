@@ -189,14 +189,16 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             return True
         return not batch.items
 
-    def map(self, items: Iterable[ItemT]) -> Iterator[ValueT]:
+    def map(
+        self, items: Iterable[ItemT], weight: Callable[[ItemT], int] = lambda _: 0
+    ) -> Iterator[ValueT]:
         """Yields what the call gives for each item, in their order.
 
         Memory holds a few batches per worker, however many items there are. Once the pool is
         stopped, no more items are read, and what is in flight is finished.
         """
         begun: deque[Batch[ItemT, ValueT]] = deque()
-        batches = self.cut(items)
+        batches = self.cut(items, weight)
         while True:
             while len(begun) <= self.ahead and not self._stopped():
                 taken = next(batches, None)
