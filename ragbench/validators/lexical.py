@@ -141,7 +141,11 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
-    pool, worth, names = [*map(_passage, texts)], asked.weights, asked.names
+    worth, names = asked.weights, asked.names
+    pool = [
+        _Passage(read, set[str]().union(*(one.tokens for one in read)))
+        for read in map(_sentences, texts)
+    ]
     local: dict[str, float] = {}
     for token in worth:
         count = sum(token in one.tokens for one in pool)
@@ -180,11 +184,6 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             ChunkReading(asked=asked, text=text, read=read, features=features, local=local)
         )
     return found
-
-
-def _passage(text: str) -> _Passage:
-    sentences = _sentences(text)
-    return _Passage(sentences, set[str]().union(*(one.tokens for one in sentences)))
 
 
 # The same chunks come back for many queries.

@@ -57,6 +57,7 @@ from ragbench.stages.stage import STOPPED, CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
     ValidationTally,
+    asked_of,
     judged_queries,
     letters,
     validator_call,
@@ -169,7 +170,7 @@ def validate_dump(
             chosen = Selection(limit=limit, sample=sample, seed=seed)
             queries = chosen.apply(queries, attrgetter("query_id"))
         run, keep = None, None
-        if file is not None or _is_far(dump, where):
+        if file is not None:
             setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
             journal, keep = stack.enter_context(_kept(file, setting, fresh=fresh))
             run = Running(
@@ -216,11 +217,6 @@ def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
     )
 
 
-def _is_far(dump: OpenDump, engine: Engine) -> bool:
-    """Whether workers read the dump themselves."""
-    return dump.split is not None and engine.fewest is not None
-
-
 def _verdicts(
     dump: OpenDump,
     taken: Iterable[RetrievalDump],
@@ -232,23 +228,24 @@ def _verdicts(
     report: Callable[[Progress], object],
 ) -> Iterator[tuple[RetrievalDump, Outcome[Verdict]]]:
     """The verdict on each query, in their order; without a run nothing is stored."""
-    split = dump.split if _is_far(dump, engine) else None
+    split = None if engine.fewest is None else dump.split
     make = judge if split is None else partial(far_calls, split, judge)
     lost = partial(lost_case, VALIDATE) if split is None else _lost
     with WorkerPool(make, engine, lost=lost, stopped=stopped) as pool:
+        if split is not None:
+            dump.read_elsewhere(read_pieces(split, pool))
         if run is None:
             kept, given = tee(taken)
-            for outcome, query in zip(pool.map(given, letters), kept, strict=False):
+            found = pool.map(map(asked_of, given), letters)
+            for outcome, query in zip(found, kept, strict=False):
                 report(Progress(VALIDATE, None, 1, failed=int(outcome.failure is not None)))
                 yield query, outcome
             if stopped():
                 raise InterruptedRunError(STOPPED)
-            return
-        if split is not None:
-            dump.read_elsewhere(read_pieces(split, pool))
-        for row in judged_queries(taken, bytes.fromhex(identity), pool, run):
-            query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-            yield query, row.settled[VALIDATE].outcome
+        else:
+            for row in judged_queries(taken, bytes.fromhex(identity), pool, run):
+                query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+                yield query, row.settled[VALIDATE].outcome
     if split is not None:
         check_unchanged(split)
 
@@ -309,14 +306,9 @@ def _add(lines: BinaryIO, line: bytes) -> None:
 
 @contextmanager
 def _kept(
-    out: Path | None, setting: str, *, fresh: bool
-) -> Generator[tuple[Journal, Callable[[bytes], None] | None]]:
+    out: Path, setting: str, *, fresh: bool
+) -> Generator[tuple[Journal, Callable[[bytes], None]]]:
     """The journal of a file of verdicts, and what takes its lines: they become the file."""
-    if out is None:
-        with Journal(None) as journal:
-            journal.runs.begin(bytes.fromhex(setting))
-            yield journal, None
-        return
     journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
     with _locked(out):
         if fresh:
