@@ -46,8 +46,7 @@ class World:
 def paired(differences: Array, cluster_size: int) -> PairedSample:
     cases = len(differences)
     return PairedSample(
-        case_ids=tuple(map(str, range(cases))),
-        differences=tuple(map(float, differences)),
+        differences=differences,
         clusters=tuple(position // cluster_size for position in range(cases)),
     )
 

@@ -57,6 +57,7 @@ from ragbench.rag.interface import RAGInterface as RAGInterface
 from ragbench.rag.load import load_rag as load_rag
 from ragbench.stages.on_workers import Workers as Workers
 from ragbench.stages.stage import CallSettings as CallSettings
+from ragbench.stages.system import EvalSettings as EvalSettings
 from ragbench.stats.decide import RegressionQuestion as RegressionQuestion
 from ragbench.stats.decide import decide as decide
 from ragbench.stats.paired import pair as pair
@@ -65,7 +66,6 @@ from ragbench.stores.registry import open_store as open_store
 from ragbench.validators.validator import build_validator as build_validator
 from ragbench.verbs.ablate import ablate as ablate
 from ragbench.verbs.calibrate import calibrate_dump as calibrate_dump
-from ragbench.verbs.evaluate import EvalSettings as EvalSettings
 from ragbench.verbs.evaluate import evaluate as evaluate
 from ragbench.verbs.export import export_run as export_run
 from ragbench.verbs.gate import gate_run as gate_run

@@ -19,9 +19,9 @@ from ragbench.io.lines import encoding_of
 from ragbench.io.read import read_cases
 from ragbench.llm.budget import price_for
 from ragbench.llm.client import EmbeddingClient, LLMClient
-from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import Finding, ask_capital, ask_word, probe, reads
 from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag

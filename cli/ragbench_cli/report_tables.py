@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ragbench.core.attribution import LOSSES
 from ragbench.safe_text import counted, shown_line
 from ragbench.views.document import number_text, range_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
@@ -145,7 +146,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
     rows = (
         (
             f"  {fall.cause.label}",
-            (f"{fall.cases:,}", "red" if fall.cause.is_loss else ""),
+            (f"{fall.cases:,}", "red" if fall.cause in LOSSES else ""),
             f"{fall.share:.0%}",
             fall.note,
         )

@@ -55,7 +55,7 @@ def variant_effects(
         for at, variant in enumerate(others, start=1)
         for column in range(len(metrics))
     }
-    tested = [key for key, one in samples.items() if variants[key[0]].acted and one.differences]
+    tested = [key for key, one in samples.items() if variants[key[0]].acted and len(one.clusters)]
     alpha = 1 - confidence
     joint = family_test([samples[key] for key in tested], alpha=alpha, seed=seed)
     raw = [test.p_value for test in joint.tests]
@@ -95,7 +95,7 @@ def _compared(
     found = mean_interval(totals, confidence=together, bounds=bounds)
     return replace(
         effect,
-        compared=len(sample.differences),
+        compared=len(sample.clusters),
         difference=found.mean,
         low=found.low,
         high=found.high,
@@ -111,7 +111,7 @@ def _losses(
     sign = -1 if effect.metric.definition.direction is Direction.LOWER else 1
     found = [
         (sign * difference, case)
-        for case, difference in zip(sample.case_ids, sample.differences, strict=True)
+        for case, difference in zip(sample.case_ids, sample.differences.tolist(), strict=True)
         if sign * difference < 0
     ]
     return tuple(

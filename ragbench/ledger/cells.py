@@ -57,8 +57,10 @@ class ScoreTables:
         """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
+        self.were_empty = not self.columns
+        """Whether no cell was there when it was opened."""
 
-    def write(self, epoch: int, *, are_new: bool) -> None:
+    def write(self, epoch: int) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
         db, rows, notes = self._db, list[tuple[object, ...]](), list[tuple[int, int, bytes]]()
         new_cells, *beside = self.new.values()
@@ -69,7 +71,7 @@ class ScoreTables:
             for metric, cell in enumerate(cells):
                 if cell is not None and cell.value is None:
                     notes.append((number, metric, _detail(cell)))
-        if not are_new:
+        if not self.were_empty:
             numbers = [(number,) for number in new_cells]
             db.executemany("DELETE FROM notes WHERE number = ?", numbers)
             db.executemany("DELETE FROM causes WHERE number = ?", numbers)

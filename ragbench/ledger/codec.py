@@ -110,8 +110,6 @@ class CaseFacts(NamedTuple):
     fingerprint: str
     """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
     are left out (tags, language, cluster): a case under another one is the same."""
-    right: str
-    """Of the right answer alone."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]
@@ -122,16 +120,20 @@ class CaseFacts(NamedTuple):
 def case_facts(body: bytes) -> CaseFacts:
     raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
     asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
-    right = jsonable([raw[name] for name in _RIGHT])
     return CaseFacts(
         fingerprint=digest((asked,)).hex(),
-        right=digest((right,)).hex(),
         query=raw["query"],
         cluster=raw["cluster"],
         tags=tuple(raw["tags"]),
         language=raw["language"],
         gold=tuple(raw["reference_context_ids"] or ()),
     )
+
+
+def right_answer(body: bytes) -> str:
+    """A digest of what is known of the right answer alone."""
+    raw = dict(zip(_CASE, orjson.loads(body), strict=False))
+    return digest((jsonable([raw[name] for name in _RIGHT]),)).hex()
 
 
 _FREE = frozenset({"metadata", "context_metadata"})

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import Entry
+from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
@@ -74,15 +74,6 @@ _CaseRow = tuple[str, bytes, bytes, int]
 _RECORDED = Known.RECORDED.value
 RECORDED = b""
 """The key of an outcome that the source recorded."""
-
-
-class StoredCase(NamedTuple):
-    """A case of the latest command, in its order."""
-
-    number: int
-    """Stays the same for a case id as long as the journal lives."""
-    digest: bytes
-    case: Case
 
 
 class StoredOutcome(NamedTuple):
@@ -160,7 +151,7 @@ class Journal(AbstractContextManager["Journal"]):
             db.executemany(_OUTCOME, self._new_outcomes)
             if self._confirmed:
                 db.executemany(_CONFIRM, self._confirmed)
-            scores.write(self.runs.epoch, are_new=self.was_empty)
+            scores.write(self.runs.epoch)
         self._new_texts.clear()
         self._new_outcomes.clear()
         self._confirmed.clear()
@@ -248,7 +239,7 @@ class Journal(AbstractContextManager["Journal"]):
         behind = (outcome.seconds, outcome.sharing, encoded.output)
         return (*at, encoded.joined, encoded.body, *behind)
 
-    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[StoredCase]]:
+    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
         if ids is not None:
             for at in range(0, len(ids), _BATCH):
@@ -258,9 +249,7 @@ class Journal(AbstractContextManager["Journal"]):
                     f"WHERE position IS NOT NULL AND id IN ({marks(some)})",
                     tuple(some),
                 )
-                found = {
-                    row[1]: StoredCase(row[0], row[2], decode_case(*row[1::2])) for row in chosen
-                }
+                found = {row[1]: RunCase(row[0], decode_case(*row[1::2]), row[2]) for row in chosen}
                 yield [found[id] for id in some if id in found]
             return
         last = 0
@@ -270,7 +259,7 @@ class Journal(AbstractContextManager["Journal"]):
             (last, _BATCH),
         ).fetchall():
             yield [
-                StoredCase(number, case_digest, decode_case(case_id, body))
+                RunCase(number, decode_case(case_id, body), case_digest)
                 for number, case_id, _, case_digest, body in rows
             ]
             last = rows[-1][2]

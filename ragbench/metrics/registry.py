@@ -54,7 +54,7 @@ DEFAULT = (
 def _family(name: str) -> Sequence[MetricDefinition]:
     module = vars(import_module(f"ragbench.metrics.{name}"))
     if name == "ragas":
-        return module["definitions"]()
+        return cast("Sequence[MetricDefinition]", module["definitions"]())
     return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 

@@ -19,7 +19,7 @@ import orjson
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
     MatrixCell,
     RetrievalDump,
@@ -32,7 +32,7 @@ from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
 from ragbench.ledger.folder import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.rag import reads_chunks
-from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
+from ragbench.stages.stage import STOPPED, Running
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator, in_conversation

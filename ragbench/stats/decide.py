@@ -173,7 +173,7 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
     totals = sample.totals()
     if question.largest_drop is not None:
         return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
-    gains = replace(sample, differences=tuple(-each for each in sample.differences))
+    gains = replace(sample, differences=-sample.differences)
     flips = family_test([gains], null_means=[tolerance], resamples=resamples, seed=seed)
     return max(flips.tests[0].p_value, student_p_value(totals, -tolerance))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Cause, CauseCount, CauseFlow, RightShare
+from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeReport, Report, StageCount, Summary
@@ -54,7 +54,7 @@ def headline(report: Report) -> str:
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
-    text, losses = right_text(report.right), [one for one in report.causes if one.cause.is_loss]
+    text, losses = right_text(report.right), [one for one in report.causes if one.cause in LOSSES]
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)

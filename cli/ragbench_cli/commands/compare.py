@@ -93,20 +93,22 @@ def command(asked: Asked, shown: Shown) -> None:
     runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
     if book is not None:
         runs = [with_labels(run, book) for run in runs]
+    cases = (0 if shown.md is None else 20) if asked.cases is None else asked.cases
     comparison = compare(
         runs,
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
         main=None if asked.main is None else split_metrics(asked.main),
         only_common_cases=asked.only_common_cases,
         same=asked.same,
+        told=None if shown.json or shown.page.is_wanted else cases,
     )
     if book is not None:
         comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
-    named, cases = asked.metrics is not None, asked.cases
+    named = asked.metrics is not None
     shown.show(
-        lambda: comparison_document(comparison, cases=20 if cases is None else cases),
+        lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
         data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
-        screen=lambda: _print(comparison, named=named, cases=cases or 0),
+        screen=lambda: _print(comparison, named=named, cases=cases),
     )
 
 

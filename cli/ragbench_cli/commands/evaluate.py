@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from ragbench.core.attribution import LOSSES
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
@@ -177,7 +178,7 @@ def _say_next(report: Report, place: str, again: str) -> None:
             "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
         )
         console.say(f"next    ragbench eval {place} {more}")
-    elif any(count.cause.is_loss for count in report.causes):
+    elif any(count.cause in LOSSES for count in report.causes):
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
@@ -350,12 +351,8 @@ def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) ->
     cases, asking, measuring = options.cases, options.asking, options.measuring
     from ragbench.metrics.matching import Matching
     from ragbench.stages.stage import CallSettings
-    from ragbench.verbs.evaluate import (
-        EvalSettings,
-        dataset_name,
-        evaluate_entries,
-        evaluate_repeatedly,
-    )
+    from ragbench.stages.system import EvalSettings
+    from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
     settings = EvalSettings(
         name=dataset_name(cases.dataset),

@@ -19,9 +19,8 @@ from ragbench.pipeline.search_engine import check_index
 from ragbench.safe_text import listed
 from ragbench.stages.stage import Progress
 from ragbench.stores.base import IndexIdentity
-from ragbench.stores.database import Database
+from ragbench.stores.database import Database, sole_writer
 from ragbench.stores.registry import open_database
-from ragbench.stores.writers import sole_writer
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (
