@@ -8,7 +8,7 @@ from functools import partial
 from itertools import tee
 
 from ragbench.core.validation import RetrievalDump
-from ragbench.errors import DataError, InterruptedRunError, Problem
+from ragbench.errors import ConfigError, DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
 from ragbench.stages.validate import letters, validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
@@ -59,10 +59,15 @@ def calibrate_dump(
         advance: called with 1 for each judged query.
 
     Raises:
+        ConfigError: the validator takes no calibration.
         DataError: no query has a label.
         InputError: too few labels of either kind, or a precision out of range.
         InterruptedRunError: `stopped` said so; nothing is kept.
     """
+    validator = make()
+    rule = getattr(validator, "limits", None)
+    if not isinstance(rule, DecisionRule):
+        raise ConfigError(f"the validator '{validator.name}' takes no calibration")
     judged: list[Labelled] = []
     unlabelled = failed = 0
 
@@ -96,15 +101,13 @@ def calibrate_dump(
         )
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])
-    judge_here = make()
-    rule = getattr(judge_here, "limits", None)
     report = calibrate(
         judged,
-        judge_here.name,
+        validator.name,
         precision=precision,
         error=error,
         seed=seed,
-        shipped=rule.thresholds if isinstance(rule, DecisionRule) else None,
+        shipped=rule.thresholds,
     )
     return DumpCalibration(
         report=report,
