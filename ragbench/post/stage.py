@@ -12,7 +12,7 @@ import msgspec
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError, RunError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
@@ -302,8 +302,6 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     """What each operator did, out of a post-retrieval result."""
     record = record_of(result, POST_RETRIEVE)
     before = record.get("given", ())
-    if "ids" in record:
-        raise RunError("an earlier version recorded post-retrieval: run the command anew")
     steps: list[Step] = []
     for kept in record.get("steps", ()):
         left = kept.get("left", before)
