@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -68,32 +69,7 @@ def calibrate_dump(
     rule = getattr(validator, "limits", None)
     if not isinstance(rule, DecisionRule):
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
-    judged: list[Labelled] = []
-    unlabelled = failed = 0
-
-    def labelled() -> Iterator[RetrievalDump]:
-        nonlocal unlabelled
-        for retrieval in dump:
-            if retrieval.answer_present is None:
-                unlabelled += 1
-            else:
-                yield retrieval
-
-    with (
-        opened_engine(engine, workers=workers) as where,
-        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
-    ):
-        kept, given = tee(labelled())
-        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
-            if outcome.value is None:
-                failed += 1
-            else:
-                is_there, ids = bool(label.answer_present), label.relevant_ids
-                judged.append(Labelled(outcome.value, is_there, ids))
-            if advance is not None:
-                advance(1)
-    if stopped():
-        raise InterruptedRunError("the labels were not all judged; nothing was written")
+    judged, skipped = _judged(dump, make, engine, workers, stopped, advance)
     if not judged:
         message = (
             "no query is labelled for whether its answer is present: give each record "
@@ -112,7 +88,43 @@ def calibrate_dump(
     return DumpCalibration(
         report=report,
         labelled=len(judged),
-        unlabelled=unlabelled,
-        failed=failed,
+        unlabelled=skipped["unlabelled"],
+        failed=skipped["failed"],
         malformed=dump.malformed,
     )
+
+
+def _judged(
+    dump: OpenDump,
+    make: Callable[[], Validator],
+    engine: str,
+    workers: int | None,
+    stopped: Callable[[], bool],
+    advance: Callable[[int], None] | None,
+) -> tuple[list[Labelled], Counter[str]]:
+    """The labelled queries with their verdicts, and how many were skipped, by why."""
+    judged, skipped = list[Labelled](), Counter[str]()
+
+    def labelled() -> Iterator[RetrievalDump]:
+        for retrieval in dump:
+            if retrieval.answer_present is None:
+                skipped["unlabelled"] += 1
+            else:
+                yield retrieval
+
+    with (
+        opened_engine(engine, workers=workers) as where,
+        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
+    ):
+        kept, given = tee(labelled())
+        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
+            if outcome.value is None:
+                skipped["failed"] += 1
+            else:
+                is_there, ids = bool(label.answer_present), label.relevant_ids
+                judged.append(Labelled(outcome.value, is_there, ids))
+            if advance is not None:
+                advance(1)
+    if stopped():
+        raise InterruptedRunError("the labels were not all judged; nothing was written")
+    return judged, skipped

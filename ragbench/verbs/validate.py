@@ -172,15 +172,7 @@ def validate_dump(
         run, keep = None, None
         if file is not None:
             setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
-            journal, keep = stack.enter_context(_kept(file, setting, fresh=fresh))
-            run = Running(
-                journal=journal,
-                calls=CallSettings(),
-                retry_failed=True,
-                stopped=stopped,
-                in_loop=asyncio.run,
-                report=report,
-            )
+            run, keep = stack.enter_context(_kept(file, setting, stopped, report, fresh=fresh))
         judges = partial(validator_call, make)
         found = _verdicts(dump, queries, judges, where, identity, run, stopped, report)
         try:
@@ -225,7 +217,7 @@ def _verdicts(
     identity: str,
     run: Running | None,
     stopped: Callable[[], bool],
-    report: Callable[[Progress], object],
+    report: Callable[[Progress], None],
 ) -> Iterator[tuple[RetrievalDump, Outcome[Verdict]]]:
     """The verdict on each query, in their order; without a run nothing is stored."""
     split = None if engine.fewest is None else dump.split
@@ -306,9 +298,14 @@ def _add(lines: BinaryIO, line: bytes) -> None:
 
 @contextmanager
 def _kept(
-    out: Path, setting: str, *, fresh: bool
-) -> Generator[tuple[Journal, Callable[[bytes], None]]]:
-    """The journal of a file of verdicts, and what takes its lines: they become the file."""
+    out: Path,
+    setting: str,
+    stopped: Callable[[], bool],
+    report: Callable[[Progress], None],
+    *,
+    fresh: bool,
+) -> Generator[tuple[Running, Callable[[bytes], None]]]:
+    """A run with the journal of a file of verdicts, and what takes the lines of the file."""
     journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
     with _locked(out):
         if fresh:
@@ -318,7 +315,15 @@ def _kept(
             with Journal(journal_path) as journal, draft.open("wb+") as lines:
                 try:
                     journal.runs.begin(bytes.fromhex(setting))
-                    yield journal, partial(_add, lines)
+                    run = Running(
+                        journal=journal,
+                        calls=CallSettings(),
+                        retry_failed=True,
+                        stopped=stopped,
+                        in_loop=asyncio.run,
+                        report=report,
+                    )
+                    yield run, partial(_add, lines)
                     lines.seek(0)
                     with written_whole(out) as whole:
                         shutil.copyfileobj(lines, whole)
