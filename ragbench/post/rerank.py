@@ -169,6 +169,7 @@ class Rerank(Checked):
             for one in entries
         ]
         failure: Failure | None = None
+        notes: tuple[str, ...] = ()
         try:
             scores = self._scores(query, present)
         except (InputError, LLMStoppedError):
@@ -181,6 +182,7 @@ class Rerank(Checked):
         else:
             # sorted() is stable: of equal scores, the chunk that stands first stays first.
             order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
+            notes = scores.notes
         # Written out: replace() takes several times as long, and this is done for every chunk.
         kept = tuple(
             RankedChunk(
@@ -192,7 +194,7 @@ class Rerank(Checked):
             )
             for rank, at in enumerate(order[: self.top_k], start=1)
         )
-        return Reranked(chunks=kept, failure=failure, notes=() if failure else scores.notes)
+        return Reranked(chunks=kept, failure=failure, notes=notes)
 
     def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         def call(queries: Sequence[Query]) -> Sequence[NotedScores]:

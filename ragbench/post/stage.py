@@ -205,10 +205,11 @@ class PostRetrieval(Checked):
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
         try:
-            given: object = operator.apply(state)
-            chunks: Any = given.chunks if isinstance(given, OperatorOutput) else given
-            is_list = isinstance(chunks, Sequence) and not isinstance(chunks, str)
-            if not is_list or not all(isinstance(one, RankedChunk) for one in chunks):
+            given = cast("object", operator.apply(state))
+            left = given.chunks if isinstance(given, OperatorOutput) else given
+            is_list = isinstance(left, Sequence) and not isinstance(left, str)
+            chunks = [*cast("Sequence[RankedChunk]", left)] if is_list else []
+            if not is_list or any(type(one) is not RankedChunk for one in chunks):
                 raise InterfaceError(
                     f"{operator.name}.apply returned {type(given).__name__}: expected the entries "
                     "of context.chunks that are left, or an OperatorOutput"
@@ -251,10 +252,12 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     for chunk in (entry.chunk for entry in output.chunks):
         if chunk.id not in texts:
             # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            changes: Any = chunk.metadata.get(DERIVED)
-            last: Any = changes[-1] if isinstance(changes, list) and changes else None
-            origins: Any = last.get("from", ()) if isinstance(last, Mapping) else ()
-            made.append((chunk.id, tuple(map(str, origins))))
+            changes: object = chunk.metadata.get(DERIVED)
+            last: object = (
+                [None, *cast("list[Any]", changes)][-1] if isinstance(changes, list) else 0
+            )
+            known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
+            made.append((chunk.id, tuple(map(str, known.get("from", ())))))
         elif chunk.text not in texts[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
     return Step(

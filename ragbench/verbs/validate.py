@@ -159,7 +159,8 @@ def validate_dump(
     tally, doctor = ValidationTally(), DoctorTally()
     if against is not None:
         doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
-    file, report = None if out is None else path_of(out), advance or (lambda _: None)
+    file = None if out is None else path_of(out)
+    report: Callable[[Progress], None] = advance or (lambda _: None)
     drawn = limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
@@ -221,7 +222,9 @@ def _verdicts(
 ) -> Iterator[tuple[RetrievalDump, Outcome[Verdict]]]:
     """The verdict on each query, in their order; without a run nothing is stored."""
     split = None if engine.fewest is None else dump.split
-    make = judge if split is None else partial(far_calls, split, judge)
+    make: Callable[[], Map[Any, Any]] = judge
+    if split is not None:
+        make = partial(far_calls, split, judge)
     lost = partial(lost_case, VALIDATE) if split is None else _lost
     with WorkerPool(make, engine, lost=lost, stopped=stopped) as pool:
         if split is not None:
