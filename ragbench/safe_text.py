@@ -129,5 +129,5 @@ def listed_names(given: object, known: Sequence[str]) -> str:
     return f"{did_you_mean(str(given), known)} Known: {', '.join(known)}"
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def counted(number: int, thing: str, many: str = "") -> str:
+    return f"{number:,} {thing if number == 1 else many or f'{thing}s'}"
