@@ -401,9 +401,7 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     Tokenizers split at white space before they merge anything, so each word is a token at the
     least; in scripts without spaces a token holds some letters.
     """
-    fewest = 0
-    for message in messages:
-        text = str(message.get("content", ""))
-        dense = 0 if text.isascii() else len(_DENSE.findall(text))
-        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
-    return fewest
+    texts = [str(message.get("content", "")) for message in messages]
+    dense = (0 if text.isascii() else len(_DENSE.findall(text)) for text in texts)
+    words = sum(len(_WORD.findall(text)) for text in texts)
+    return words + sum(letters // _LETTERS_A_TOKEN for letters in dense)

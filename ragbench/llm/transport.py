@@ -72,8 +72,6 @@ class Circuit:
         self._stopped: LLMStoppedError | None = None
         self.has_answered = False
         """Whether any call was answered well."""
-        self.has_worked = False
-        """Whether it answered an earlier command: then its restart is waited for, too."""
 
     def check(self) -> None:
         """Does nothing while calls may be made."""
@@ -97,16 +95,14 @@ class Circuit:
         if self._in_row == 0:
             self._since = now
         self._in_row += 1
-        is_known = self.has_answered or self.has_worked
-        long_enough = not is_known or now - self._since >= self._seconds
+        long_enough = not self.has_answered or now - self._since >= self._seconds
         if self._in_row >= self._failures and long_enough:
-            self.open(
-                LLMUnreachableError(
-                    f"{self._where} gives no answer: {self._in_row} requests in a row failed "
-                    f"({detail}). Earlier answers are kept; the same command goes on from "
-                    "there when the endpoint is back"
-                )
+            text = (
+                f"{self._where} gives no answer: {self._in_row} requests in a row failed "
+                f"({detail}). Earlier answers are kept; the same command goes on from there when "
+                "the endpoint is back"
             )
+            self.open(LLMUnreachableError(text))
 
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -260,8 +256,7 @@ class CallLimits:
             spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
                 on it.
         """
-        whole = min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT)
-        return whole * (0.5 + 0.5 * spread)
+        return min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT) * (0.5 + 0.5 * spread)
 
 
 # --- requests through the openai package

@@ -42,15 +42,12 @@ def own_rag(
     spec: str, settings: Mapping[str, object], *, folder: Path, family: str
 ) -> RAGInterface[Any]:
     """A user's retriever or generator, in any of the forms that ``--rag`` takes."""
-    try:
-        rag = load_rag(spec, dict(settings), search_path=folder)
-    except InterfaceError as error:
-        raise ConfigError(str(error)) from error
+    rag = load_rag(spec, dict(settings), search_path=folder)
     if not isinstance(rag, RAGInterface):
         raise ConfigError(f"'{spec}': its methods are coroutines; a stage has plain ones")
     if family not in rag.families:
-        needed = "retrieve(query, top_k)" if family == "retrieval" else "generate(query, contexts)"
-        raise ConfigError(f"'{spec}' cannot be this stage: it has no method {needed}")
+        needed = {"retrieval": "retrieve(query, top_k)", "generation": "generate(query, contexts)"}
+        raise ConfigError(f"'{spec}' cannot be this stage: it has no method {needed[family]}")
     return rag
 
 
@@ -97,9 +94,7 @@ class OwnRetrieval(_Own, RetrievalStage):
         return None
 
     def close(self) -> None:
-        close: Any = getattr(self.rag, "close", None)
-        if callable(close):
-            close()
+        getattr(self.rag, "close", lambda: None)()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

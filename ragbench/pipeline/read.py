@@ -137,8 +137,8 @@ class PipelineFile(SettingsFile):
 
     def named(self, key: str) -> Mapping[str, object]:
         """A section that says several things; empty where it is none."""
-        value = self.at((key,))
-        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+        value: Any = self.at((key,))
+        return value if isinstance(value, Mapping) else {}
 
     @property
     def retrieval_name(self) -> str:
@@ -188,8 +188,7 @@ class PipelineModels:
 
         def make() -> Chat:
             try:
-                settings = resolve({}, self.environ, section=section)
-                return chat_of(settings, budget=self.budget)
+                return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
             except ConfigError as error:
                 raise ConfigError(str(error).removeprefix(": llm.")) from error
 
@@ -329,10 +328,9 @@ def _indexing(reading: PipelineFile) -> Indexing:
 
 def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The name of an implementation and its settings; no name when there is none."""
-    if given is None or isinstance(given, str):
-        return given or "", {}
-    settings = {str(key): value for key, value in given.items()}
-    return str(settings.pop("name", "")), settings
+    settings: Mapping[str, Any] = given if isinstance(given, Mapping) else {"name": given or ""}
+    own = {str(key): value for key, value in settings.items()}
+    return str(own.pop("name", "")), own
 
 
 def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
@@ -382,9 +380,8 @@ def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieva
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     made = built_own(chosen.name, chosen.settings, folder=folder)
     if not isinstance(made, QueryTransform):
-        raise ConfigError(
-            f"'{chosen.name}' is no QueryTransform: it lacks a name or transform(query)"
-        )
+        problem = "is no QueryTransform: it lacks a name or transform(query)"
+        raise ConfigError(f"'{chosen.name}' {problem}")
     return made
 
 

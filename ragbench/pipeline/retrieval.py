@@ -152,11 +152,10 @@ class StoreRetrieval(RetrievalStage):
         """What a report says of the search: a filter that nothing passes, what an index misses."""
         if problem := filter_problem(store, self.parsed_filters()):
             raise ConfigError(f"{problem}. Nothing could be retrieved")
-        notes: list[str] = []
         dense = dense_of(strategy)
-        if dense is not None and exactly(dense) is not None and store.count() > 1:
-            notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
-        return notes
+        if dense is None or exactly(dense) is None or store.count() < 2:
+            return []
+        return [str(check_index(store, queries=_CHECKED, effort=dense.effort))]
 
     def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
         """The collection that the file names, as it is."""
@@ -218,10 +217,7 @@ class SparseRetrieval(StoreRetrieval):
     """By words: BM25 over the chunks of a collection."""
 
     strategy: ClassVar[StrategyName] = "sparse"
-
-    @property
-    def gives_embeddings(self) -> bool:
-        return False
+    embeddings: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,10 +234,6 @@ class DenseRetrieval(StoreRetrieval):
     own setting."""
     exact: bool = False
     """Whether every vector is compared, whatever index the store has."""
-
-    @property
-    def gives_embeddings(self) -> bool:
-        return self.embeddings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -308,7 +300,7 @@ class StoreRetriever:
     word_weights: WordWeights | None = None
     gives_embeddings: bool = False
     """Whether results carry the vectors of query and chunks."""
-    takes_batches: bool = True
+    takes_batches: ClassVar[bool] = True
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -469,25 +461,22 @@ def vector_problem(
     shorter = sorted(known, key=lambda text: (len(text), text))[: max(_FEWEST, len(known) // 2)]
     texts = shorter[:: max(1, len(shorter) // _CHUNKS)][:_CHUNKS]
     ranked = view.search(dense.embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
-    own = [
-        next((chunk.score for chunk in hits if chunk.text == text), None)
-        for text, hits in zip(texts, ranked, strict=True)
-    ]
+    pairs = zip(texts, ranked, strict=True)
+    own = (next((one.score for one in hits if one.text == text), None) for text, hits in pairs)
     found = [score for score in own if score is not None]
     if len(found) < _FOUND * len(texts):
         return (
             f"of {len(texts)} chunks that were searched by their own texts {len(found)} are among "
             f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
-            f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
-            "finds says nothing. Name the embedder that the collection was filled with, or the "
-            "text that it read (--field text=FIELD)"
+            f"'{collection.name}', or not of its field '{collection.mapping.text}'. Name the "
+            "embedder that the collection was filled with, or the text that it read (--field "
+            "text=FIELD)"
         )
     cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
     if cosine < _SAME:
         return (
             f"the vectors of '{collection.name}' are not those that '{embedder_name}' makes of the "
-            f"same texts (cosine {cosine:.2f}, the median of {len(found)} chunks): they were "
-            "made of other text (with a title, cut), with another prefix or pooling, or by another "
-            "version"
+            f"same texts (median cosine {cosine:.2f}): they were made of other text (with a title, "
+            "cut), with another prefix or pooling, or by another version"
         )
     return None

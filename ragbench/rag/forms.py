@@ -19,7 +19,7 @@ from ragbench.core.calling import HISTORY, parameters_of
 from ragbench.errors import InterfaceError, warn
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MethodForm:
     """One of the four ways to ask for the same thing."""
 
@@ -49,10 +49,10 @@ class Family:
 def _family(name: str, verb: str) -> Family:
     return Family(
         name=name,
-        plain=MethodForm(name=verb, rich=False, batch=False),
-        rich=MethodForm(name=f"{verb}_with_metadata", rich=True, batch=False),
-        batch=MethodForm(name=f"batch_{verb}", rich=False, batch=True),
-        rich_batch=MethodForm(name=f"batch_{verb}_with_metadata", rich=True, batch=True),
+        plain=MethodForm(verb, rich=False, batch=False),
+        rich=MethodForm(f"{verb}_with_metadata", rich=True, batch=False),
+        batch=MethodForm(f"batch_{verb}", rich=False, batch=True),
+        rich_batch=MethodForm(f"batch_{verb}_with_metadata", rich=True, batch=True),
     )
 
 
@@ -88,14 +88,14 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
 
 def written(cls: type) -> frozenset[str]:
     """Names of the interface's methods that a class, or a class it inherits from, wrote."""
-    found: set[str] = set()
-    for name in FORMS:
-        owner = next((owner for owner in cls.__mro__ if name in owner.__dict__), None)
-        if owner is None or "_methods_are_derived" in owner.__dict__:
-            continue
-        if not getattr(owner.__dict__[name], "__isabstractmethod__", False):
-            found.add(name)
-    return frozenset(found)
+    owners = {name: next((o for o in cls.__mro__ if name in o.__dict__), cls) for name in FORMS}
+    return frozenset(
+        name
+        for name, owner in owners.items()
+        if name in owner.__dict__
+        and "_methods_are_derived" not in owner.__dict__
+        and not getattr(owner.__dict__[name], "__isabstractmethod__", False)
+    )
 
 
 def is_abstract(cls: type) -> bool:

@@ -56,8 +56,8 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
-        asked = {name: history_keyword(getattr(cls, name)) for name in cls.implemented}
-        cls.histories = {name: keyword for name, keyword in asked.items() if keyword is not None}
+        asked = ((name, history_keyword(getattr(cls, name))) for name in cls.implemented)
+        cls.histories = {name: keyword for name, keyword in asked if keyword is not None}
         for name in () if cls.is_async else sorted(cls.implemented):
             if inspect.iscoroutinefunction(getattr(cls, name)):
                 raise InterfaceError(

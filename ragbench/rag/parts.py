@@ -56,10 +56,9 @@ class Parts:
     """Takes back a retrieval of an earlier process; see `AdaptedRAG.restore`."""
 
     def only(self, family: str) -> Parts:
-        chosen = {
-            name: made for name, made in self.methods.items() if FORMS[name][0].name == family
-        }
-        return Parts(source=self.source, methods=chosen, restore=self.restore)
+        methods = self.methods.items()
+        chosen = {name: made for name, made in methods if FORMS[name][0].name == family}
+        return replace(self, methods=chosen)
 
 
 MakeParts = Callable[[Any], Parts]
@@ -129,7 +128,7 @@ def compose(
     run in a thread, so that they do not hold up the others.
     """
     methods = {method: made for part in parts for method, made in part.methods.items()}
-    awaited = any(is_coroutine_function(made) for made in methods.values())
+    awaited = any(map(is_coroutine_function, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method, made in methods.items():
         function = made

@@ -60,14 +60,11 @@ class ForeignCollection(OpenCollection[Reader]):
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
             known = mapping if mapping.id else replace(mapping, id=engine.key)
-            completed = complete_mapping(name, known, rows)
+            self.mapping, self.guessed, self._absent = complete_mapping(name, known, rows)
         self.space = engine.space
         """Which vectors are searched, and how they are compared."""
         self.words = engine.words
         """What is searched by words; None where there is nothing."""
-        self.mapping = completed.mapping
-        self.guessed = completed.guessed
-        self._absent = completed.absent
         self._reader = AttachedRows(self.mapping)
         self._sample = rows
         self.native_filter = native
@@ -170,10 +167,8 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def guesses(self) -> list[str]:
         """What was guessed, and what seems not to be there, a line each."""
-        found = [
-            f"(--field {named}: no row that was looked at has such a field)"
-            for named in self._absent
-        ]
+        no_row = "no row that was looked at has such a field"
+        found = [f"(--field {named}: {no_row})" for named in self._absent]
         if self.guessed:
             names = ", ".join(self.guessed)
             found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
@@ -190,10 +185,8 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
-        unknown = [
-            f"filter: no row that was looked at has a field '{shortened_line(name)}'"
-            for name in self._unknown
-        ]
+        no_field = "filter: no row that was looked at has a field"
+        unknown = [f"{no_field} '{shortened_line(name)}'" for name in self._unknown]
         return [*self._reader.warnings(), *unknown]
 
 

@@ -35,7 +35,7 @@ class IndexIdentity:
     embedder_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The settings that it was opened with; no credentials."""
     calibration: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The embedder's measured scale, as `ragbench.embedders.cosine_scale` writes it."""
+    """The embedder's measured scale, as `ragbench.embedders.embedder` writes it."""
     chunker: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How documents were cut."""
     digest: str = ""
@@ -49,9 +49,9 @@ class IndexIdentity:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], *, collection: str) -> IndexIdentity:
-        fields = {name: value[name] for name in value if name != "ragbench_index"}
+        fields = {**value}
         try:
-            if value["ragbench_index"] != _FORMAT:
+            if fields.pop("ragbench_index") != _FORMAT:
                 raise TypeError
             return cls(**fields)
         except (KeyError, TypeError) as error:

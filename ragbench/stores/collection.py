@@ -200,8 +200,7 @@ class OwnCollection(OpenCollection[Writer]):
         last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
         encoded = [encode(chunk) for chunk in chunks]
         records = [encoded[at] for at in last]
-        form = self.words
-        if form is not None:  # made here, so that no chunk lacks them
+        if (form := self.words) is not None:  # made here, so that no chunk lacks them
             form.check(self.name)
             records = [replace(one, words=form.vector(one.chunk)) for one in records]
         if records:

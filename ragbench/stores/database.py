@@ -140,9 +140,8 @@ class WritableDatabase(ReadableDatabase):
         check_name(name)
         if type(dimension) is not int or dimension < 1:
             raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
-        info = CollectionInfo(
-            name=name, dimension=dimension, identity=check_identity(identity), words=words
-        )
+        kept = check_identity(identity)
+        info = CollectionInfo(name=name, dimension=dimension, identity=kept, words=words)
         with self.connected() as connection:
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
@@ -157,14 +156,9 @@ class WritableDatabase(ReadableDatabase):
                 names = ", ".join(sorted(self.names(connection)))
                 known = f"there are: {names}" if names else "it holds none"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            info = engine.read_info()
-            store = OwnCollection(
-                engine,
-                info,
-                address=self.address,
-                failures=self.failures,
-                on_close=lambda: self._released(name),
-            )
+            options: dict[str, Any] = {"address": self.address, "failures": self.failures}
+            options["on_close"] = lambda: self._released(name)
+            store = OwnCollection(engine, engine.read_info(), **options)
             self._open[name] += 1
             return store
 

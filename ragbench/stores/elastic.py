@@ -96,10 +96,8 @@ class Elasticsearch:
         if not connection.indices.exists(index=name):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
-        properties: Mapping[str, Any] = next(iter(mappings.values()))["mappings"].get(
-            "properties", {}
-        )
-        fields = dict(_flat(properties, ""))
+        [first, *_] = mappings.values()
+        fields = dict(_flat(first["mappings"].get("properties", {}), ""))
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
         vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]

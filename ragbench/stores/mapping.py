@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from itertools import count
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import orjson
 
@@ -114,17 +114,14 @@ _TEXTS = (*TEXT_NAMES, "_node_content.text")
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 
 
-class CheckedMapping(NamedTuple):
-    """A mapping that names the text, and what whoever uses it should know."""
+def complete_mapping(
+    name: str, given: FieldMapping, rows: Sequence[Row]
+) -> tuple[FieldMapping, list[str], list[str]]:
+    """A mapping that names the text, and what whoever uses it should know.
 
-    mapping: FieldMapping
-    guessed: tuple[str, ...]
-    """Of which names the fields were guessed."""
-    absent: tuple[str, ...]
-    """What is named, such as ``title=heading``, and stands in no row that was looked at."""
-
-
-def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> CheckedMapping:
+    That is which names were guessed, and what is named, such as ``title=heading``, and stands in
+    no row that was looked at.
+    """
     known = dict.fromkeys(at for row in rows for at in row.fields)
     known |= dict.fromkeys(path for row in rows for path, _ in text_paths(row.fields))
     there = f"There are: {listed([*known]) or 'no fields at all'}"
@@ -158,8 +155,8 @@ def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> Che
     free = (path for path in ids if path not in (given.text, given.id, given.title))
     document = given.document_id or next((p for p in free if any(map(_names, values(p)))), None)
     found = replace(given, text=text, document_id=document)
-    changed = (at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at))
-    return CheckedMapping(found, tuple(changed), tuple(absent))
+    guessed = [at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at)]
+    return found, guessed, absent
 
 
 def _names(value: object) -> bool:

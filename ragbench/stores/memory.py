@@ -9,6 +9,7 @@ second its vector; the line's fields are those of `ragbench.stores.record`.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import threading
 from collections.abc import Sequence
@@ -207,7 +208,7 @@ class Memory:
 
     def remove(self, ids: Sequence[str]) -> None:
         with self._lock:
-            gone = {self._rows[value] for value in ids if value in self._rows}
+            gone = {self._rows.get(value) for value in ids}
             kept = [row for row in range(len(self._chunks)) if row not in gone]
             self._vectors = self._vectors[kept]
             self._chunks = [self._chunks[row] for row in kept]
@@ -261,11 +262,10 @@ class Memory:
 
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
+        least = -math.inf
         if limit < len(rough):
-            least = np.partition(rough, len(rough) - limit)[len(rough) - limit]
-            best = (rough >= least - _ROUGH).nonzero()[0]
-        else:
-            best = np.arange(len(rough))
+            least = np.partition(rough, len(rough) - limit)[len(rough) - limit] - _ROUGH
+        best = (rough >= least).nonzero()[0]
         places = best if rows is None else rows[best]
         exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
         if limit < len(exact):

@@ -217,12 +217,12 @@ class PgvectorTable:
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
         look_on(connection)
-        table = find_table(connection, name)
-        if table is None:
+        if (table := find_table(connection, name)) is None:
             return None
         columns = {one.name: one for one in table.columns if one.is_vector}
         vector = columns[mapping.chosen_vector(name, list(columns))]
-        key = _key(connection, table)
+        keys = _rows(connection, _KEYS, table.sql)
+        key = keys[0][0] if len(keys) == 1 else None
         if key is None and mapping.id is None:
             raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
@@ -427,16 +427,12 @@ def look_on(connection: Any) -> None:
     )
 
 
-def _key(connection: Any, table: SqlTable) -> str | None:
-    """The primary key, where it is one column that can be read."""
-    rows = _rows(
-        connection,
-        "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
-        "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
-        table.sql,
-    )
-    return rows[0][0] if len(rows) == 1 else None
+_KEYS = (
+    "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
+    "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+    "WHERE i.indrelid = %s::regclass AND i.indisprimary"
+)
+"""The columns of a table's primary key."""
 
 
 def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
@@ -462,14 +458,11 @@ def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | Non
 
 def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
     """The column of a full-text search and its configuration; None where there is none."""
-    kinds = {one.name: one.kind for one in table.columns}
-    vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
-    texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
-    wanted = mapping.words
-    if wanted is None and len(vectors) != 1:
+    vectors = [one.name for one in table.columns if one.kind == "tsvector"]
+    texts = [one.name for one in table.columns if one.kind in ("text", "varchar")]
+    field = mapping.chosen_words(name, [*vectors, *texts] if mapping.words else vectors)
+    if field is None:
         return None
-    field = mapping.chosen_words(name, [*vectors, *texts] if wanted else vectors)
-    assert field is not None
     # The expression of a generated column; none where it is none.
     rows = _rows(
         connection,
@@ -478,8 +471,7 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
         "WHERE d.adrelid = %s::regclass AND a.attname = %s",
         *(table.sql, field),
     )
-    definition = str(rows[0][0]) if rows else ""
-    found = _CONFIGURED.search(definition)
+    found = _CONFIGURED.search(str(rows[0][0]) if rows else "")
     configuration = mapping.language or (found.group(1) if found else "simple")
     expression = quoted(field)
     if field not in vectors:
@@ -518,10 +510,9 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     names = _found(connection, "langchain_pg_collection")
     if shared is None or names is None:
         return None
-    rows = _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name)
-    if not rows:
-        return None
-    return SqlTable(sql=shared, columns=_columns(connection, shared), part=rows[0][0])
+    for (part,) in _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name):
+        return SqlTable(sql=shared, columns=_columns(connection, shared), part=part)
+    return None
 
 
 def table_names(connection: Any) -> list[str]:

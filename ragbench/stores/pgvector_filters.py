@@ -92,8 +92,7 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition
 
 def native_condition(given: object) -> Condition:
     """What the user says in SQL: the part after WHERE, without placeholders."""
-    what = 'an SQL condition, such as "year >= 2023"'
-    sql = checked_native(given, str, "PostgreSQL", what)
+    sql = checked_native(given, str, "PostgreSQL", 'an SQL condition, such as "year >= 2023"')
     return Condition(sql=f"({sql.replace('%', '%%')})")
 
 
@@ -161,19 +160,17 @@ class _Plain:
 
     def equal(self, value: Scalar) -> Condition:
         kinds = {"bool": ("bool",), "str": _TEXTS}
-        if self.kind not in kinds.get(type(value).__name__, _NUMBERS):
-            return _NOTHING
         # A uuid is compared as what it reads: a text that is none would be an error.
         shown = f"{self.name}::text" if self.kind == "uuid" else self.name
-        return Condition(sql=f"{shown} = %s", values=(value,))
+        fits = self.kind in kinds.get(type(value).__name__, _NUMBERS)
+        return Condition(sql=f"{shown} = %s", values=(value,)) if fits else _NOTHING
 
     def exists(self) -> Condition:
         return Condition(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Condition:
-        if self.kind not in _TEXTS:
-            return _NOTHING
-        return Condition(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
+        test = Condition(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
+        return test if self.kind in _TEXTS else _NOTHING
 
     def within(self, wanted: Range) -> Condition:
         if self.kind not in (_DATES if wanted.of_dates else _NUMBERS):

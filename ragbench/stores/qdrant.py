@@ -379,9 +379,7 @@ def _kind(value: object) -> str | None:
         value = items[0] if items else None
     if isinstance(value, str):
         return "keyword"
-    if isinstance(value, bool):
-        return "bool"
-    return None if number(value) is None else "float"
+    return "bool" if isinstance(value, bool) else None if number(value) is None else "float"
 
 
 def qdrant_models() -> ModuleType:

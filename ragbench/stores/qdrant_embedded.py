@@ -99,22 +99,21 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             if (self._path / _CLIENT_FOLDER / name).is_dir():
                 raise ForeignCollectionError(self.address, name)
             return None
-        if name not in self._shards:
-            try:
+        try:
+            if name not in self._shards:
                 self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
-            except Exception as error:
-                if "WouldBlock" not in str(error):
-                    raise
-                raise StoreError(
-                    f"{self.address}: in use by another process. Such a folder is open to one "
-                    "process at a time: wait until that one is done, close it, or use a server"
-                ) from error
+        except Exception as error:
+            if "WouldBlock" not in str(error):
+                raise
+            raise StoreError(
+                f"{self.address}: in use by another process. Such a folder is open to one process "
+                "at a time: wait until that one is done, close it, or use a server"
+            ) from error
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:
         """Closes the shard, which frees it for other processes."""
-        shard = self._shards.pop(name, None)
-        if shard is not None:
+        if (shard := self._shards.pop(name, None)) is not None:
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:

@@ -53,8 +53,7 @@ def _all(parts: Iterable[_Both]) -> _Both:
 
 
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
-    should = [part.one(models) for part in parts]
-    return _Both(must=[models.Filter(should=should)])
+    return _Both(must=[models.Filter(should=[part.one(models) for part in parts])])
 
 
 class PayloadFilters:
@@ -126,11 +125,9 @@ class PayloadFilters:
 
     def _flag(self, value: bool) -> Any:
         """A flag that the models do not take for a number, as the embedded engine's do Python's."""
-        if not hasattr(self.models, "RangeFloat"):
-            return value
         import numpy as np
 
-        return np.bool_(value)
+        return np.bool_(value) if hasattr(self.models, "RangeFloat") else value
 
 
 class OwnFilters(PayloadFilters):
@@ -172,5 +169,4 @@ class OwnFilters(PayloadFilters):
         return _any([apart, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
-        match = self.models.MatchValue(value=value)
-        return self.models.FieldCondition(key=key, match=match)
+        return self.models.FieldCondition(key=key, match=self.models.MatchValue(value=value))

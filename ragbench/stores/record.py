@@ -179,7 +179,7 @@ def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
 
 # --- the words of a chunk as a store ranks them: BM25 cut in two
 #
-# BM25 (`ragbench.pipeline.bm25.Bm25Index`) is a sum over the words of a query of two factors. What
+# BM25 (`ragbench.pipeline.baseline`) is a sum over the words of a query of two factors. What
 # a word is worth, its inverse document frequency, the store knows of all chunks that it holds. How
 # much of it a chunk has depends on the chunk and on the average length alone:
 #
