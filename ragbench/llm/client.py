@@ -100,7 +100,6 @@ class LLMClient(Caller):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends questions in flight and closes all connections."""
         self._loop = None  # no further call begins
         tasks = [asking.task for asking in self._asking.values()]
         for task in tasks:
@@ -386,7 +385,6 @@ class EmbeddingClient(Caller):
         self._identity["extra"] = dict(endpoint.extra)
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
-        """Gives the vectors of texts, or takes those that are known."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys = {

@@ -107,7 +107,6 @@ class Dialect:
         return longest if left < _NARROW else min(longest, left)
 
     def counted(self, messages: Sequence[Message], tokens: int) -> None:
-        """Takes up how many tokens a prompt has."""
         if (size := _bytes(messages)) >= _TELLING:
             self._density = min(1.0, max(self._density, tokens / size))
 
@@ -223,7 +222,6 @@ class Dialect:
         self.learn(not_sent={name: reason for name, reason in not_sent if name not in names})
 
     def restore(self, learned: Learned) -> None:
-        """Takes up what was learned by an earlier command."""
         not_sent = dict(learned.not_sent)
         if self._must_limit:
             not_sent.pop(_LIMIT, None)
@@ -336,7 +334,6 @@ class Reading:
         self._asking = asyncio.Lock()
 
     async def check(self, usage: Usage, fewest: int) -> None:
-        """Refuses an answer to a part of the question."""
         if not is_short(usage, fewest):
             return
         async with self._asking:

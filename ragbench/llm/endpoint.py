@@ -232,7 +232,6 @@ class Endpoint:
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
-        """Headers whose values come from variables."""
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def hide_credentials(self, environ: Mapping[str, str]) -> None:
@@ -365,7 +364,6 @@ def by_address(base_url: str) -> Provider | None:
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
-    """The address of the user's own Azure resource."""
     resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not resource:
         raise ConfigError(

@@ -30,8 +30,6 @@ _CAPITAL = "Which city is the capital of France, and how many letters has its na
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capital:
-    """What the model is asked for as structure."""
-
     city: str
     letters: int
 

@@ -201,9 +201,7 @@ _UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
 class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
 
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """Answers a conversation by a value."""
-        ...
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT: ...
 
 
 def said_text(reply: str) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # every evaluation has a session, and few have a model
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelClients:
-    """Open clients, in the event loop that asks."""
-
     chat: LLMClient | None = None
     """None when no language model is named."""
     embeddings: EmbeddingClient | None = None
@@ -155,7 +153,6 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
-        """Runs a coroutine next to the clients, and waits for it."""
         return self._thread.run(work(self.models))
 
     def stream(
@@ -242,7 +239,6 @@ class Chat(AbstractContextManager["Chat"]):
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
-    """A model with a session of its own."""
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)
     session = LLMSession(lambda: open_models(settings, budget=budget))

@@ -38,8 +38,6 @@ _CHAT, _EMBEDDINGS = "llm", "embeddings"
 
 
 class Setting(NamedTuple):
-    """One setting that is in force."""
-
     name: str
     value: str
     """As a reader sees it; never a credential."""
@@ -49,8 +47,6 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LLMSettings:
-    """What is needed to ask a model."""
-
     endpoint: Endpoint
     limits: CallLimits
     cache: str | None
@@ -280,7 +276,6 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """Puts together what the user said in several places."""
     own = {name: value for name, value in (section or {}).items() if name != _PANEL}
     found = _Found(options, own, file, environ, _CHAT)
     base_url = found.base_url()
@@ -295,7 +290,6 @@ def resolve_panel(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> tuple[LLMSettings, ...]:
-    """The judges besides the first."""
     base = {name: value for name, value in (section or {}).items() if name != _PANEL}
     base |= {name: value for name, value in (options or {}).items() if value is not None}
     named: object = given or (section or {}).get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")

@@ -263,8 +263,6 @@ class CallLimits:
 
 
 class NoAnswerError(Exception):
-    """No whole answer came."""
-
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
         super().__init__(kind, detail)
         self.kind = kind
@@ -342,7 +340,6 @@ class OpenAITransport:
         return [value for value in (self._secret, *values) if value]
 
     async def _renew(self, client: openai.AsyncOpenAI) -> None:
-        """Asks the program for a new key before the old one expires."""
         async with self._renewing:
             if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()

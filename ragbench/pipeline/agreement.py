@@ -124,7 +124,6 @@ class VectorIndex:
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """The chunks of the highest cosines for each query."""
         import numpy as np
 
         asked = self._embedder.embed_queries([readable_text(query) for query in queries])

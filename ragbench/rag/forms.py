@@ -223,7 +223,6 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of a function's parameters; none when it has no signature."""
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 

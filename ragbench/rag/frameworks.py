@@ -76,8 +76,6 @@ def _langchain_retriever(obj: Any) -> Parts:
 
 
 def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
-    """What is read of a search, cut to what was asked for."""
-
     def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
         return cut(read_retrieval(search(query, top_k), where), top_k)
 
@@ -85,7 +83,6 @@ def _retrieving(obj: object, where: str, search: Callable[[str, int | None], obj
 
 
 def _and_batch(parts: Parts, name: str, batch: Callable[..., Any]) -> Parts:
-    """With a method for batches, where the chain has one."""
     if not _has(parts.source, "batch"):
         return parts
     return replace(parts, methods={**parts.methods, name: batch})

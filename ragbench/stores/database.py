@@ -109,7 +109,6 @@ class WritableDatabase(ReadableDatabase):
         """The collection; None when there is none of the name that ragbench made."""
 
     def detach(self, connection: Any, name: str) -> None:
-        """Lets go of a collection that is no longer open."""
         return
 
     @abstractmethod

@@ -259,7 +259,6 @@ def _within(wanted: Range) -> dict[str, Any]:
 
 
 def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a mapping, those of objects by their dotted names."""
     for name, settings in properties.items():
         if "properties" in settings:
             yield from _flat(settings["properties"], f"{before}{name}.")

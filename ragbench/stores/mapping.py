@@ -70,7 +70,6 @@ class FieldMapping:
         return found
 
     def chosen_vector(self, name: str, known: Sequence[str]) -> str:
-        """The vector of a collection that is searched."""
         wanted = self.vector
         if wanted in known or (wanted is None and len(known) == 1):
             return known[0] if wanted is None else wanted
@@ -183,7 +182,6 @@ def json_value(value: object) -> Any:
 
 
 def _written(value: object) -> object:
-    """What orjson writes of a type that it does not know."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (bytes, bytearray)):

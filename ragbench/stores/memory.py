@@ -114,7 +114,6 @@ class Memory:
 
     @classmethod
     def load(cls, name: str, address: str, place: Path) -> Memory:
-        """What `save` has written."""
         import numpy as np
 
         try:
@@ -141,7 +140,6 @@ class Memory:
         return found
 
     def save(self) -> None:
-        """Writes the folder, where there is one and something has changed."""
         with self._lock:
             if self._place is not None and self._unsaved:
                 try:

@@ -87,8 +87,6 @@ _CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
 
 
 class _Lexemes(NamedTuple):
-    """How a table is searched by words."""
-
     words: Words
     vector: str
     """The tsvector: a column, or an expression over one, as an index has it."""
@@ -96,14 +94,11 @@ class _Lexemes(NamedTuple):
 
 
 class PgvectorDatabase(WritableDatabase):
-    """Tables of one database. The connection is one of psycopg."""
-
     def __init__(self, address: str) -> None:
         super().__init__(mask_url(address))
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises, of itself and of the connection."""
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
@@ -179,7 +174,6 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the table and its entry, if it has one."""
         if not _has_infos(connection):
             return
         with connection.transaction():

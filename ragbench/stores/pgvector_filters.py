@@ -46,8 +46,6 @@ class SqlColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """A part of a statement and the values of its placeholders."""
-
     sql: str
     values: tuple[Any, ...] = ()
 
@@ -139,7 +137,6 @@ class _Json:
         return Condition(sql=tests.sql, values=values)
 
     def _item(self, kind: str, test: str, wanted: object) -> Condition:
-        """A test of the value, or of any item where it is a list."""
         items = f"CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value}"
         items = f"jsonb_array_elements({items} ELSE jsonb_build_array({self.value}) END)"
         sql = f"EXISTS (SELECT 1 FROM {items} item WHERE jsonb_typeof(item) = '{kind}' AND {test})"

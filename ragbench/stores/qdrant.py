@@ -77,7 +77,6 @@ class QdrantServerDatabase(WritableDatabase):
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises, of itself and of the connection."""
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
 
@@ -123,7 +122,6 @@ class QdrantServerDatabase(WritableDatabase):
                 connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def attach(self, connection: Any, name: str) -> OwnPoints | None:
-        """The collection, if it has ragbench's mark."""
         fitted = fitted_name(name)
         if not connection.collection_exists(fitted):
             return None
@@ -132,15 +130,12 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection, if it has ragbench's mark."""
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
 
 
 @dataclass
 class OfClient:
-    """A collection that the client asks for."""
-
     _client: Any
     _name: str
 

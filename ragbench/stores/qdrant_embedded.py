@@ -58,7 +58,6 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         self._shards: dict[str, Any] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The engine raises plain exceptions."""
         require("qdrant_edge", extra="qdrant")
         return (Exception,)
 
@@ -75,7 +74,6 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """A folder with an empty shard."""
         folder = self._folder(info.name)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
@@ -93,7 +91,6 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         _write_info(folder / _INFO, info)
 
     def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
-        """Loads the shard, once."""
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
             if (self._path / _CLIENT_FOLDER / name).is_dir():
@@ -194,7 +191,6 @@ class QdrantEmbedded(OwnPoints):
 
 
 def _check_space(address: str, folder: Path) -> None:
-    """Stops before the disk is full."""
     free = shutil.disk_usage(folder).free
     if free < _SPARE:
         raise StoreError(

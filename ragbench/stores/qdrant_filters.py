@@ -79,7 +79,6 @@ class PayloadFilters:
         return dialect(filters).filter(self.models)
 
     def native(self, given: object) -> Any:
-        """What the user says in Qdrant's own JSON."""
         try:
             return self.models.Filter.model_validate(given)
         except ValueError as error:
