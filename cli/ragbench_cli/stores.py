@@ -119,7 +119,7 @@ def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
 @contextmanager
 def _opened(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.errors import ForeignCollectionError
-    from ragbench.stores.registry import is_read_only
+    from ragbench.stores.database import is_read_only
 
     may_be_read = choice.embedder is not None or choice.strategy == "sparse"
     is_foreign = choice.where.map is not None or choice.native_filter is not None
@@ -138,7 +138,7 @@ def _opened(choice: SearchChoice) -> Generator[_Opened]:
 def _own(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.pipeline.search_engine import RetrievalEngine
     from ragbench.pipeline.sparse_index import sparse_cache_folder
-    from ragbench.stores.registry import open_database
+    from ragbench.stores.database import open_database
 
     database, settings = open_database(choice.store), choice.settings
     named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
@@ -168,7 +168,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.errors import ConfigError
     from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
     from ragbench.stores.attached import attach
-    from ragbench.stores.mapping import field_mapping
+    from ragbench.stores.mapping import FieldMapping
     from ragbench_cli.options import mapping
 
     wanted = cast("StrategyName", choice.strategy or "dense")
@@ -190,7 +190,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = field_mapping(mapping(choice.where.map, "--field") or {})
+    fields = FieldMapping.of(mapping(choice.where.map, "--field") or {})
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:

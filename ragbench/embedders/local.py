@@ -22,18 +22,14 @@ from ragbench.embedders.embedder import (
 from ragbench.errors import ConfigError
 from ragbench.io.paths import ModelPath
 from ragbench.plugins import package_folder, require
-from ragbench.text.onnx_model import (
-    OnnxFiles,
-    Pooling,
-    TextEncoder,
-    find_onnx_files,
-    stated_pooling,
-)
+from ragbench.text.onnx_model import Pooling, TextEncoder, find_onnx_files, stated_pooling
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ragbench.text.onnx_model import OnnxFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -131,6 +131,7 @@ class LLMClient(Caller):
         key = cache_key(identity, messages, schema=definition, version=version, repeat=repeat)
         kept = self._kept(key, schema)
         if kept is not None:
+            self.circuit.has_worked = True
             self.ledger.call(purpose, self.endpoint.model, cached=True)
             return kept
         if self._unwritable is not None:
@@ -325,17 +326,15 @@ class LLMClient(Caller):
         question = Question(purpose="prompt check", spread=0.5)
         return (await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)).text
 
-    async def _once(
-        self, payload: Mapping[str, Any], asked: _Asked, limit: int | None
-    ) -> Completion:
+    async def _once(self, body: Mapping[str, Any], asked: _Asked, limit: int | None) -> Completion:
         endpoint = self.endpoint
-        fewest = fewest_prompt_tokens(payload["messages"])
+        fewest = fewest_prompt_tokens(body["messages"])
         if endpoint.context is not None and fewest > endpoint.context:
             raise LLMPromptCutError(
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-        found = await self.call(_CHAT, payload, asked, completion_of, max_tokens=limit)
+        found = await self.call(_CHAT, body, asked, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
             await self._reading.check(found.usage, fewest)
         return found

@@ -256,9 +256,7 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
         is_limit = "maximum" in answer.body
         candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
-    named = (
-        name for name in candidates if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", answer.body)
-    )
+    named = (one for one in candidates if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", answer.body))
     return next(named, None)
 
 

@@ -77,9 +77,7 @@ class ApiKey:
         if not found:
             raise ConfigError(f"the {self} gives no API key: {reason}")
         if not found.isascii() or not found.isprintable() or " " in found:
-            raise ConfigError(
-                f"the content of {self} is not an API key: it must be one word in ASCII"
-            )
+            raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
         hide(found)
         return found
 
@@ -157,9 +155,7 @@ class Price:
 
 
 _SENT = ("temperature", "seed", "max_tokens", "reasoning_effort")
-_OURS = frozenset(
-    {*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n"}
-)
+_OURS = (*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n")
 _IDENTITY = ("base_url", "model", "parameters", "structured")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 

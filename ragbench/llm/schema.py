@@ -162,9 +162,7 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
         except ValueError as error:
             problems.append(str(error))
     problem = next(iter(problems), "it holds no JSON")
-    raise LLMReplyError(
-        f"the model's answer is not as asked: {problem}: {_shown(text)}", reply=text
-    )
+    raise LLMReplyError(f"the answer is not as asked: {problem}: {_shown(text)}", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:

@@ -72,6 +72,8 @@ class Circuit:
         self._stopped: LLMStoppedError | None = None
         self.has_answered = False
         """Whether any call was answered well."""
+        self.has_worked = False
+        """Whether it answered an earlier command: then its restart is waited for, too."""
 
     def check(self) -> None:
         """Does nothing while calls may be made."""
@@ -95,7 +97,8 @@ class Circuit:
         if self._in_row == 0:
             self._since = now
         self._in_row += 1
-        long_enough = not self.has_answered or now - self._since >= self._seconds
+        is_known = self.has_answered or self.has_worked
+        long_enough = not is_known or now - self._since >= self._seconds
         if self._in_row >= self._failures and long_enough:
             text = (
                 f"{self._where} gives no answer: {self._in_row} requests in a row failed "

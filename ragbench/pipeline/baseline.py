@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import orjson
+
 from ragbench.core.chunk import Chunk, Document
-from ragbench.pipeline.documents import (
-    Documents,
-    Indexing,
-    chunks_digest,
-    document_chunks,
-    whole_documents,
-)
+from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sparse_index import Bm25Scores
-from ragbench.pipeline.stages import (
-    BatchRetrieval,
-    RetrievalStage,
-    Searching,
-    Stages,
-    WordWeights,
-)
+from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
 from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
@@ -188,3 +179,13 @@ class _OpenBm25:
         return None
 
     def close(self) -> None: ...
+
+
+def chunks_digest(chunks: Sequence[Chunk]) -> str:
+    """SHA-256 over chunks in their order: ids, texts and metadata."""
+    digest = hashlib.sha256()
+    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    for chunk in chunks:
+        fields = [chunk.id, chunk.text, dict(chunk.metadata)]
+        digest.update(orjson.dumps(fields, default=repr, option=form))
+    return digest.hexdigest()

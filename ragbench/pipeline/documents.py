@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
-
-import orjson
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
@@ -224,16 +221,6 @@ def with_origin(chunk: Chunk) -> Chunk:
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
     origin = {name: value for name, value in known.items() if value is not None}
     return replace(chunk, metadata={**origin, **chunk.metadata})
-
-
-def chunks_digest(chunks: Sequence[Chunk]) -> str:
-    """SHA-256 over chunks in their order: ids, texts and metadata."""
-    digest = hashlib.sha256()
-    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    for chunk in chunks:
-        fields = [chunk.id, chunk.text, dict(chunk.metadata)]
-        digest.update(orjson.dumps(fields, default=repr, option=form))
-    return digest.hexdigest()
 
 
 @dataclass(slots=True)

@@ -28,9 +28,8 @@ from ragbench.pipeline.agreement import measured_weight
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database, being_written, sole_writer
+from ragbench.stores.database import Database, being_written, open_database, sole_writer
 from ragbench.stores.record import WordsForm, check_words, encode
-from ragbench.stores.registry import open_database
 from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -140,7 +139,7 @@ def index(
     Args:
         source: a file or folder in any corpus format (see `ragbench.io.read.read_documents`), or
             documents; the whole corpus, each id once.
-        store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.registry`.
+        store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.database`.
         collection: its name; made where there is none.
         embedder: name of what makes the vectors; see `ragbench.embedders.embedder.open_embedder`.
             When not given, that of the collection, or one by the language of the documents.

@@ -10,13 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
-from ragbench.embedders.embedder import (
-    EMBEDDERS,
-    NO_EMBEDDER,
-    Embedder,
-    open_embedder,
-    placed_embedder,
-)
+from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, placed_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
 from ragbench.io.paths import placed_model
@@ -33,13 +27,7 @@ from ragbench.pipeline.documents import (
     IndexingSettings,
     make_chunker,
 )
-from ragbench.pipeline.pipeline import (
-    OwnGenerator,
-    OwnRetrieval,
-    Pipeline,
-    own_orchestration,
-    own_rag,
-)
+from ragbench.pipeline.pipeline import OwnGenerator, OwnRetrieval, Pipeline, own_maker, own_rag
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
 from ragbench.pipeline.stages import (
     GENERATIONS,
@@ -53,19 +41,17 @@ from ragbench.plugins import Registry
 from ragbench.post.build import Resources, counter_makers, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
+from ragbench.stores.database import check_foreign_address, check_store_address, placed_address
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import check_foreign_address, check_store_address, placed_address
 
-Rule = tuple[object, Place, str]
+Rules = Iterator[tuple[object, Place, str]]
 """Whether something is wrong, where, and what."""
 SECTIONS = (
     "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
     "orchestration",
 )  # fmt: skip
 """The keys of a pipeline file."""
-_HOW = (
-    "name one in a section 'llm' of this file, in that of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
-)
+_HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,10 +98,8 @@ class PipelineFile(SettingsFile):
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """The settings of an implementation; None, and problems, where they are wrong."""
         target, settings, name = chosen.target, chosen.settings, chosen.name
-        options: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
-        return self.built(
-            chosen.place, settings, lambda: from_settings(target, settings, **options)
-        )
+        more: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
+        return self.built(chosen.place, settings, lambda: from_settings(target, settings, **more))
 
     def stage(
         self,
@@ -125,7 +109,7 @@ class PipelineFile(SettingsFile):
         own: Callable[[Chosen, Path], Any],
         *,
         default: str | None = None,
-        models: PipelineModels | None = None,
+        models: Models | None = None,
     ) -> Any:
         """Settings of one of ours, or a class of the user's; None where wrong."""
         chosen = self.chosen(place, registry, what, default)
@@ -147,7 +131,7 @@ class PipelineFile(SettingsFile):
 
 
 @dataclass(kw_only=True, slots=True)
-class PipelineModels:
+class Models:
     """Makes the models that stages need, each once; none is connected."""
 
     reading: PipelineFile
@@ -173,7 +157,7 @@ class PipelineModels:
             # What is wrong with a section is noted already.
             if self.reading.at(place) is None:
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
-            return _NO_MODEL
+            return cast("ChatModel", _NO_MODEL)
 
         return {ChatModel: make}
 
@@ -198,9 +182,7 @@ class PipelineModels:
         return found
 
 
-_NO_MODEL = cast(
-    "ChatModel", SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
-)
+_NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
 """Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
 calls it: a file with problems is never opened."""
 
@@ -238,9 +220,7 @@ def load_pipeline(
     name = top.get("name")
     if name is not None and (not isinstance(name, str) or not name):
         reading.wrong(("name",), f"expected a text, found {shown(name)}")
-    models = PipelineModels(
-        reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
-    )
+    models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
     if reading.at(("llm",)) is not None:
         models.model()  # says what is wrong with it, also when no stage needs it
     service = LateSearch()
@@ -253,10 +233,8 @@ def load_pipeline(
     if reading.at(("post_retrieval",)) is not None:
         resources = Resources(service=service, chat=models.model(), folder=reading.folder)
         post_retrieval = read_stage(reading, ("post_retrieval",), resources)
-    answering: dict[str, Any] = {"default": "extractive", "models": models}
-    generation = reading.stage(
-        ("generation",), GENERATIONS, "generation", _own_generator, **answering
-    )
+    more: dict[str, Any] = {"default": "extractive", "models": models}
+    generation = reading.stage(("generation",), GENERATIONS, "generation", _own_generator, **more)
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
         rules = _index_rules(reading, indexing, retrieval)
@@ -333,7 +311,7 @@ def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     return str(own.pop("name", "")), own
 
 
-def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
+def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
     if not name:
         return None  # whether one is needed is checked with the retrieval
     if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
@@ -359,7 +337,7 @@ def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Ch
     return make_chunker(name, cast("ChunkSize", size))
 
 
-def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
+def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
@@ -409,16 +387,12 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     if chosen.target is None:
         names = {one.name for one in fields(Orchestration)}
         shared = {key: rest.pop(key) for key in chosen.settings if key in names}
-        own = reading.built(
-            place, None, lambda: own_orchestration(name, rest, folder=reading.folder)
-        )
+        own = reading.built(place, None, lambda: own_maker(name, rest, folder=reading.folder))
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own
 
 
-def _index_rules(
-    reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage
-) -> Iterator[Rule]:
+def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
     """Settings of 'indexing' that a retrieval does not use."""
     section, name = reading.named("indexing"), reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
@@ -449,7 +423,7 @@ def _index_rules(
 
 def _foreign_rules(
     section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
-) -> Iterator[Rule]:
+) -> Rules:
     """What cannot be said of a collection that ragbench did not fill."""
     mapped = ("indexing", "map")
     for key in ("corpus", "chunker"):
@@ -489,7 +463,7 @@ def _stage_rules(
     retrieval: RetrievalStage,
     post_retrieval: PostRetrieval | None,
     generation: Any,
-) -> Iterator[Rule]:
+) -> Rules:
     """What the later stages cannot ask of a retrieval."""
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = reading.named("retrieval").get("candidates")

@@ -34,8 +34,7 @@ from ragbench.pipeline.strategies import (
 from ragbench.stats.mean import mean_interval
 from ragbench.stores.base import NORMAL, Effort, IndexIdentity
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database, fitted_name
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import Database, fitted_name, open_database
 from ragbench.text.tokens import TOKENISER_VERSION
 
 _WORTH_KEEPING = 2000
@@ -221,7 +220,7 @@ def open_engine(
     """The engine of a store's address; closing it closes the store.
 
     Args:
-        address: such as ``"memory:index"``; see `ragbench.stores.registry`.
+        address: such as ``"memory:index"``; see `ragbench.stores.database`.
         embedder: the one that the collections were built with; None opens the one that each names.
         settings: defaults of a search, such as its strategy and how many chunks it returns.
         sparse_folder: where BM25 indexes of large collections are kept; None keeps none.

@@ -229,13 +229,11 @@ class Searching:
             for one in asked
         ]
 
-    def _result(
-        self, question: str, asked: Transformed, chunks: Sequence[Chunk]
-    ) -> RetrievalResult:
+    def _result(self, query: str, asked: Transformed, chunks: Sequence[Chunk]) -> RetrievalResult:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(asked)
-        embedding = self.retriever.query_embedding(question)
+        embedding = self.retriever.query_embedding(query)
         if embedding is not None:
             metadata["query_embedding"] = embedding
         return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)

@@ -132,11 +132,9 @@ class DenseStrategy:
         passage = search.kind == "passage"
         embed = self.embedder.embed_passages if passage else self.embedder.embed_queries
         vectors = embed([readable_text(queries[at]) for at in asked])
-        rankings = self.store.search(
-            vectors, k=search.k, filters=search.filters, effort=self.effort
-        )
+        ranked = self.store.search(vectors, k=search.k, filters=search.filters, effort=self.effort)
         scale, least = self.calibration, search.threshold
-        for at, chunks in zip(asked, rankings, strict=True):
+        for at, chunks in zip(asked, ranked, strict=True):
             if scale is not None:
                 chunks = [replace(one, score=scale.score(one.score or 0.0)) for one in chunks]
             if least is not None:

@@ -22,13 +22,7 @@ from ragbench.rag.forms import (
 )
 from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
-from ragbench.rag.parts import (
-    Parts,
-    compose,
-    is_coroutine_function,
-    parts_of_one_call,
-    taking_history,
-)
+from ragbench.rag.parts import Parts, compose, is_coroutine, parts_of_one_call, taking_history
 from ragbench.rag.shapes import read_generation, read_retrieval
 from ragbench.safe_text import listed
 
@@ -280,5 +274,5 @@ def _method(
         size = len(query)
         return result(await ask(query, *more, **options), size)
 
-    made = acall if is_coroutine_function(function) else call
+    made = acall if is_coroutine(function) else call
     return taking_history(made, history_keyword(function))

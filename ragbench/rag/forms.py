@@ -98,12 +98,6 @@ def written(cls: type) -> frozenset[str]:
     )
 
 
-def is_abstract(cls: type) -> bool:
-    """Whether a class has abstract methods left; usable before ``__abstractmethods__`` is set."""
-    members = (inspect.getattr_static(cls, name) for name in dir(cls))
-    return any(getattr(member, "__isabstractmethod__", False) for member in members)
-
-
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
     chosen = frozenset([names] if isinstance(names, str) else names)
     if not chosen or not chosen <= set(FAMILIES):
@@ -114,8 +108,14 @@ def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
     return chosen
 
 
-def check_complete(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
-    """Refuses a class with a family that has no method to derive the others from."""
+def check_class(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
+    """Refuses a class with a family that has no method to derive the others from.
+
+    Nothing is said of one with abstract methods left: ``__abstractmethods__`` is not set yet.
+    """
+    members = (inspect.getattr_static(cls, name) for name in dir(cls))
+    if any(getattr(member, "__isabstractmethod__", False) for member in members):
+        return
     for name in sorted(families):
         forms = [form.name for form in FAMILIES[name].forms]
         if implemented.isdisjoint(forms):
@@ -125,9 +125,10 @@ def check_complete(cls: type, families: Iterable[str], implemented: frozenset[st
                 f"If it does only {other}, write class {cls.__name__}(..., families=('{other}',)); "
                 f"if it is a base for other classes, write class {cls.__name__}(..., abstract=True)"
             )
+    _warn_of_hidden(cls, implemented)
 
 
-def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
+def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
     """Warns when the methods that a class writes are never reached.
 
     ragbench calls ``batch_*_with_metadata``. When an inherited method serves that call, and no
@@ -145,7 +146,7 @@ def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
                 f"{serving} comes first. Override {serving} instead",
-                level=3,
+                level=4,
             )
 
 

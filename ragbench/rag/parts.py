@@ -128,11 +128,11 @@ def compose(
     run in a thread, so that they do not hold up the others.
     """
     methods = {method: made for part in parts for method, made in part.methods.items()}
-    awaited = any(map(is_coroutine_function, methods.values()))
+    awaited = any(map(is_coroutine, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method, made in methods.items():
         function = made
-        if awaited and not is_coroutine_function(made):
+        if awaited and not is_coroutine(made):
             function = functools.partial(asyncio.to_thread, made)
             vars(function).update(vars(made))
         if top_k is not None and FORMS[method][0] is RETRIEVAL:
@@ -158,7 +158,7 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
     return method
 
 
-def is_coroutine_function(function: object) -> bool:
+def is_coroutine(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
@@ -293,7 +293,7 @@ def parts_of_one_call(
     def restore(query: str, result: RetrievalResult[Any], said: Said) -> None:
         call.restore(query, result, () if history is None else said)
 
-    awaited = is_coroutine_function(ask)
+    awaited = is_coroutine(ask)
     methods: dict[str, Callable[..., Any]] = {
         "retrieve_with_metadata": aretrieve if awaited else retrieve,
         "generate_with_metadata": agenerate if awaited else generate,

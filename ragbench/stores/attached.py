@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
@@ -15,15 +15,8 @@ from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
-from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.mapping import (
-    METADATA_NAMES,
-    AttachedRows,
-    FieldMapping,
-    complete_mapping,
-    field_mapping,
-)
-from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
+from ragbench.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
+from ragbench.stores.mapping import METADATA_NAMES, AttachedRows, FieldMapping, complete_mapping
 
 _NO_RARITY = (
     "(PostgreSQL's ts_rank knows no rarity of words: by words Cranfield gives nDCG@10 .245 there, "
@@ -205,7 +198,7 @@ def attach(
         ...     found = docs.search(vectors, k=5)  # doctest: +SKIP
 
     Args:
-        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.stores.registry`.
+        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.stores.database`.
         collection: its name; in PostgreSQL the table's. None takes the only one that there is.
         mapping: which field means what, by the names of `FieldMapping`; what it does not name is
             guessed.
@@ -220,10 +213,8 @@ def attach(
         StoreError: the store cannot be reached, or there is no such collection, or it is empty.
     """
     if isinstance(mapping, Mapping):
-        mapping = field_mapping(mapping, where="the mapping")
-    database = cast(
-        "ReadableDatabase", FOREIGN_STORES.load(check_foreign_address(address))(address)
-    )
+        mapping = FieldMapping.of(mapping, where="the mapping")
+    database: ReadableDatabase = FOREIGN_STORES.load(check_foreign_address(address))(address)
     return read_foreign(database, collection, mapping, native_filter=native_filter)
 
 
@@ -235,17 +226,15 @@ def read_foreign(
     native_filter: object = None,
 ) -> ForeignCollection:
     """`attach` for a database that is at hand; it is closed with the collection."""
-    wanted = mapping or FieldMapping()
+    told = mapping or FieldMapping()
     try:
         with database.connected() as connection:
             names = [] if collection else sorted(database.listed(connection))
             if not collection and len(names) != 1:
                 found = f"has {listed(names)}" if names else "holds none"
-                raise ConfigError(
-                    f"choose a collection with --collection: {database.address} {found}"
-                )
+                raise ConfigError(f"choose one with --collection: {database.address} {found}")
             name = collection or names[0]
-            engine = database.read(connection, name, wanted)
+            engine = database.read(connection, name, told)
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
@@ -255,9 +244,7 @@ def read_foreign(
                 names = sorted(database.listed(connection))
                 known = f"there are: {listed(names)}" if names else "it holds none"
                 raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
-        return ForeignCollection(
-            name, wanted, engine=engine, database=database, native=native_filter
-        )
+        return ForeignCollection(name, told, engine=engine, database=database, native=native_filter)
     except BaseException:
         database.close()
         raise

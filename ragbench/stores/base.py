@@ -242,7 +242,7 @@ class Writer(Engine, Protocol):
 class WordWriter(Writer, Protocol):
     """A `Writer` that ranks by words, too; see `ragbench.stores.record`."""
 
-    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
+    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks of the greatest sums above 0."""
         ...
 

@@ -18,16 +18,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_native,
-)
+from ragbench.stores.base import Effort, MetricName, Row, Rows, Space, Words, checked_native
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -150,7 +141,7 @@ class Elasticsearch:
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
-    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -167,9 +158,9 @@ class Elasticsearch:
         similarity = self._space_type(self.fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
-        found: Rankings = []
+        found: list[list[Row]] = []
         for text in texts:
             query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
             if condition:

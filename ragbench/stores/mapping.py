@@ -55,6 +55,10 @@ class FieldMapping:
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
 
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
+        return cast("FieldMapping", from_settings(cls, given, where=where))
+
     def described(self) -> str:
         """The mapping in one line, such as ``text=page_content  vector=dense``."""
         known: dict[str, str | None] = asdict(self)
@@ -103,10 +107,6 @@ class FieldMapping:
         return found
 
 
-def field_mapping(given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
-    return cast("FieldMapping", from_settings(FieldMapping, given, where=where))
-
-
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
 _TEXTS = (*TEXT_NAMES, "_node_content.text")
@@ -115,7 +115,7 @@ _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 
 def complete_mapping(
     name: str, given: FieldMapping, rows: Sequence[Row]
-) -> tuple[FieldMapping, list[str], list[str]]:
+) -> tuple[FieldMapping, tuple[str, ...], list[str]]:
     """A mapping that names the text, and what whoever uses it should know.
 
     That is which names were guessed, and what is named, such as ``title=heading``, and stands in
@@ -154,7 +154,8 @@ def complete_mapping(
     free = (path for path in ids if path not in (given.text, given.id, given.title))
     document = given.document_id or next((p for p in free if any(map(_names, values(p)))), None)
     found = replace(given, text=text, document_id=document)
-    guessed = [at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at)]
+    known_as = ("text", "document_id")
+    guessed = tuple(at for at in known_as if getattr(found, at) != getattr(given, at))
     return found, guessed, absent
 
 

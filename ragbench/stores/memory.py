@@ -253,21 +253,19 @@ class Memory:
             self._passed = repr(filters), np.flatnonzero(np.fromiter(found, dtype=np.bool_))
         return self._passed[1]
 
-    def _best(
-        self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, limit: int
-    ) -> list[Row]:
+    def _best(self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, k: int) -> list[Row]:
         import numpy as np
 
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
         least = -math.inf
-        if limit < len(rough):
-            least = np.partition(rough, len(rough) - limit)[len(rough) - limit] - _ROUGH
+        if k < len(rough):
+            least = np.partition(rough, len(rough) - k)[len(rough) - k] - _ROUGH
         best = (rough >= least).nonzero()[0]
         places = best if rows is None else rows[best]
         exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
-        if limit < len(exact):
-            first = np.argsort(-exact, kind="stable")[:limit]
+        if k < len(exact):
+            first = np.argsort(-exact, kind="stable")[:k]
             places, exact = places[first], exact[first]
         found = zip(places.tolist(), exact.tolist(), strict=True)
         return [Row((one := self._chunks[place]).id, one, score) for place, score in found]

@@ -20,23 +20,13 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
     EVERYTHING,
     VECTORS,
-    Condition,
+    Sql,
     SqlColumn,
     column_condition,
     joined,
@@ -73,12 +63,7 @@ _OPERATORS: dict[MetricName, str] = {
     "euclid": "<->",
     "manhattan": "<+>",
 }
-_CLASSES: dict[str, MetricName] = {
-    "cosine": "cosine",
-    "ip": "dot",
-    "l2": "euclid",
-    "l1": "manhattan",
-}
+_OPS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid", "l1": "manhattan"}
 """What the names of index operator classes say, such as ``vector_cosine_ops``."""
 _LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
 """Types of columns that are for searching, not for reading."""
@@ -243,7 +228,7 @@ class PgvectorTable:
         asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         return [self._row(row) for row in self._asked(asked, *values, limit)]
 
-    def condition(self, filters: Filter | None, native: object) -> Condition:
+    def condition(self, filters: Filter | None, native: object) -> Sql:
         """See `Reader`; a native one is SQL, which the connection lets only read."""
         parts = [EVERYTHING]
         if filters is not None:
@@ -261,13 +246,11 @@ class PgvectorTable:
         )
         return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
 
-    def nearest(self, rows: Rows, limit: int, condition: Condition, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> list[list[Row]]:
         where, values = self._where(condition)
-        compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
-        asked = (
-            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
-        )
-        found: Rankings = []
+        how = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
+        asked = f"SELECT {self._listed(how)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        found: list[list[Row]] = []
         with nullcontext() if effort == NORMAL else self._connection.transaction():
             if effort.exact:
                 self._connection.execute("SET LOCAL enable_indexscan = off")
@@ -278,7 +261,7 @@ class PgvectorTable:
                 found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
         return found
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> list[list[Row]]:
         """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
@@ -290,7 +273,7 @@ class PgvectorTable:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: Rankings = []
+        found: list[list[Row]] = []
         for text in texts:
             given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
             hits = self._asked(asked, *given)
@@ -303,7 +286,7 @@ class PgvectorTable:
     def _listed(self, first: str) -> str:
         return ", ".join([first, *map(quoted, self._columns)])
 
-    def _where(self, condition: Condition) -> tuple[str, tuple[object, ...]]:
+    def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
         there = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
             return there, condition.values
@@ -350,7 +333,7 @@ class OwnTable(PgvectorTable):
         asked = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
         self._connection.execute(asked, (info_to_json(info), self._name))
 
-    def condition(self, filters: Filter | None, native: object) -> Condition:
+    def condition(self, filters: Filter | None, native: object) -> Sql:
         return EVERYTHING if filters is None else own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
@@ -439,7 +422,7 @@ def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[Metric
         *(table.sql, vector.name),
     )
     parts = [str(row[0]).split("_") for row in rows]
-    return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
+    return [_OPS[part[1]] for part in parts if len(part) == 3 and part[1] in _OPS]
 
 
 def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:

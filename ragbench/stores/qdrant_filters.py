@@ -114,10 +114,8 @@ class PayloadFilters:
 
     def exists(self, key: str) -> _Both:
         named = getattr(self.models, "PayloadField", None)
-        absent = self.models.IsEmptyCondition(
-            **{"is_empty": named(key=key)} if named else {"key": key}
-        )
-        return _Both(must_not=[absent])
+        how = {"is_empty": named(key=key)} if named else {"key": key}
+        return _Both(must_not=[self.models.IsEmptyCondition(**how)])
 
     def prefix(self, key: str, prefix: str) -> _Both:
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))

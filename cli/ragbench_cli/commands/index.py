@@ -200,7 +200,7 @@ def _skipped(files: Sequence[str]) -> str:
 def _look(asked: Asked, *, json: bool) -> None:
     """What needs no corpus: one collection dropped or checked, or all of them listed."""
     from ragbench.errors import ConfigError
-    from ragbench.stores.registry import open_database
+    from ragbench.stores.database import open_database
 
     if asked.drop is None and not (asked.check or asked.list_):
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")

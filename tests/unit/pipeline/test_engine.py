@@ -17,7 +17,7 @@ from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import open_database
 from tests.unit.pipeline.builders import Forgetful, chunk, database
 
 CHUNKS = [
