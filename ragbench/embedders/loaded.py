@@ -136,13 +136,12 @@ class SentenceTransformersEmbedder(PrefixedEmbedder):
 
     @cached_property
     def _model(self) -> Any:
-        make: Any = require(
-            "sentence_transformers", extra="sentence-transformers"
-        ).SentenceTransformer
+        name = "sentence-transformers"
+        make: Any = require("sentence_transformers", extra=name).SentenceTransformer
         try:
             return make(self.model, device=self.device, revision=self.revision)
         except (ValueError, OSError) as error:
-            raise _not_loaded("sentence-transformers", self.model, error) from error
+            raise _not_loaded(name, self.model, error) from error
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:

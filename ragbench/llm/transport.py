@@ -60,13 +60,11 @@ class Clock:
 class Circuit:
     """Open means: no further call. It stays open for this run; the next run tries anew."""
 
-    def __init__(
-        self, clock: Clock, *, where: str, failures: int = 8, seconds: float = 20.0
-    ) -> None:
+    def __init__(self, clock: Clock, *, where: str, failures: int = 8, after: float = 20.0) -> None:
         self._clock = clock
         self._where = where
         self._failures = failures
-        self._seconds = seconds
+        self._seconds = after
         self._in_row = 0
         self._since = 0.0
         self._stopped: LLMStoppedError | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -159,9 +159,9 @@ class Bm25Retrieval(Checked, RetrievalStage):
 class _OpenBm25:
     index: Bm25Index
     corpus: str
-    takes_batches: ClassVar[bool] = True
-    notes: ClassVar[Sequence[str]] = ()
-    metadata: ClassVar[Mapping[str, Any]] = {"retriever": "bm25"}
+    takes_batches: bool = True
+    notes: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=lambda: {"retriever": "bm25"})
 
     @property
     def identity(self) -> dict[str, object]:

@@ -237,13 +237,12 @@ class Documents:
     def read(self) -> Sequence[Document]:
         from ragbench.io.read import read_documents
 
+        if self.known is None and self.source is not None:
+            self.known = list(read_documents(self.source))
+        elif self.known is None and self.given is not None:
+            self.known = list(self.given())
         if self.known is None:
-            if self.source is None and self.given is None:
-                raise ConfigError(
-                    "the pipeline has no documents: name them under indexing, 'corpus: PATH'"
-                )
-            given = self.given or tuple
-            self.known = list(given() if self.source is None else read_documents(self.source))
+            raise ConfigError("no documents: name them under indexing, 'corpus: PATH'")
         return self.known
 
 

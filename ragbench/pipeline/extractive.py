@@ -117,14 +117,13 @@ def rank_sentences(
     A sentence without a number loses a fifth of that when the question asks for one.
     """
     analysed = [analyse(context) for context in contexts]
-    if weight is None:
-        every = [sentence.tokens for sentences in analysed for sentence in sentences]
+    every = [] if weight else [one.tokens for sentences in analysed for one in sentences]
 
-        def weight(token: str) -> float:
-            count = sum(token in one for one in every)
-            return math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
+    def rarity(token: str) -> float:
+        count = sum(token in one for one in every)
+        return math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
 
-    weights = {token: weight(token) for token in question.tokens}
+    weights = {token: (weight or rarity)(token) for token in question.tokens}
     found = [
         SupportedSentence(
             context_index=index,

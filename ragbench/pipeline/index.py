@@ -176,9 +176,8 @@ def index(
             read = partial(iter, source if once else list(source))
         if embedder is None:
             known = default_embedder(database, collection, read)
-            embedder, embedder_settings = (
-                (DEFAULT_EMBEDDER, embedder_settings) if embedder_settings else known
-            )
+            given = (DEFAULT_EMBEDDER, embedder_settings)
+            embedder, embedder_settings = given if embedder_settings else known
         opened = open_embedder(embedder, **(embedder_settings or {}))
         stack.callback(opened.close)
         pool = None

@@ -108,9 +108,7 @@ class OwnGenerator(_Own):
         return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
 
 
-def own_maker(
-    spec: str, settings: Mapping[str, object], *, folder: Path
-) -> Callable[[Stages], Rag]:
+def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Callable[[Stages], Rag]:
     """A user's class or function that makes a RAG of the open stages, looked at and not called."""
     target: Any = load_target(spec, search_path=folder)
     if not callable(target):

@@ -27,7 +27,7 @@ from ragbench.pipeline.documents import (
     IndexingSettings,
     make_chunker,
 )
-from ragbench.pipeline.pipeline import OwnGenerator, OwnRetrieval, Pipeline, own_maker, own_rag
+from ragbench.pipeline.pipeline import OwnGenerator, OwnRetrieval, Pipeline, own_make, own_rag
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
 from ragbench.pipeline.stages import (
     GENERATIONS,
@@ -121,8 +121,8 @@ class PipelineFile(SettingsFile):
 
     def named(self, key: str) -> Mapping[str, object]:
         """A section that says several things; empty where it is none."""
-        value: Any = self.at((key,))
-        return value if isinstance(value, Mapping) else {}
+        value = self.at((key,))
+        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
     @property
     def retrieval_name(self) -> str:
@@ -387,7 +387,7 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     if chosen.target is None:
         names = {one.name for one in fields(Orchestration)}
         shared = {key: rest.pop(key) for key in chosen.settings if key in names}
-        own = reading.built(place, None, lambda: own_maker(name, rest, folder=reading.folder))
+        own = reading.built(place, None, lambda: own_make(name, rest, folder=reading.folder))
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own
 

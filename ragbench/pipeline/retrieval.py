@@ -286,7 +286,7 @@ class StoreRetriever:
     word_weights: WordWeights | None = None
     gives_embeddings: bool = False
     """Whether results carry the vectors of query and chunks."""
-    takes_batches: ClassVar[bool] = True
+    takes_batches: bool = True
 
     @property
     def metadata(self) -> Mapping[str, Any]:

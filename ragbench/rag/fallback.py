@@ -34,11 +34,11 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         {*map(type, scores)} <= {float} and all(map(math.isfinite, scores))
     ):
         _check_scores(scores, where)
-    for position, found in enumerate(metadata or ()):
+    for at, one in enumerate(metadata or ()):
         # dict is checked first: an abstract Mapping check costs more.
-        if not isinstance(found, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(one, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(
-                f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(found)}"
+                f"{where}: context_metadata[{at}] must be a mapping, not {kind_of(one)}"
             )
     if ids is None or {*map(type, ids)} <= {str}:
         return result

@@ -134,17 +134,21 @@ _HISTORY = "chat_history"
 def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
-    if not names:
-        return lambda query, said=(): query
+    before = _HISTORY in names
+
+    def wrapped(query: str, said: Said = ()) -> Any:
+        if name is None:
+            return query
+        return {name: query, **({_HISTORY: list(said)} if before else {})}
+
     name = next((name for name in _QUERY_NAMES if name in names), None)
     name = names[0] if name is None and len(names) == 1 else name
-    if name is None or {*names} - {name, _HISTORY}:
+    if {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
-    before = _HISTORY in names
-    return lambda query, said=(): {name: query, **({_HISTORY: list(said)} if before else {})}
+    return wrapped
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")

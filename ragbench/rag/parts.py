@@ -215,9 +215,9 @@ class OneCall:
 
     def retrieval(self, query: str, value: object, said: Said = ()) -> _Found:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
-        retrieval, answer = read_answer(value, self.where)
-        self._remember(query, () if retrieval is None else retrieval.contexts, answer, said)
-        if retrieval is None:
+        found, answer = read_answer(value, self.where)
+        self._remember(query, () if found is None else found.contexts, answer, said)
+        if found is None:
             if not self._warned:
                 self._warned = True
                 warn(
@@ -225,9 +225,7 @@ class OneCall:
                     "is not. Return {'answer': ..., 'contexts': [...]} to have it measured"
                 )
             raise NoContextsError
-        return replace(
-            retrieval, metadata={**_fields(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
-        )
+        return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""

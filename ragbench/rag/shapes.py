@@ -162,6 +162,7 @@ def _listed(value: Mapping[str, Any]) -> str:
     return ", ".join(repr(key) for key in value) or "no keys"
 
 
+Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
 ANSWER_KEYS = (
     *("answer", "response", "output", "result", "output_text", "generation"),
     *("replies", "answers", "text"),
@@ -188,9 +189,7 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     return GenerationResult(text, metadata=_metadata(value))
 
 
-def read_answer(
-    value: object, where: str
-) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
+def read_answer(value: object, where: str) -> Halves:
     """Splits what a system returned that retrieves and generates in one call."""
     if isinstance(value, tuple):
         return _from_tuple(cast("tuple[Any, ...]", value), where)
@@ -207,9 +206,7 @@ def read_answer(
     return retrieval, read_generation(value, where)
 
 
-def _from_tuple(
-    parts: tuple[Any, ...], where: str
-) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
+def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
     roles = ("contexts", "answer", "metadata")
     lists, answers, metadata = ([part for part in parts if _role(part) == one] for one in roles)
     if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:

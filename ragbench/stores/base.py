@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FORMAT = 2
-_NativeT = TypeVar("_NativeT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +105,7 @@ class CollectionInfo:
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 
 
-def checked_native(given: object, kind: type[_NativeT], engine: str, what: str) -> _NativeT:
+def checked_native(given: object, kind: type, engine: str, what: str) -> Any:
     """A filter in an engine's own syntax; refused where it is empty or of another type."""
     if not isinstance(given, kind) or not given:
         raise ConfigError(f"the native filter of {engine} is {what}, found {given!r}")

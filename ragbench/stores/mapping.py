@@ -188,8 +188,8 @@ def _written(value: object) -> object:
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     if isinstance(value, (Mapping, set, frozenset, tuple)):
-        form = dict if isinstance(value, Mapping) else list
-        return form(cast("Any", value))
+        form: Any = dict if isinstance(value, Mapping) else list
+        return form(value)
     return str(value)
 
 
@@ -300,16 +300,17 @@ def _identifier(value: object) -> str | None:
     return None if found.isspace() else found or None
 
 
-def _all(fields: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
+Lots = Iterator[tuple[str, Mapping[str, object]]]
+
+
+def _all(fields: Mapping[str, object]) -> Lots:
     """All fields, then those of the usual objects; before each lot, where it is."""
     lifted = {name: inner for name in METADATA_NAMES if is_object(inner := fields.get(name))}
     yield "row", {name: value for name, value in fields.items() if name not in lifted}
     yield from lifted.items()
 
 
-def _picked(
-    fields: Mapping[str, object], paths: Iterable[str]
-) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _picked(fields: Mapping[str, object], paths: Iterable[str]) -> Lots:
     for path in paths:
         value = getter(path)(fields)
         within, _, name = path.rpartition(".")

@@ -202,7 +202,7 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     found = known.get(name)
     if found is None or (rest and found.kind not in _JSON):
         raise ConfigError(
-            f"filter: the table has no column '{field}'; there are: {', '.join(sorted(known))}"
+            f"filter: there is no column '{field}'; there are: {', '.join(sorted(known))}"
         )
     if found.kind in _JSON:
         return _Json(f"{quoted(name)}::jsonb", rest.split(".") if rest else ())

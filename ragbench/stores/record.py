@@ -47,7 +47,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import orjson
 
@@ -171,9 +171,9 @@ def field_key(name: str) -> str:
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    found: Any = metadata
+    found: object = metadata
     for key in (path := straight_path(name)) or ():
-        found = found.get(key) if isinstance(found, Mapping) else None
+        found = cast("Any", found).get(key) if isinstance(found, Mapping) else None
     return path is not None and found is value
 
 
