@@ -156,7 +156,7 @@ def others() -> None:
 
     def remember() -> None:
         memo.retrieval("q", given)
-        memo.known("q", CONTEXTS)
+        memo.known("q", CONTEXTS, ())
 
     print(f"  {'remembering and finding a one-call answer':58} {microseconds(remember):6.2f}")
 

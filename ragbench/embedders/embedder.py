@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 import msgspec
 
 from ragbench.errors import ConfigError, RagbenchError
-from ragbench.io.paths import ModelPath, placed, placed_model
-from ragbench.io.settings import from_settings
+from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
 from ragbench.plugins import Registry, load_target
 from ragbench.safe_text import shortened_line
 

@@ -23,8 +23,7 @@ from ragbench.embedders.embedder import (
     prefixes_of,
 )
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.paths import FilePath, ModelPath
-from ragbench.io.settings import built_own
+from ragbench.io.settings import FilePath, ModelPath, built_own
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve
 from ragbench.plugins import require

@@ -20,7 +20,7 @@ from ragbench.embedders.embedder import (
     readable_text,
 )
 from ragbench.errors import ConfigError
-from ragbench.io.paths import ModelPath
+from ragbench.io.settings import ModelPath
 from ragbench.plugins import package_folder, require
 from ragbench.text.onnx_model import Pooling, TextEncoder, find_onnx_files, stated_pooling
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise

@@ -13,8 +13,14 @@ from ragbench.core.chat import ChatModel
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, placed_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.paths import placed_model
-from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, listed_names
+from ragbench.io.settings import (
+    Makers,
+    Place,
+    built_own,
+    converted,
+    from_settings,
+    placed_model,
+)
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
@@ -41,6 +47,7 @@ from ragbench.plugins import Registry
 from ragbench.post.build import Resources, counter_makers, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import listed_names
 from ragbench.stores.database import check_foreign_address, check_store_address, placed_address
 from ragbench.stores.mapping import FieldMapping
 

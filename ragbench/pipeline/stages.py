@@ -22,7 +22,7 @@ from ragbench.core.config import RAGConfig
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
-from ragbench.ledger.source import described_class
+from ragbench.ledger.identity import described_class
 from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.extractive import TermWeight
 from ragbench.pipeline.pre_retrieval import (

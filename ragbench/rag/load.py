@@ -18,10 +18,9 @@ from ragbench.core.config import RAGConfig
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
-from ragbench.ledger.identity import described, settings_of
-from ragbench.ledger.source import described_class, is_own
+from ragbench.ledger.identity import described, described_class, settings_of
 from ragbench.masking import mask_url
-from ragbench.plugins import error_text, load_target
+from ragbench.plugins import error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
@@ -75,7 +74,7 @@ def stage_origin(
     rag: RAGBase[Any], stage: str, project: Project, description: Mapping[str, Any], **settings: Any
 ) -> Origin:
     """What a RAG's outcomes in a stage come from."""
-    from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none
+    from ragbench.ledger.project import named_origin  # a command that asks nothing needs none
 
     # Where the user's own classes say what distinguishes the stage, nothing else counts.
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)

@@ -32,7 +32,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from ragbench.errors import ConfigError, StoreError
-from ragbench.io.paths import beside
+from ragbench.io.settings import beside
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form

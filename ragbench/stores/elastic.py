@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
-from ragbench.io.dumps.form import TEXT_NAMES
+from ragbench.io.fields import named
 from ragbench.masking import mask_url
 from ragbench.plugins import require
 from ragbench.stores.base import Effort, MetricName, Row, Rows, Space, Words, checked_native
@@ -92,9 +92,9 @@ class Elasticsearch:
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
         vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
-        usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
-        named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        found = mapping.chosen_words(name, texts, usual=named)
+        usual = [at for at in texts if at.rpartition(".")[2] in named("hit")["text"]]
+        words = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
+        found = mapping.chosen_words(name, texts, usual=words)
         settings = fields[vector]
         kind = cls._space_type(settings)
         if kind not in cls.metrics:

@@ -12,7 +12,8 @@ import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths, without_path
+from ragbench.io.dumps.form import getter, text_paths, without_path
+from ragbench.io.fields import named
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
 from ragbench.safe_text import counted, did_you_mean, listed, shortened_line
@@ -109,7 +110,6 @@ class FieldMapping:
 
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
-_TEXTS = (*TEXT_NAMES, "_node_content.text")
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 
 
@@ -144,7 +144,8 @@ def complete_mapping(
     # Rather in the row itself than in the objects with metadata that it has.
     objects = [at for at in METADATA_NAMES if any(map(is_object, values(at)))]
     prefixes = ["", *(f"{at}." for at in objects)]
-    text = given.text or max((f"{prefix}{at}" for prefix in prefixes for at in _TEXTS), key=texts)
+    usual = (*named("hit")["text"], "_node_content.text")
+    text = given.text or max((f"{prefix}{at}" for prefix in prefixes for at in usual), key=texts)
     if given.text is None and not texts(text):
         raise ConfigError(
             f"no field of the collection '{name}' is known to hold the text: name it with "
