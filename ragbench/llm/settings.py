@@ -82,33 +82,19 @@ class _Row(NamedTuple):
 
 
 _ROWS = {
-    "base_url": _Row(_TEXT, own=True),
-    "model": _Row(_TEXT, own=True),
-    "api_key_env": _Row(_TEXT, own=True),
-    "api_key_file": _Row(_TEXT, own=True),
-    "api_key_command": _Row(_COMMAND, own=True),
-    "headers": _Row(_HEADERS, own=True),
-    "api_version": _Row(_TEXT, own=True),
-    "temperature": _Row(_NUMBER, unsent=True),
-    "seed": _Row(_WHOLE, unsent=True),
-    "max_tokens": _Row(_WHOLE, unsent=True),
-    "reasoning_effort": _Row(_TEXT, own=True),
-    "reasoning_tokens": _Row(_WHOLE),
-    "extra": _Row(_FIELDS, own=True),
-    "structured": _Row(_STRUCTURED, own=True),
-    "context": _Row(_WHOLE, own=True, unsent=True),
-    "prompt_check": _Row(_FLAG, own=True),
-    "price_input": _Row(_AMOUNT, own=True),
-    "price_output": _Row(_AMOUNT, own=True),
-    "price_cached_input": _Row(_AMOUNT, own=True),
-    "timeout": _Row(_NUMBER),
-    "deadline": _Row(_NUMBER, unsent=True),
-    "concurrency": _Row(_WHOLE),
-    "retries": _Row(_WHOLE),
-    "rate_limit_wait": _Row(_NUMBER),
-    "cache": _Row(_TEXT),
-    "cache_max_mb": _Row(_WHOLE),
-}
+    "base_url": _Row(_TEXT, own=True), "model": _Row(_TEXT, own=True),
+    "api_key_env": _Row(_TEXT, own=True), "api_key_file": _Row(_TEXT, own=True),
+    "api_key_command": _Row(_COMMAND, own=True), "headers": _Row(_HEADERS, own=True),
+    "api_version": _Row(_TEXT, own=True), "temperature": _Row(_NUMBER, unsent=True),
+    "seed": _Row(_WHOLE, unsent=True), "max_tokens": _Row(_WHOLE, unsent=True),
+    "reasoning_effort": _Row(_TEXT, own=True), "reasoning_tokens": _Row(_WHOLE),
+    "extra": _Row(_FIELDS, own=True), "structured": _Row(_STRUCTURED, own=True),
+    "context": _Row(_WHOLE, own=True, unsent=True), "prompt_check": _Row(_FLAG, own=True),
+    "price_input": _Row(_AMOUNT, own=True), "price_output": _Row(_AMOUNT, own=True),
+    "price_cached_input": _Row(_AMOUNT, own=True), "timeout": _Row(_NUMBER),
+    "deadline": _Row(_NUMBER, unsent=True), "concurrency": _Row(_WHOLE), "retries": _Row(_WHOLE),
+    "rate_limit_wait": _Row(_NUMBER), "cache": _Row(_TEXT), "cache_max_mb": _Row(_WHOLE),
+}  # fmt: skip
 SETTING_NAMES = tuple(_ROWS)
 _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""

@@ -22,21 +22,11 @@ from ragbench.text.question import (
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
 
-ABSTENTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "en": "I don't know.",
-        "de": "Ich weiß es nicht.",
-        "es": "No lo sé.",
-        "fr": "Je ne sais pas.",
-        "it": "Non lo so.",
-        "ja": "わかりません。",
-        "ko": "모르겠습니다.",
-        "nl": "Ik weet het niet.",
-        "pt": "Não sei.",
-        "ru": "Я не знаю.",
-        "zh": "我不知道。",
-    }
-)
+ABSTENTIONS: Mapping[str, str] = MappingProxyType({
+    "en": "I don't know.", "de": "Ich weiß es nicht.", "es": "No lo sé.",
+    "fr": "Je ne sais pas.", "it": "Non lo so.", "ja": "わかりません。", "ko": "모르겠습니다.",
+    "nl": "Ik weet het niet.", "pt": "Não sei.", "ru": "Я не знаю.", "zh": "我不知道。",
+})  # fmt: skip
 """The sentence by language."""
 
 

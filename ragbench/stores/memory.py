@@ -132,9 +132,8 @@ class Memory:
             if found._vectors.shape != size or len(lines) != index["count"]:
                 raise ValueError("its parts do not fit together")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"{address}: the collection '{name}' is damaged ({error}): index anew"
-            ) from error
+            problem = f"the collection '{name}' is damaged ({error}): index anew"
+            raise StoreError(f"{address}: {problem}") from error
         found._rows = {chunk.id: row for row, chunk in enumerate(found._chunks)}
         found._unsaved = False
         return found

@@ -41,17 +41,10 @@ _TIMEOUT = 15
 _MAKING = 0x72616762
 """The number of the lock that makes collections one after the other."""
 _COLUMNS = {
-    "chunk_id": "text",
-    "document_id": "text",
-    "text": "text",
-    "start": "int8",
-    "end": "int8",
-    "metadata": "jsonb",
-    "digest": "text",
-    "dates": "jsonb",
-    "fields": "jsonb",
+    "chunk_id": "text", "document_id": "text", "text": "text", "start": "int8", "end": "int8",
+    "metadata": "jsonb", "digest": "text", "dates": "jsonb", "fields": "jsonb",
     "embedding": "vector",
-}
+}  # fmt: skip
 """And their types."""
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "embedding")
 """What a chunk is made of, and what is searched."""
@@ -117,26 +110,25 @@ class PgvectorDatabase(WritableDatabase):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table and its entry in one transaction; of two at once the second is refused."""
+        run = connection.execute
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            run("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
             table = _table(info.name)
-            connection.execute(
+            run(
                 f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
                 'document_id text, text text NOT NULL, "start" int8, "end" int8, '
                 "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
                 f"embedding vector({info.dimension}) NOT NULL)"
             )
             # Every search reads all vectors: they stay in the rows, where long texts may leave.
-            connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
-            connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
-            connection.execute(f"CREATE INDEX ON {table} (document_id)")
-            connection.execute(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
-            connection.execute(
-                f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
-            )
+            run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
+            run(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
+            run(f"CREATE INDEX ON {table} (document_id)")
+            run(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
+            run(f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info)))
 
     def _prepare(self, connection: Any) -> None:
         try:
