@@ -62,7 +62,7 @@ from ragbench.stats.decide import RegressionQuestion as RegressionQuestion
 from ragbench.stats.decide import decide as decide
 from ragbench.stats.paired import pair as pair
 from ragbench.stores.attached import attach as attach
-from ragbench.stores.registry import open_store as open_store
+from ragbench.stores.database import open_store as open_store
 from ragbench.validators.validator import build_validator as build_validator
 from ragbench.verbs.ablate import ablate as ablate
 from ragbench.verbs.calibrate import calibrate_dump as calibrate_dump

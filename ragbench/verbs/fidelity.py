@@ -17,7 +17,7 @@ from ragbench.errors import DataError, MissingExtraError, Problem
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.rank import reciprocal_rank
 from ragbench.pipeline.agreement import VectorIndex
-from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line

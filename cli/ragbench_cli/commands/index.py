@@ -19,8 +19,7 @@ from ragbench.pipeline.search_engine import check_index
 from ragbench.safe_text import counted, listed
 from ragbench.stages.stage import Progress
 from ragbench.stores.base import IndexIdentity
-from ragbench.stores.database import Database, sole_writer
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import Database, open_database, sole_writer
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (
