@@ -25,8 +25,11 @@ from ragbench.stages.rag import (
     retrieve_stage,
 )
 from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, CallSettings, Stage
-from ragbench.stages.turns import OWN, TURNS
 from ragbench.validators.validator import Validator
+
+TURNS = "turns"
+"""The manifest's setting, which only a run of own answers has."""
+OWN = "own"
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:

@@ -50,9 +50,8 @@ from ragbench.stages.stage import (
     Stage,
     run_stages,
 )
-from ragbench.stages.stored import StoredTraces
-from ragbench.stages.system import EvalSettings, check_types, kind_of, system_of
-from ragbench.stages.turns import OWN, OwnTurns, unasked_turns
+from ragbench.stages.stored import OwnTurns, StoredTraces, unasked_turns
+from ragbench.stages.system import OWN, EvalSettings, check_types, kind_of, system_of
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 

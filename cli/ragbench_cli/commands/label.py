@@ -60,7 +60,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         stratified=asked.stratified,
     )
     if asked.page is not None:
-        from ragbench.views.html.label import label_page
+        from ragbench.views.html.document import label_page
         from ragbench.views.html.page import write_html
 
         # Of a page that nobody is named for, what anybody said is not asked again.
