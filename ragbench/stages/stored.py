@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ragbench.core.case import Case, Turn
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
-from ragbench.ledger.codec import CODECS
 from ragbench.ledger.fingerprint import digest, fixed_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredOutcome
@@ -118,33 +116,17 @@ def entries(path: Path) -> Iterator[Entry]:
     """
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
-    stages = manifest.rag.stages
     with Journal(folder.journal) as journal:
-        is_own = manifest.settings.get(TURNS) == OWN
-        own = OwnTurns.stored(journal) if is_own else None
-        for window in journal.cases():
-            numbers = [stored.number for stored in window]
-            known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
-            journal.load_texts(one for found in known.values() for one in found.values())
-            for case in window:
-                given = {stage: found.get(case.number) for stage, found in known.items()}
-                asked = case.case if own is None else own.row(case).case
-                yield Entry(case=asked, recorded=dict(_recorded(given, stages, journal)))
-
-
-def _recorded(
-    given: Mapping[str, StoredOutcome | None], stages: Container[str], journal: Journal
-) -> Iterator[tuple[str, Outcome[Any]]]:
-    failed: Outcome[Any] | None = None
-    for stage, stored in given.items():
-        if stored is not None:
-            outcome = restored(stage, stored, journal).outcome
-            yield stage, replace(outcome, known=Known.RECORDED)
-            if stage != "validate" and outcome.status is Status.FAILED:
-                failed = replace(outcome, seconds=None, known=Known.RECORDED)
-        elif failed is not None and stage in stages:
-            # A stage that an earlier one's failure kept from running has no row of its own.
-            yield stage, failed
+        run = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
+        for row in (row for window in journal.cases() for row in run.rows(window)):
+            outcomes = {stage: settled.outcome for stage, settled in row.settled.items()}
+            recorded = {
+                stage: replace(outcome, known=Known.RECORDED)
+                for stage, outcome in outcomes.items()
+                # What has no row of its own has no value, but an earlier stage's failure.
+                if outcome.status is not Status.SKIPPED or outcome.reason == NO_CONTEXTS
+            }
+            yield Entry(case=row.case, recorded=recorded)
 
 
 # --- conversations in which a system hears its own earlier answers

@@ -27,10 +27,9 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.attribution import attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
-from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import RunTally, failures_of
+from ragbench.stages.run_tally import CauseTally, RunTally, failures_of
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
