@@ -236,11 +236,13 @@ def write(now: Figures, why: str = "") -> None:
     granted: list[str] = []
     if WRITTEN.exists():
         granted = tomllib.loads(WRITTEN.read_text("utf-8")).get("granted", [])
-    granted += [why] if why else []
+    granted = list(dict.fromkeys([*granted, *([why] if why else [])]))
     lines = [
         "# What the house may measure at most: make house writes it, test_house.py holds it.",
         "# Growth that an issue granted, in its words",
-        f"granted = {json.dumps(granted, ensure_ascii=False)}",
+        "granted = [",
+        *(f"    {json.dumps(words, ensure_ascii=False)}," for words in granted),
+        "]",
         "",
         "[figures]",
         *(f"{name} = {value}" for name, value in now.figures.items()),

@@ -13,7 +13,7 @@ from benchmarks.train_validator.logistic_fit import Matrix
 from benchmarks.train_validator.near_miss_changes import WORDING
 from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection
-from ragbench.text.onnx_pairs import PairReading
+from ragbench.text.onnx_model import PairReading
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import local_features

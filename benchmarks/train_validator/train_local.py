@@ -25,8 +25,7 @@ from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.near_miss_rows import NearMissRow, near_miss_rows
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
-from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
-from ragbench.text.onnx_pairs import PairReading
+from ragbench.text.onnx_model import OnnxFiles, PairReading, find_onnx_files
 from ragbench.validators.calibration import POOL_FEATURES, shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader

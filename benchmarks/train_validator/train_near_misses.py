@@ -23,8 +23,7 @@ from benchmarks.train_validator.near_miss_examples import Mixed, mixed
 from benchmarks.train_validator.reader_model import to_onnx
 from benchmarks.train_validator.reader_sources import Example, all_sources
 from benchmarks.train_validator.train_reader import Trainer, as_typed
-from ragbench.text.onnx_model import find_onnx_files
-from ragbench.text.onnx_pairs import load_pair_reader
+from ragbench.text.onnx_model import find_onnx_files, load_pair_reader
 from ragbench.validators.local import shipped_reader
 
 STRETCH = 24

@@ -20,9 +20,9 @@ from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import is_long, right_by_any, told
+from ragbench.metrics.correct import answer_correct, is_long, told
 from ragbench.metrics.matching import Matching, match, normalised
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 
@@ -214,7 +214,7 @@ def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
     references = trace.case.references
     if not references:
         return _Checked(Answer.UNCHECKED)
-    right = right_by_any(trace.case.query, outcome.value.response, references)
+    right = answer_correct(trace.case.query, outcome.value.response, references)
     answer = _SAID_BY_WORDS[told(right)]
     return _Checked(answer, right, by_words=True, is_long=is_long(references[0]))
 

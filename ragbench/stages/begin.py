@@ -13,20 +13,21 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import digest, fingerprint
-from ragbench.ledger.folder import RunFolder, repeat_folders
-from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import (
+from ragbench.ledger.folder import (
     DatasetInfo,
     Manifest,
     MetricInfo,
     RagInfo,
+    RunFolder,
     git_state,
     package_versions,
     read_manifest,
+    repeat_folders,
     write_manifest,
 )
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
 from ragbench.metrics.abstention import abstained
 from ragbench.metrics.gold_space import GoldSpace

@@ -252,7 +252,7 @@ class Ahead(Generic[InputT, ValueT]):
         todo, batch = self._begun.popleft()
         try:
             outcomes = self.pool.take(batch)
-            if self.pool.is_started:
+            if self.pool.desks:
                 self.stage.keep(todo, [*outcomes], self.run)
             else:  # called here, one by one
                 for item, outcome in zip(todo, outcomes, strict=False):

@@ -15,7 +15,7 @@ from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
-from ragbench.ledger.fingerprint import text_digest, text_digests
+from ragbench.ledger.fingerprint import text_digest
 from ragbench.metrics.abstention import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
@@ -235,7 +235,7 @@ def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | S
     contexts: Sequence[str]
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
         contexts = row.case.reference_contexts or ()
-        digests = b"".join(text_digests(contexts))
+        digests = b"".join(map(text_digest, contexts))
     elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
         contexts, digests = (), b""
     elif before.outcome.value is None:

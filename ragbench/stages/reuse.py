@@ -19,10 +19,9 @@ from ragbench.ledger.codec import CODECS, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import RECORDED, Journal
-from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
-from ragbench.ledger.project import Project
-from ragbench.ledger.source import file_of
-from ragbench.ledger.watch import Watch
+from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
+from ragbench.ledger.project import Project, named_origin
+from ragbench.ledger.watch import Watch, file_of
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
 from ragbench.stages.call_stage import CallStage

@@ -20,11 +20,11 @@ from ragbench.core.attribution import (
     RightShare,
 )
 from ragbench.core.case import Case
+from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
-from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.post.stage import steps_of

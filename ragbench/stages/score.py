@@ -13,11 +13,10 @@ from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import RunCase, Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.source import is_own
 from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.plan import Plan
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared, Plan
+from ragbench.plugins import is_own
 from ragbench.stages.attribution import matches_of
 from ragbench.stages.stage import Running, cell_keys
 

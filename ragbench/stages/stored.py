@@ -13,9 +13,8 @@ from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
 from ragbench.ledger.fingerprint import digest, fixed_digest
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal, StoredOutcome
-from ragbench.ledger.manifest import Manifest, read_manifest
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.stage import (
     NO_CONTEXTS,

@@ -13,6 +13,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import (
+    AnswerNote,
     CaseStory,
     ChunkStory,
     Hop,
@@ -23,7 +24,6 @@ from ragbench.core.story import (
     SearchStory,
 )
 from ragbench.core.trace import RunCase, Trace
-from ragbench.metrics.citations import notes_of
 from ragbench.metrics.hops import gold_hop, searches_of
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import Step, steps_of, written_text
@@ -44,6 +44,11 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
     candidates = tuple((generated and generated.multi_responses) or ())
     spans = dict.fromkeys(evidence.text for evidence in case.evidence)
+    notes: tuple[AnswerNote, ...] = ()
+    if generated is not None and shown is not None and _NOTED & {each.name for each in metrics}:
+        from ragbench.metrics.citations import notes_of  # only where its metrics are asked for
+
+        notes = tuple(notes_of(case, generated, shown))
     return CaseStory(
         sent=_sent(retrieved) if retrieved is not None and retrieved.metadata else (),
         hops=tuple(
@@ -68,9 +73,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         supported=()
         if generated is None or shown is None or not any(judgements)
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
-        notes=()
-        if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
-        else tuple(notes_of(case, generated, shown)),
+        notes=notes,
         history=case.history,
         searches=tuple(_searches(case, retrieved))
         if retrieved is not None and retrieved.metadata

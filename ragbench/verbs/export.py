@@ -10,8 +10,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export
-from ragbench.ledger.folder import RunFolder, path_of
-from ragbench.ledger.manifest import read_manifest
+from ragbench.ledger.folder import RunFolder, path_of, read_manifest
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.verbs.report import open_traces
 

@@ -19,9 +19,15 @@ from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
 from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.folder import RunFolder, path_of, repeat_folders
+from ragbench.ledger.folder import (
+    Manifest,
+    RunFolder,
+    metrics_of,
+    path_of,
+    read_manifest,
+    repeat_folders,
+)
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.summary import SummaryBuilder

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote as percent_encoded
 
 import orjson
 from markupsafe import escape
 
 from ragbench.core.attribution import ESTIMATES, LOSSES
-from ragbench.core.comparison import Against, CaseBefore
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow
@@ -25,6 +24,9 @@ from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import ids_text
 from ragbench.views.explain import chunk_fate, chunk_ranks, hop_text, search_text
 from ragbench.views.html.page import clean
+
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseBefore
 
 _LONGEST = 20_000
 """Letters of one text in a page."""
@@ -42,6 +44,9 @@ _NO_STORY = CaseStory(
     gold_texts=(),
     references=(),
 )
+
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseBefore
 
 
 def anchor(case: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -72,9 +74,15 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
+    # Compiling the templates takes longer than all other writing of a small run: what comes of it
+    # is kept where Python keeps its own, if it may.
+    place = Path(__file__).parent / "__pycache__"
+    is_kept = not sys.dont_write_bytecode and os.access(place, os.W_OK)
+    name = f"%s.{sys.implementation.cache_tag}.jinja"
     made = Environment(
+        bytecode_cache=FileSystemBytecodeCache(str(place), name) if is_kept else None,
         loader=PackageLoader("ragbench.views", "html"),
         autoescape=True,
         auto_reload=False,

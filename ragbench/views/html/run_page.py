@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause
-from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary, badness, main_metric
 from ragbench.views.document import flows_section
@@ -21,13 +20,15 @@ from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
 
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseKind
+
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
 _BINS = 12
 _WITHOUT = ("abstained", "skipped", "failed", "unproved")
 _ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
 _THERE = ((True, "there is an answer, or may be"), (False, "there is none"))
-_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
 _Placed = tuple[tuple[bool, float], int, CaseRow]
 """How bad a case is, its place in the run, and the case."""
 
@@ -108,7 +109,7 @@ class RunPage:
             for cause, cases in self._worst.items()
             for _, count, row in sorted(cases)[: room.get(cause, 0)]
         ]
-        shown = [row for kind in _ORDER for row in self._changed.get(kind, ())]
+        shown = [row for kind in sorted(self._changed, key=_urgency) for row in self._changed[kind]]
         shown += [row for _, row in sorted(kept)]
         cut = None
         if len(shown) < total:
@@ -180,9 +181,14 @@ def _room(causes: Mapping[Cause, int]) -> dict[Cause, int]:
     return room
 
 
+def _urgency(kind: CaseKind) -> int:
+    return [*type(kind)].index(kind)
+
+
 def _against(against: Against) -> dict[str, Any]:
     """What ``run.html.jinja`` says of the run that this one is held against."""
-    from ragbench.views.comparison import counts_text  # few pages have one
+    from ragbench.core.comparison import CaseKind  # few pages have one
+    from ragbench.views.comparison import counts_text
 
     apart = (
         (against.edited, "were edited since"),
@@ -194,7 +200,7 @@ def _against(against: Against) -> dict[str, Any]:
         "run": against,
         "counts": f"{counts_text(against.pair)}.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
-        "kinds": [kind.value for kind in _ORDER],
+        "kinds": [kind.value for kind in CaseKind],
         "flows": flows_section(against.flows),
     }
 
