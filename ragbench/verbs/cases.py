@@ -113,7 +113,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     at = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(at, None):
-        if case.cause in LOSSES:
+        if case.cause is not None and case.cause in LOSSES:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in filter(by_cause.__contains__, Cause):
         yield cause, [*report.find(ranked(by_cause[cause], report, at)[:each])]
