@@ -230,7 +230,7 @@ def _by_gold(
     corpus: CorpusGold | None,
 ) -> Attribution:
     held, answer = _NOTHING.union(*found.shown), checked.answer
-    known = {
+    known: dict[str, Any] = {
         "basis": found.basis, "shown": len(held), "golds": found.total, **checked._asdict()
     }  # fmt: skip
     is_whole = len(held) == found.total or answer is Answer.RIGHT
