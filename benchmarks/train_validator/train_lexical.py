@@ -77,8 +77,8 @@ def main() -> None:
             "command": "benchmarks/train_validator/train_lexical.py",
             "chunk": stored(terms, LEXICAL_FEATURES, slopes, bias),
             "pool": stored(
-                [(place,) for place in range(len(POOL_FEATURES))],
-                POOL_FEATURES,
+                [(0,)],
+                POOL_FEATURES[:1],
                 pool_slopes,
                 pool_bias,
             ),

@@ -45,11 +45,25 @@ nothing better on articles that they were not learned from."""
 
 _LOGIT_SCALE = 10.0
 """Logits are divided by this, so that all numbers are of one size."""
+_FEWEST_WORDS = -1.0
+"""So low is the logit by words at most: an answer in other words shares few with its question, and
+what lies below says nothing more against what a reader finds (docs/measured/validators.md)."""
 
 
 def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
     """The numbers of a chunk with a reader's logit, as `LOCAL_FEATURES` names them."""
-    return words.logit / _LOGIT_SCALE, logit / _LOGIT_SCALE
+    return max(words.logit, _FEWEST_WORDS) / _LOGIT_SCALE, logit / _LOGIT_SCALE
+
+
+_DOUBT = 0.75
+"""Of what a second tower takes off: the whole would cost more answers than the near misses that it
+keeps out are worth, and half takes questions of the same things for one."""
+
+
+def settled_logit(reading: PairReading) -> float:
+    """What decides: the first tower's logit, and what the second one takes off."""
+    second = reading.logit if reading.answers is None else reading.answers
+    return reading.logit + _DOUBT * (second - reading.logit)
 
 
 def shipped_reader() -> OnnxFiles:
@@ -183,27 +197,28 @@ class LocalValidator(LearnedValidator):
             read.update(chunks[at].id for at in places)
             notes += [one for one in about if one not in notes]
             for at, reading in zip(places, readings, strict=True):
-                findings[at] = self._finding(chunks[at], words[at], reading)
+                findings[at] = self._finding(chunks[at], words[at], reading, len(chunks))
             if any(self._is_yes(query, findings[at]) for at in places):
                 break  # what is left could only be a second answer
         return findings
 
-    def _finding(self, chunk: Chunk, words: ChunkReading, reading: PairReading) -> Finding:
-        # On the same scale: the second tower's logit in the place of the first one's.
-        second = reading.answers
+    def _finding(
+        self, chunk: Chunk, words: ChunkReading, reading: PairReading, chunks: int
+    ) -> Finding:
+        def probability(logit: float) -> float:
+            found = self._weights.chunk.logit(local_features(words, logit))
+            return self._weights.probability(found, chunks)
+
         return Finding(
             chunk=chunk,
-            probability=self._probability(words, reading.logit),
+            probability=probability(reading.logit),
             spans=_quoted(words, chunk.text, Span(reading.start, reading.end)),
             beside=words.quoted(),
-            answered=None if second is None else self._probability(words, second),
+            answered=None if reading.answers is None else probability(settled_logit(reading)),
         )
 
     def _is_yes(self, query: str, finding: Finding) -> bool:
         return settled(query, finding, self.limits).probability >= self.limits.thresholds.present
-
-    def _probability(self, words: ChunkReading, logit: float) -> float:
-        return self._weights.probability(self._weights.chunk.logit(local_features(words, logit)))
 
     def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
         """Which chunks are read, in order: by words, and by meaning where an embedder is given."""
