@@ -35,7 +35,7 @@ from ragbench.validators.slots import is_yes_or_no, unbound
 
 
 def best_sentences(
-    sentences: Sequence[Span], scores: Sequence[float], *, most: int = 2, share: float = 0.85
+    sentences: Sequence[Span], scores: Sequence[float], *, most: int = 2, share: float = 0.7
 ) -> tuple[Span, ...]:
     """The best sentence and those that come near it; neighbours become one span."""
     # Sorting keeps the order of equals: the earlier sentence wins.
