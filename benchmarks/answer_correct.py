@@ -89,7 +89,7 @@ class Rows(NamedTuple):
         names: tuple[str, ...] = ()
         for one in given:
             known, asked = len(one.references), (one.query, one.response)
-            compared = [AnswerBeside.of(*asked, each, known) for each in one.references]
+            compared = [AnswerBeside(*asked, each, known) for each in one.references]
             kept = [each for each in compared if each.is_long == long]
             if not kept:
                 continue

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragbench import RegressionQuestion, decide
 from ragbench.stats.decide import ChangeKind, Decision, decide_family
-from ragbench.stats.mean import Interval, student_interval, student_p_value
+from ragbench.stats.mean import Interval, mean_interval, student_p_value
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
@@ -46,8 +46,7 @@ class World:
 def paired(differences: Array, cluster_size: int) -> PairedSample:
     cases = len(differences)
     return PairedSample(
-        case_ids=tuple(map(str, range(cases))),
-        differences=tuple(map(float, differences)),
+        differences=differences,
         clusters=tuple(position // cluster_size for position in range(cases)),
     )
 
@@ -307,7 +306,7 @@ def coverage(rng: Generator, trials: int) -> Iterator[list[str]]:
     rows = ((BINARY, 20), (BINARY, 150), (CONTINUOUS, 10), (CLUSTERED, 50), (CLUSTERED, 150))
     for world, cases in (*rows, (TIED, 50), (TIED, 150), (MOSTLY_UP, 60), (MOSTLY_UP, 150)):
         totals = [world.sample(rng, cases, 0.05).totals() for _ in range(trials)]
-        student = [student_interval(each, bounds=(-1.0, 1.0)) for each in totals]
+        student = [mean_interval(each, bounds=(-1.0, 1.0)) for each in totals]
         yield [
             world.name,
             str(cases),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
-from ragbench.rag.one_call import OneCall
+from ragbench.rag.parts import OneCall
 
 CONTEXTS = [f"context number {number} with some words in it" for number in range(10)]
 IDS = [f"chunk-{number}" for number in range(10)]
@@ -156,7 +156,7 @@ def others() -> None:
 
     def remember() -> None:
         memo.retrieval("q", given)
-        memo.known("q", CONTEXTS)
+        memo.known("q", CONTEXTS, ())
 
     print(f"  {'remembering and finding a one-call answer':58} {microseconds(remember):6.2f}")
 

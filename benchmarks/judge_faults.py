@@ -37,16 +37,16 @@ if __name__ == "__main__":
 from ragbench import Case, RAGInterface, evaluate, parse_metrics  # noqa: E402
 from ragbench.core.outcome import Status  # noqa: E402
 from ragbench.core.report import Report  # noqa: E402
-from ragbench.llm.concurrency import (  # noqa: E402
-    CallLimits,
-    Clock,
-)
 from ragbench.llm.endpoint import Endpoint  # noqa: E402
 from ragbench.llm.session import (  # noqa: E402
     LLMSession,
     open_models,
 )
 from ragbench.llm.settings import LLMSettings  # noqa: E402
+from ragbench.llm.transport import (  # noqa: E402
+    CallLimits,
+    Clock,
+)
 from ragbench.stages.judge import Judging  # noqa: E402
 from ragbench.views.write import write_reports  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402

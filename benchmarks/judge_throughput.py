@@ -77,10 +77,10 @@ def rows(count: int, contexts: int) -> list[dict[str, Any]]:
 
 def ours(url: str, count: int, contexts: int) -> dict[str, Any]:
     from ragbench import Case, RAGInterface, evaluate, parse_metrics
-    from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.endpoint import Endpoint
     from ragbench.llm.session import LLMSession, open_models
     from ragbench.llm.settings import LLMSettings
+    from ragbench.llm.transport import CallLimits
     from ragbench.plugins import import_ragas
     from ragbench.stages.judge import Judging
 

@@ -21,7 +21,7 @@ from typing import Any
 from ragbench.core.case import Case as Asked
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.metrics.citations import citation_attribution, numbers_supported
+from ragbench.metrics.citations import citation_attribution, cited, numbers_supported
 from ragbench.metrics.grounds import Passage, around, lacks, sentences_of, shared
 from ragbench.metrics.support import answer_sentences
 
@@ -156,8 +156,13 @@ def expertqa(claims: Rows, draw: random.Random) -> None:
 
 def attribution(one: dict[str, Any]) -> float | None:
     long = [text for text in one["evidence"] if len(text.split()) >= 40]
-    value = citation_attribution(GenerationResult(one["claim"]), RetrievalResult(long))
+    value = attributed(one["claim"], long)
     return None if isinstance(value, Skip) else value
+
+
+def attributed(text: str, chunks: list[str]) -> float | Skip:
+    found = cited(GenerationResult(text), RetrievalResult(chunks))
+    return found if isinstance(found, Skip) else citation_attribution(found, chunks)
 
 
 def swapped(claims: Rows, draw: random.Random) -> None:
@@ -170,9 +175,7 @@ def swapped(claims: Rows, draw: random.Random) -> None:
             0, " ".join(passage.quote for passage in marked(one, one["supporting_sentences"][0]))
         )
         said = [f"{one['claim'].rstrip(' .')} [{at}]." for at in (1, draw.randrange(2, 6))]
-        good, bad = (
-            citation_attribution(GenerationResult(s), RetrievalResult(chunks)) for s in said
-        )
+        good, bad = (attributed(text, chunks) for text in said)
         count, right, wrong = count + 1, right + (good == 1.0), wrong + (bad == 0.0)
     print(
         f"citation_attribution, WiCE: {right} of {count} right ones pass, {wrong} wrong ones do not"

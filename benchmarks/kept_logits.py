@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from ragbench.post.rerankers import models as cross_encoder
-from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
+from ragbench.text.onnx_model import PairClassifier, load_pair_classifier
 
 __all__ = ["KeptLogits", "kept_logits"]
 

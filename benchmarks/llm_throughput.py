@@ -25,8 +25,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 from ragbench.core.chat import Message  # noqa: E402
 from ragbench.llm.cache import ResponseCache  # noqa: E402
 from ragbench.llm.client import LLMClient  # noqa: E402
-from ragbench.llm.concurrency import CallLimits  # noqa: E402
 from ragbench.llm.endpoint import Endpoint  # noqa: E402
+from ragbench.llm.transport import CallLimits  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402
 
 

@@ -9,8 +9,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel
-from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
+from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel, PairReading, load_pair_classifier
 from ragbench.validators import local
 
 _FIELDS = tuple(one.name for one in fields(PairReading))

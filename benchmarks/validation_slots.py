@@ -25,7 +25,7 @@ from benchmarks.validation_pools import (
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
-from ragbench.validators.slots import RULES
+from ragbench.validators.slots import RULES, unbound
 
 LIMIT = 1500
 
@@ -60,9 +60,7 @@ def _row(collection: Collection) -> dict[str, object]:
             id_, start, end = one.spans[0] if one.spans else (one.own, 0, 0)
             text = texts[id_]
             said = _around(text, start, end) if one.spans else _best(one.text, text)
-            objections.update(
-                name for name, rule in RULES.items() if any(rule(one.text, text, said))
-            )
+            objections.update(name for name in RULES if unbound(one.text, text, said, [name]))
         row[side] = len(drawn)
         row[f"objections to {side}"] = {name: objections[name] for name in RULES}
     return row

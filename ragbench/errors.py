@@ -11,7 +11,7 @@ RagbenchError
 │   └── UnreachableError      nobody is at its address
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
 │   └── HTTPRagError          an endpoint cannot be used (ragbench.io.http)
-│       └── RemoteQueryError  it failed for one query (ragbench.rag.http)
+│       └── RemoteQueryError  it failed for one query (ragbench.rag.load)
 ├── RunError                  a run folder cannot be used as asked
 │   ├── RunLockedError        another process works on it
 │   └── RunMismatchError      it holds something else than the command needs

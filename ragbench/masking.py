@@ -14,46 +14,34 @@ import os
 import re
 import threading
 import time
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
+from pkgutil import get_data
 from typing import cast
 
 MASK = "***"
 
-_SECRET = frozenset(
-    {
-        "apikey",
-        "auth",
-        "authorization",
-        "bearer",
-        "cookie",
-        "credential",
-        "credentials",
-        "passphrase",
-        "passwd",
-        "password",
-        "pwd",
-        "secret",
-        "token",
-    }
-)
-# These say so at the end of a name alone: "pass_rate", "private_notes".
-_SECRET_AT_END = frozenset(
-    {"cred", "creds", "pass", "pat", "private", "pw", "sig", "signature", "signing"}
-)
-# And at the end these do not: "api_key_file" says where it is.
-_PLACES = frozenset({"command", "env", "file", "name", "path", "variable"})
-# "key" alone may be a sort key; after one of these words it opens something.
-_KEY_OF = frozenset(
-    {
-        *("access", "account", "admin", "api", "auth", "client", "encryption", "functions"),
-        *("master", "private", "secret", "service", "session", "shared", "signing", "storage"),
-        "subscription",
-    }
-)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
+
+
+@cache
+def _known(part: str) -> dict[str, str]:
+    """A part of ``credentials.toml``."""
+    table = tomllib.loads((get_data("ragbench", "credentials.toml") or b"").decode())
+    return cast("dict[str, dict[str, str]]", table)[part]
+
+
+@cache
+def _words(what: str) -> frozenset[str]:
+    return frozenset(_known("names")[what].split())
+
+
+@cache
+def _shapes() -> tuple[re.Pattern[str], ...]:
+    return tuple(map(re.compile, _known("shapes").values()))
 
 
 def is_secret(name: str) -> bool:
@@ -64,11 +52,11 @@ def is_secret(name: str) -> bool:
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if words and words[-1] in _PLACES:
+    if words and words[-1] in _words("place"):
         return False
-    if not _SECRET.isdisjoint(words) or (words and words[-1] in _SECRET_AT_END):
+    if not _words("secret").isdisjoint(words) or (words and words[-1] in _words("secret_at_end")):
         return True
-    return any(first in _KEY_OF and second == "key" for first, second in pairwise(words))
+    return any(first in _words("key_of") and second == "key" for first, second in pairwise(words))
 
 
 def mask_url(url: str) -> str:
@@ -118,41 +106,6 @@ def mask_urls(text: str) -> str:
     return _URL.sub(lambda match: mask_url(match.group()), text)
 
 
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{8,}|"  # OpenAI, Anthropic, OpenRouter
-    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
-    r"xox[abeprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|"
-    r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|"
-    r"(?:hf|gsk|npm|pcsk|glsa|nvapi|lsv2)[_-][A-Za-z0-9_-]{20,}|pypi-[A-Za-z0-9_-]{20,}|"
-    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|"
-    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    r")"
-)
-"""Forms that issuers give their keys so that they are recognised."""
-_SHAPES = (
-    _TOKEN,
-    # The body of a private key, its end missing or not, with line ends as they are or escaped.
-    re.compile(
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----((?:[A-Za-z0-9+/=:,*\s-]|\\+[nr])*?)"
-        r"(?=-----END|[^A-Za-z0-9+/=:,*\s\\-]|\Z)"
-    ),
-    # Addresses of which the path is the secret.
-    re.compile(
-        r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|"
-        r"\.webhook\.office\.com/webhookb2/|hooks\.zapier\.com/hooks/catch/)([^\s\"'<>?#\\]+)",
-        re.IGNORECASE,
-    ),
-    re.compile(r"api\.telegram\.org/bot([^\s\"'<>?#\\/]+)", re.IGNORECASE),
-    re.compile(r"[?&](?:code=([^\s&\"'<>#\\]{6,})|key=([^\s&\"'<>#\\]{16,}))", re.IGNORECASE),
-    re.compile(
-        r"\b(?:authorization|(?:set-)?cookie)\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"
-        r"(?:(?:bearer|basic|token|apikey)\s+([^\s,;)\"'\\]+)|([^\s\"'\\][^\r\n\"'\\]{3,}))",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE),
-)
-"""Each with the secret as its group, or as a whole."""
 _NAME = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})\\*[\"']?\s{0,3}([:=])\s{0,3}")
 _VALUE = re.compile(
     r"(\\*[\"'])((?:(?!\1)(?:\\.|[^\\\n]))*)|"
@@ -166,7 +119,7 @@ _NOTHING = re.compile(
 
 
 def _found(text: str) -> Iterator[tuple[int, int]]:
-    for shape in _SHAPES:
+    for shape in _shapes():
         for match in shape.finditer(text):
             yield match.span(match.lastindex or 0)
     at = 0
@@ -229,8 +182,7 @@ class _Secrets:
         self._environment: set[str] = set()
         self._size = -1
         self._looked = 0.0
-        self.forms: tuple[tuple[str, bool], ...] = ()
-        """Each form, the longest first, and whether it is masked inside of words, too."""
+        self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -239,10 +191,11 @@ class _Secrets:
                 self._given |= fresh
                 self._make()
 
-    def look(self) -> None:
+    def forms(self) -> tuple[tuple[str, bool], ...]:
+        """Each form, the longest first, and whether it is masked inside of words, too."""
         now = time.monotonic()
         if len(os.environ) == self._size and now - self._looked < _LOOK_AGAIN:
-            return
+            return self._forms
         with self._lock:
             self._size, self._looked = len(os.environ), now
             found = set(_of_environment(os.environ))
@@ -250,13 +203,14 @@ class _Secrets:
                 # What was a secret stays one.
                 self._environment |= found
                 self._make()
+        return self._forms
 
     def _make(self) -> None:
         forms: dict[str, bool] = {}
         for value in self._given | self._environment:
             for form in _forms(value):
                 forms[form] = forms.get(form, False) or len(value) >= _IN_FULL
-        self.forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
+        self._forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
 
 
 _SECRETS = _Secrets()
@@ -339,8 +293,7 @@ def hide_arguments(value: object) -> None:
 
 def hidden(text: str) -> str:
     """A text without the secrets that this process knows of."""
-    _SECRETS.look()
-    for form, anywhere in _SECRETS.forms:
+    for form, anywhere in _SECRETS.forms():
         if form in text:
             text = text.replace(form, MASK) if anywhere else _alone(form).sub(MASK, text)
     return text
@@ -348,8 +301,7 @@ def hidden(text: str) -> str:
 
 def hidden_bytes(data: bytes) -> bytes:
     """The same for UTF-8, such as JSON, CSV or Markdown. Never for a format with lengths in it."""
-    _SECRETS.look()
-    if not _SECRETS.forms:
+    if not _SECRETS.forms():
         return data
     return hidden(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 

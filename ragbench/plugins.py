@@ -33,6 +33,10 @@ from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean
 
 
+def is_own(module: str) -> bool:
+    return module.partition(".")[0] in ("ragbench", "ragbench_cli")
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     package = module.partition(".")[0]
     try:

@@ -124,5 +124,9 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f" Did you mean '{shortened_line(close[0])}'?" if close else ""
 
 
+def listed_names(given: object, known: Sequence[str]) -> str:
+    return f"{did_you_mean(str(given), known)} Known: {', '.join(known)}"
+
+
 def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -11,23 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from ragbench.core.outcome import Failure
 from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
+from ragbench.io.lines import encoding_of
+from ragbench.io.read import read_cases
+from ragbench.llm.budget import price_for
+from ragbench.llm.client import EmbeddingClient, LLMClient
+from ragbench.llm.probe import Finding, ask_capital, ask_word, probe, reads
+from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
+from ragbench.stages.call_stage import CallStage
+from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
+from ragbench.verbs.probes import Probe, probe_dataset, probe_generation, probe_retrieval
 from ragbench_cli.models import config_section
 from ragbench_cli.options import json_object
-
-if TYPE_CHECKING:
-    from ragbench.llm.concurrency import CallLimits
-    from ragbench.llm.probe import Finding
-    from ragbench.llm.settings import LLMSettings
-    from ragbench.stages.call_stage import CallStage
-    from ragbench.stages.rag import RAG
-    from ragbench.verbs.probes import Probe
+from ragbench_cli.systems import DocumentsBeside
 
 State = Literal["ok", "absent", "unknown", "doubt", "failed"]
 """Absent is something optional that is not there; a doubt makes numbers wrong that are printed all
@@ -153,8 +156,6 @@ def check_llm(
 
 
 async def _embeds(settings: LLMSettings) -> DoctorCheck:
-    from ragbench.llm.client import EmbeddingClient
-
     where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
     try:
         async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
@@ -171,8 +172,6 @@ def _patience(settings: LLMSettings) -> CallLimits:
 
 
 def _settings(settings: LLMSettings) -> list[DoctorCheck]:
-    from ragbench.llm.budget import price_for
-
     checks = [
         _passed(f"llm {setting.name}", f"{setting.value} (from {setting.origin})")
         for setting in settings.settings
@@ -189,9 +188,6 @@ def _settings(settings: LLMSettings) -> list[DoctorCheck]:
 
 
 async def _check(settings: LLMSettings) -> list[DoctorCheck]:
-    from ragbench.llm.client import LLMClient
-    from ragbench.llm.probe import ask_capital, ask_word, reads
-
     checks: list[DoctorCheck] = []
     try:
         async with LLMClient(settings.endpoint, limits=_patience(settings)) as client:
@@ -220,8 +216,6 @@ async def _check(settings: LLMSettings) -> list[DoctorCheck]:
 
 async def _probed(settings: LLMSettings) -> list[DoctorCheck]:
     """Tries the endpoint out; the last check says what it needs."""
-    from ragbench.llm.probe import probe
-
     checks: list[DoctorCheck] = []
     wanted: dict[str, Any] = {}
     try:
@@ -247,11 +241,6 @@ def _yaml(value: object) -> str:
 
 def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
-    from ragbench.io.lines import encoding_of
-    from ragbench.io.read import read_cases
-    from ragbench.verbs.probes import probe_dataset
-    from ragbench_cli.systems import DocumentsBeside
-
     try:
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding))
@@ -281,9 +270,6 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorChe
 
 async def _ask(rag: RAG, question: str) -> list[DoctorCheck]:
     """One question through what a RAG can do, then what it does that nobody would notice."""
-    from ragbench.stages.rag import generate_stage, retrieve_stage
-    from ragbench.verbs.probes import probe_generation, probe_retrieval
-
     checks: list[DoctorCheck] = []
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:

@@ -3,7 +3,7 @@
 Everything that ragbench prints passes here. Credentials are masked, and letters that would move
 the cursor, plant a link or turn the direction of writing are spelled by their numbers: case ids,
 answers and error messages are other people's texts. Only what rich has laid out may carry escape
-sequences of its own, over texts that were escaped before.
+sequences of its own, over texts that `tables.styled` escaped before.
 """
 
 from __future__ import annotations
@@ -43,17 +43,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def print_json(value: object) -> None:
+def print_json(value: object, *, in_lines: bool = True) -> None:
     import orjson
 
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
     _write(orjson.dumps(value, option=options))
-
-
-def print_json_line(value: object) -> None:
-    import orjson
-
-    _write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def print_file(path: Path) -> None:
@@ -73,9 +67,12 @@ def data_console() -> Console:
     """A rich console on standard output; plain when that is not a terminal."""
     import shutil
 
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
-    plain = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": False}
-    return safe_console(sys.stdout, width=width, **plain)
+    return Console(
+        file=styled_stream(sys.stdout), width=width, highlight=False, markup=False, emoji=False
+    )
 
 
 @contextmanager
@@ -178,26 +175,14 @@ class Invocation:
     """The command line without the program's name."""
     traceback: bool = False
 
-    def again(self, *more: str, without: tuple[str, ...] = ()) -> str:
-        """The command line for a shell, with more flags at its end and without some."""
-        kept = [text for text in self.arguments if text not in without]
-        return _line([*kept, *(text for text in more if text not in kept)])
+    def again(self, *more: str, first: str = "", without: str = "") -> str:
+        """The command line for a shell; credentials in URLs are masked, as it may be logged."""
+        import shlex
 
-    def with_options(self, *options: str, without: tuple[str, ...] = ()) -> str:
-        """The command line for a shell with options at its end; the last one of a name counts."""
-        return _line([*(text for text in self.arguments if text not in without), *options])
+        from ragbench.masking import mask_text
 
-    def before(self, flag: str) -> str:
-        return _line([flag, *self.arguments])
-
-
-def _line(arguments: list[str]) -> str:
-    """What a shell would take; credentials in URLs are masked, as it may end up in a log."""
-    import shlex
-
-    from ragbench.masking import mask_text
-
-    return mask_text(shlex.join(["ragbench", *arguments]))
+        kept = [text for text in self.arguments if text not in (without, *more)]
+        return mask_text(shlex.join(["ragbench", *filter(None, [first]), *kept, *more]))
 
 
 StageAdvance = Callable[["StageProgress"], None]
@@ -217,6 +202,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
         yield Lines(print=say, now=time.monotonic).advance
     else:
         from rich import progress
+        from rich.console import Console
 
         bars = progress.Progress(
             progress.TextColumn("{task.description:<8}"),
@@ -225,7 +211,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
             progress.TextColumn("{task.fields[rate]:>9}", style="dim"),
             progress.TimeRemainingColumn(compact=True),
             progress.TextColumn("{task.fields[note]}", markup=False),
-            console=safe_console(sys.stderr),
+            console=Console(file=styled_stream(sys.stderr)),
         )
         with bars:
             yield _Bars(bars).advance
@@ -342,19 +328,3 @@ def guarded_streams() -> Generator[None]:
 def styled_stream(stream: IO[str]) -> TextIO:
     """A stream for who brings escape sequences of its own: rich, and a user's own code."""
     return cast("TextIO", _Stream(stream.plain, hidden) if isinstance(stream, _Stream) else stream)
-
-
-def safe_console(stream: IO[str], **settings: Any) -> Console:
-    """A rich console on which no text acts, whatever stands in it."""
-    from rich.console import Console
-    from rich.segment import Segment
-
-    class SafeConsole(Console):
-        def render(self, *arguments: Any, **named: Any) -> Iterable[Segment]:
-            for segment in super().render(*arguments, **named):
-                if segment.control or (segment.text.isascii() and segment.text.isprintable()):
-                    yield segment
-                else:
-                    yield Segment(shown_text(segment.text), segment.style)
-
-    return SafeConsole(file=styled_stream(stream), **settings)

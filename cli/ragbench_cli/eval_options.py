@@ -22,9 +22,6 @@ from ragbench_cli.options import (
 )
 from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption
 
-MATCHINGS = ("auto", "id", "document_id", "text")
-"""How retrieved chunks can be matched with the gold."""
-
 
 def complete_metrics(typed: str) -> list[str]:
     from ragbench.metrics.registry import definitions
@@ -38,8 +35,8 @@ def complete_metrics(typed: str) -> list[str]:
 
 
 def _formats(typed: str) -> list[str]:
+    from ragbench.io.detect import readers
     from ragbench.io.dumps.forms import form_names
-    from ragbench.io.fields import readers
 
     names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]
@@ -114,7 +111,9 @@ class Measuring:
     system answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
-    matched: Annotated[str, option("HOW", "--matching", complete=MATCHINGS, rare=True)] = "auto"
+    matched: Annotated[
+        Literal["auto", "id", "document_id", "text"], option("HOW", "--matching", rare=True)
+    ] = "auto"
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
     limit: Annotated[int | None, option(panel=CASES)] = None
     """Take only the first N cases."""

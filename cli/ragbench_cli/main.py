@@ -11,17 +11,18 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RagbenchWarning
 from ragbench.masking import hide_arguments
-from ragbench_cli import console, renamed
+from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import PANELS, RARE, document, option
 
@@ -54,62 +55,123 @@ COMMANDS = {
 the first line of its help."""
 
 
-class _Program(TyperGroup):
-    def get_params(self, ctx: Any) -> Any:
-        return _plainly_read(super().get_params(ctx))
+RENAMED_COMMANDS = {"tune": "tune-search"}
+"""New names of commands by the old ones, which work for one more release."""
+_MAP = {"--map": "--field"}
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "eval": {
+        "--answers": "--outputs",
+        "--answers-format": "--outputs-format",
+        "--canaries": "--judge-controls",
+        "--repeats": "--judge-repeats",
+    },
+    "validate": {
+        **_MAP,
+        "--against": "--baseline",
+        "--scores": "--score-kind",
+        "--self-test": "--stress-test",
+        "--strict": "--fail-on-malformed",
+    },
+    "calibrate": {**_MAP, "--error": "--max-false-yes", "--scores": "--score-kind"},
+    "report": {"--against": "--baseline"},
+    "gate": {
+        "--settle": "--rerun-inconclusive",
+        "--ask": "--rerun-options",
+        "--max-asked": "--max-reruns",
+    },
+    "compare": {"--main": "--pass-metrics"},
+    "ablate": {"--scores": "--score-cache"},
+    "search": _MAP,
+    "why": _MAP,
+    "tune-search": _MAP,
+}
+"""New names of options by the old ones, by command."""
 
 
-def _plainly_read(parameters: list[Any]) -> list[Any]:
-    """The same parameters, of which plain ones are read without pydantic.
+class _Reading(TyperCommand):
+    """Reads options: what is given twice is never lost, what is plain is read without pydantic.
 
-    Newer releases of Typer ask it for each of them, given or not, and it takes longer to load than
-    most commands to run. What is no plain value is still Typer's, errors included.
+    Newer releases of Typer ask pydantic for each option, given or not, and it takes longer to load
+    than most commands to run.
     """
-    for parameter in parameters:
-        kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-        if parameter.callback is not None:  # of flags, such as --version
-            parameter.default = parameter.default or False
-        elif kind is not None and "process_value" not in vars(parameter):
-            vars(parameter)["process_value"] = partial(
-                _value, parameter, kind, parameter.process_value
+
+    def make_parser(self, ctx: Any) -> Any:
+        parser: Any = super().make_parser(ctx)
+        for each in (*parser._long_opt.values(), *parser._short_opt.values()):
+            if each.action == "store":  # which keeps the last value alone
+                each.action = "append"
+        for parameter in self.get_params(ctx):
+            if "process_value" not in vars(parameter):
+                read = partial(_value, parameter, parameter.process_value)
+                vars(parameter)["process_value"] = read
+        return parser
+
+
+def _value(parameter: Any, typers: Callable[..., Any], context: Any, value: Any) -> Any:
+    """What an option stands for; what is no plain value is Typer's, errors included."""
+    takes_many = parameter.multiple or parameter.nargs == -1
+    source = context.get_parameter_source(parameter.name)
+    if source is not None and source.name == "DEFAULT" and not parameter.required:
+        return () if value is None and takes_many else value
+    if isinstance(value, list) and not takes_many:
+        value = _once(parameter, cast("list[str]", value))
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    parts = get_args(kind)
+    if isinstance(value, list | tuple) and parts and parts[0] in (str, Path):
+        return [parts[0](each) for each in cast("Sequence[str]", value)]
+    if isinstance(value, str):
+        if kind in (str, Path):
+            return kind(value)
+        if parts and isinstance(parts[0], str):  # of a Literal
+            if value in parts:
+                return value
+            raise ConfigError(
+                f"{_flag(parameter)} must be one of {', '.join(parts)}, not '{value}'"
             )
-    return parameters
-
-
-def _value(parameter: Any, kind: type, typers: Callable[..., Any], context: Any, value: Any) -> Any:
-    if value is None and not parameter.required:
-        return () if parameter.multiple or parameter.nargs == -1 else None
-    if type(value) is kind:
-        return value
-    if isinstance(value, str) and (
-        kind is Path or (kind is int and value.isascii() and value.isdecimal())
-    ):
-        found = kind(value)
-        least, most = (getattr(parameter, name, None) for name in ("min", "max"))
-        if kind is Path or ((least is None or found >= least) and (most is None or found <= most)):
-            return found
+        least = getattr(parameter, "min", None) or 0
+        if kind is int and value.isascii() and value.isdecimal() and int(value) >= least:
+            return int(value)
     return typers(context, value)
+
+
+def _once(parameter: Any, values: list[str]) -> str:
+    """The one value of an option, however often it was given; lists with commas are joined."""
+    if parameter.metavar == "LIST":
+        plus = "+" * any(each.startswith("+") for each in values)
+        return plus + ",".join(each.removeprefix("+") for each in values)
+    if len({*values}) > 1:
+        given = " and ".join(f"'{each}'" for each in values)
+        raise ConfigError(f"{_flag(parameter)} takes one value and is given {given}: choose one")
+    return values[0]
+
+
+def _flag(parameter: Any) -> str:
+    return str(max(parameter.opts, key=len))
 
 
 _SHOWS_ALL = "ragbench.help_all"
 
 
-class _Command(TyperCommand):
-    """A command whose help shows its options in panels; those rarely needed with --help-all."""
+class _Program(TyperGroup, _Reading):
+    gc.freeze()  # what is left ends with the process: looking through it takes a while
 
-    def get_params(self, ctx: Any) -> Any:
-        return _plainly_read(super().get_params(ctx))
+
+class _Command(_Reading):
+    """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
-        typed = " ".join(args)
-        for old in renamed.OPTIONS.get(str(self.name), ()):
-            variable = f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}"
-            if old in typed or variable in os.environ:
-                args = renamed.renewed(str(self.name), args, self.params)
-                break
+        for old, new in RENAMED.get(str(self.name), {}).items():
+            args = [
+                f"{new}{each[len(old) :]}" if each.split("=")[0] == old else each for each in args
+            ]
+            value = os.environ.get(f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}")
+            if value is not None:
+                named = next(each for each in self.params if new in each.opts)
+                given = value.split() if named.multiple else value
+                ctx.default_map = {**(ctx.default_map or {}), named.name: given}
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -148,7 +210,7 @@ class _LazyCommand(TyperCommand):
         from importlib import import_module
 
         typed = str(self.name)
-        name = renamed.COMMANDS.get(typed, typed)
+        name = RENAMED_COMMANDS.get(typed, typed)
         module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
         settings = {"auto_envvar_prefix": f"RAGBENCH_{typed.upper().replace('-', '_')}"}
         alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
@@ -173,7 +235,7 @@ app = typer.Typer(
 )
 for _name, (_, _line) in COMMANDS.items():
     app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
-for _name in renamed.COMMANDS:
+for _name in RENAMED_COMMANDS:
     app.command(_name, hidden=True, cls=_LazyCommand)(lambda: None)
 
 
@@ -288,8 +350,6 @@ def main(arguments: Sequence[str]) -> int:
 def _show_warning(
     before: Callable[..., None], message: Warning | str, category: type[Warning], *rest: Any
 ) -> None:
-    from ragbench.errors import RagbenchWarning
-
     if issubclass(category, RagbenchWarning):
         console.say(f"Warning: {message}.")
     else:
@@ -298,8 +358,6 @@ def _show_warning(
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
-    from ragbench.errors import InterruptedRunError, RagbenchError
-
     if isinstance(error, BrokenPipeError):  # the reader of our output went away
         # Keeps the interpreter from flushing into the closed pipe when it ends.
         with suppress(io.UnsupportedOperation):  # it is not a file
@@ -319,7 +377,7 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
             _print_traceback(error)
         console.say(f"Error: {_error_text(error)}")
         if not invocation.traceback and _is_of_the_user(error.__cause__):
-            console.say(f"Where: {invocation.before('--traceback')}")
+            console.say(f"Where: {invocation.again(first='--traceback')}")
         return ExitCode.CANNOT_RUN
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
@@ -360,5 +418,7 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     # Many small records are made, none in circles: looking for such takes a tenth of a run.
-    gc.set_threshold(50_000, 20, 50)
-    sys.exit(main(sys.argv[1:]))
+    gc.set_threshold(250_000, 20, 50)
+    code = main(sys.argv[1:])
+    gc.freeze()  # what is left ends with the process: looking through it takes a while
+    sys.exit(code)

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    InterruptedRunError,
+    LLMStoppedError,
+    NoModelError,
+    RunError,
+)
 from ragbench_cli import console
 from ragbench_cli.options import JUDGING, amount, option
+from ragbench_cli.tables import Blocks, draw, styled, table
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report
     from ragbench.llm.budget import Budget, Receipt
     from ragbench.llm.session import Chat, LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
-    from ragbench.stages.dry_run import DryRun
+    from ragbench.stages.dry_run import DryRun, JudgingEstimate
     from ragbench.stages.judge import Judging
 
 
@@ -85,7 +96,6 @@ def config_section(
 
     Where none is named, it is ragbench.yaml.
     """
-    from ragbench.errors import DataError
     from ragbench.io.yaml_file import read_yaml
 
     if named is None and not _DEFAULT_CONFIG.is_file():
@@ -150,7 +160,6 @@ class ModelsInUse:
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
-        from ragbench.errors import ConfigError
         from ragbench.llm.session import Chat
 
         def settings() -> LLMSettings:
@@ -167,8 +176,6 @@ class ModelsInUse:
 
 def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
     """What needs a model that nobody has named says so itself."""
-    from ragbench.errors import NoModelError
-
     with suppress(NoModelError):
         return settings()
     return None
@@ -255,7 +262,6 @@ def booked_run(
     Whatever ends it, its folder is named and what was spent is shown. What a command did that was
     killed before is in the folder's receipts afterwards.
     """
-    from ragbench.errors import InterruptedRunError, LLMStoppedError, RunError
     from ragbench.ledger.folder import RunFolder
     from ragbench.llm.budget import CALLS, CallBook, Receipt
 
@@ -287,12 +293,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     """Reports on standard error what a command spent; nothing if no model was asked."""
     if not receipt.lines:
         return
-    calls = sum(line.calls for line in receipt.lines)
-    cached = sum(line.cached for line in receipt.lines)
-    failed = sum(line.failed for line in receipt.lines)
-    requests = sum(line.requests for line in receipt.lines)
-    prompt = sum(line.prompt_tokens for line in receipt.lines)
-    answer = sum(line.completion_tokens for line in receipt.lines)
+    names = ("calls", "cached", "failed", "requests", "prompt_tokens", "completion_tokens")
+    totals = (sum(getattr(line, name) for line in receipt.lines) for name in names)
+    calls, cached, failed, requests, prompt, answer = totals
     thought = sum(line.reasoning_tokens for line in receipt.lines)
     hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
     # What may have been billed at an unknown price is no cost of 0.
@@ -310,3 +313,63 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
         console.say(f"        and {about}{lost}")
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")
+
+
+def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
+    """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
+    if as_json:
+        import msgspec
+
+        cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
+        known = msgspec.to_builtins(estimate)
+        console.print_json({"judgements": judgements, "cost": cost, **known})
+    else:
+        draw(_estimate_blocks(estimate, judgements))
+
+
+def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
+    from ragbench.stages.dry_run import ASSUMPTIONS
+
+    yield styled((f"{judgements:,} judgements would be made", "bold"))
+    columns = ("metric", "calls", "kept", "tokens in", "tokens out", "cost")
+    yield table(columns, _calls(estimate))
+    cost = estimate.cost
+    currency = estimate.least.currency or ""
+    text = "not known" if cost is None else f"{_amounts(*cost)} {currency}".rstrip()
+    yield styled("all together: ", (text, "bold"))
+    for part in (estimate.least, estimate.embeddings):
+        for model in dict.fromkeys(line.model for line in part.lines):
+            unknown = f"of {model} is not known: give price_input and price_output, per million"
+            yield styled(f"price: {part.price_origin or f'{unknown} tokens'}")
+    if estimate.counter:
+        yield styled(f"{estimate.counter} counts tokens{', about' if estimate.approximate else ''}")
+    if estimate.guessed:
+        count = f"{estimate.guessed:,} prompts hold answers that are not there yet"
+        yield styled(f"{count}. Assumed: {ASSUMPTIONS}")
+    yield styled("Calls that are made again after errors come on top; --max-cost caps the whole.")
+
+
+def _calls(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
+    is_panel = len({line.model for line in estimate.least.lines}) > 1
+    for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
+        yield (
+            f"  {least.purpose}{f', {least.model}' if is_panel else ''}",
+            f"{least.calls:,}",
+            f"{least.cached:,}",
+            _range(least.prompt_tokens, most.prompt_tokens),
+            _range(least.completion_tokens, most.completion_tokens),
+            "0" if least.calls == least.cached else _amounts(least.cost, most.cost),
+        )
+    for line in estimate.embeddings.lines:
+        name, tokens = f"  {line.purpose}, embeddings", f"{line.prompt_tokens:,}"
+        yield name, f"{line.calls:,}", "-", tokens, "-", _amounts(line.cost, line.cost)
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} .. {most:,}"
+
+
+def _amounts(least: Decimal | None, most: Decimal | None) -> str:
+    if least is None or most is None:
+        return "not known"
+    return f"{least:.4f}" if least == most else f"{least:.4f} .. {most:.4f}"

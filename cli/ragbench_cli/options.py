@@ -1,4 +1,4 @@
-"""How options are declared, and what their values stand for; imports nothing of the library."""
+"""How options are declared, and what their values stand for."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from typing import (
 
 import typer
 from typer.models import OptionInfo
+
+from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from ragbench.core.report import Report
@@ -271,7 +273,6 @@ class Taken:
     def only(self) -> Only | None:
         if not (self.since or self.until or self.where):
             return None
-        from ragbench.errors import ConfigError
         from ragbench.io.only import Only
 
         pairs = [each.partition("=") for each in self.where or ()]
@@ -355,8 +356,6 @@ class Output:
     json: JsonOption = False
 
     def __post_init__(self) -> None:
-        from ragbench.errors import ConfigError
-
         if self.json and self.md == "-":
             raise ConfigError("--json and --md - both want standard output: give --md a file")
 
@@ -408,7 +407,6 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     """The arguments that an option gives as a JSON object; none when it is not given."""
     import orjson
 
-    from ragbench.errors import ConfigError
     from ragbench.masking import hide_arguments
 
     if text is None:
@@ -428,8 +426,6 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
 
 def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None:
     """What a repeated option of the form TARGET=SOURCE says; None when it is not given."""
-    from ragbench.errors import ConfigError
-
     found: dict[str, str] = {}
     for entry in entries or ():
         target, equals, source = entry.partition("=")
@@ -441,18 +437,8 @@ def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None
     return found or None
 
 
-def one_of(value: str, choices: Sequence[str], option: str) -> str:
-    from ragbench.errors import ConfigError
-
-    if value not in choices:
-        raise ConfigError(f"{option} must be one of {', '.join(choices)}, not '{value}'")
-    return value
-
-
 def amount(text: str | None, option: str) -> Decimal | None:
     """A sum of money that was typed; None without one."""
-    from ragbench.errors import ConfigError
-
     try:
         return None if text is None else Decimal(text)
     except InvalidOperation:

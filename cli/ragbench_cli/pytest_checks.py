@@ -15,7 +15,8 @@ from ragbench.errors import RagbenchError
 from ragbench.gate.config import demanded
 from ragbench.safe_text import shown_line
 from ragbench.stages.stage import CallSettings
-from ragbench.verbs.evaluate import EvalSettings, GivenCases, evaluate
+from ragbench.stages.system import EvalSettings
+from ragbench.verbs.evaluate import GivenCases, evaluate
 from ragbench.verbs.gate import gate_run
 from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports

@@ -12,18 +12,23 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ragbench.core.case import Case
+from ragbench.core.gate_result import GateResult
+from ragbench.core.run_scores import RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
+from ragbench.gate.config import GateConfig
+from ragbench.gate.gate import PER_CASE
+from ragbench.gate.runs import is_finished, read_run
+from ragbench.gate.system_change import system_change
+from ragbench.io.export import write_cases
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
+from ragbench.ledger.journal import Journal
+from ragbench.masking import mask_text
+from ragbench.verbs.gate import Reask, gate_run
+from ragbench.verbs.settle import open_checks, settle
 from ragbench_cli import console
-
-if TYPE_CHECKING:
-    from ragbench.core.case import Case
-    from ragbench.core.gate_result import GateResult
-    from ragbench.core.run_scores import RunScores
-    from ragbench.gate.config import GateConfig
-    from ragbench.ledger.manifest import Manifest
-    from ragbench.verbs.gate import Reask
 
 How = tuple[Sequence[str], "Mapping[str, Case]"]
 """The options of ``ragbench eval`` that ask a run's system, and the run's cases by id."""
@@ -47,12 +52,6 @@ def settled_gate(
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
         max_asked: pairs of questions at most; ten per case when not given.
     """
-    from ragbench.core.run_scores import under_ids_of
-    from ragbench.gate.gate import PER_CASE
-    from ragbench.gate.runs import read_run
-    from ragbench.verbs.gate import gate_run
-    from ragbench.verbs.settle import open_checks, settle
-
     config = replace(config, alpha=config.alpha / 2.0)
     verdict = gate_run(path, config, reask=reask)
     names = [check.subject for check in open_checks(verdict)]
@@ -69,9 +68,6 @@ def settled_gate(
 
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
     """A baseline whose system was asked those cases of a run that are new to it, or edited."""
-    from ragbench.core.run_scores import unchanged, under_ids_of
-    from ragbench.io.export import write_cases
-
     known, _ = under_ids_of(run, baseline)
     same = unchanged(run, known)
     new = [case.id for case in run.cases if case.id not in same]
@@ -88,10 +84,6 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
 
 
 def _how_to_ask(path: Path, ask: str | None) -> How:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.journal import Journal
-    from ragbench.ledger.manifest import read_manifest
-
     folder = RunFolder(path=path)
     if not folder.exists:
         raise ConfigError(f"asking again needs the folder of a run with its cases; {path} is none")
@@ -110,8 +102,6 @@ def _asking(home: Path, how: How, baseline: RunScores, run: RunScores) -> Genera
 
 def _home(path: Path, kind: str, run: RunScores, baseline: RunScores, rest: Rest) -> Path:
     """Where the rounds of this question are kept: another question has a folder of its own."""
-    from ragbench.ledger.fingerprint import fingerprint
-
     scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
     asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
     home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
@@ -147,8 +137,6 @@ class Asking:
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
         """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
-        from ragbench.io.export import write_cases
-
         home = self.folder / f"round-{number:03}"
         home.mkdir(parents=True, exist_ok=True)
         asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
@@ -159,9 +147,6 @@ class Asking:
     def one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
-        from ragbench.gate.runs import is_finished, read_run
-        from ragbench.gate.system_change import system_change
-
         out = home / name
         command = [
             *(sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl"), "--quiet"),
@@ -206,8 +191,6 @@ class Asking:
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):
-            from ragbench.masking import mask_text
-
             shown = "\n".join(said.strip().splitlines()[-_LAST:])
             called = mask_text(shlex.join(["ragbench", *command[3:]]))
             raise RunError(

@@ -14,28 +14,36 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Filter
+from ragbench.embedders.embedder import Embedder, open_embedder
+from ragbench.errors import ConfigError, ForeignCollectionError
+from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.sparse_index import sparse_cache_folder
+from ragbench.pipeline.strategies import (
+    DenseStrategy,
+    HybridStrategy,
+    RetrievalSettings,
+    Search,
+    Strategy,
+    StrategyName,
+    filter_problem,
+)
+from ragbench.stores.attached import ForeignCollection, attach
+from ragbench.stores.base import NORMAL
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database
+from ragbench.stores.mapping import field_mapping
+from ragbench.stores.registry import is_read_only, open_database
+from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench_cli import console
-from ragbench_cli.options import completed, option
+from ragbench_cli.options import completed, json_object, mapping, option
 
-if TYPE_CHECKING:
-    from ragbench.core.chunk import Chunk
-    from ragbench.core.filters import Filter
-    from ragbench.embedders.embedder import Embedder
-    from ragbench.pipeline.strategies import (
-        DenseStrategy,
-        HybridStrategy,
-        RetrievalSettings,
-        Strategy,
-        StrategyName,
-    )
-    from ragbench.stores.attached import ForeignCollection
-    from ragbench.stores.collection import OwnCollection
-    from ragbench.stores.database import Database
-    from ragbench.verbs.tune import TunedCollection
-
-    Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +82,6 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
     A collection that ragbench did not fill is read where its fields or its embedder are named; how
     it is read, and what was wrong with its rows, is shown.
     """
-    from ragbench.pipeline.strategies import Search
-
     with _opened(choice) as found:
         strategy = found.strategy(found.name)
         search = Search(k=choice.settings.top_k, threshold=found.threshold, filters=choice.filter)
@@ -90,9 +96,6 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
 @contextmanager
 def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
     """The ways in which a collection can be searched, open for the length of a block."""
-    from ragbench.stores.base import NORMAL
-    from ragbench.verbs.tune import SearchSetting, TunedCollection
-
     settings = choice.settings
     with _opened(choice) as found:
         weight: float | None = None
@@ -118,9 +121,6 @@ def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
 
 @contextmanager
 def _opened(choice: SearchChoice) -> Generator[_Opened]:
-    from ragbench.errors import ForeignCollectionError
-    from ragbench.stores.registry import is_read_only
-
     may_be_read = choice.embedder is not None or choice.strategy == "sparse"
     is_foreign = choice.where.map is not None or choice.native_filter is not None
     with ExitStack() as stack:
@@ -136,10 +136,6 @@ def _opened(choice: SearchChoice) -> Generator[_Opened]:
 
 @contextmanager
 def _own(choice: SearchChoice) -> Generator[_Opened]:
-    from ragbench.pipeline.search_engine import RetrievalEngine
-    from ragbench.pipeline.sparse_index import sparse_cache_folder
-    from ragbench.stores.registry import open_database
-
     database, settings = open_database(choice.store), choice.settings
     named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
     engine = RetrievalEngine(
@@ -165,12 +161,6 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
 
 @contextmanager
 def _foreign(choice: SearchChoice) -> Generator[_Opened]:
-    from ragbench.errors import ConfigError
-    from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
-    from ragbench.stores.attached import attach
-    from ragbench.stores.mapping import field_mapping
-    from ragbench_cli.options import mapping
-
     wanted = cast("StrategyName", choice.strategy or "dense")
     if choice.embedder is None and wanted != "sparse":
         raise ConfigError(
@@ -207,8 +197,6 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
 
 
 def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filter | None) -> None:
-    from ragbench.pipeline.strategies import filter_problem
-
     problem = filter_problem(store, filters)
     if problem is not None:
         console.say(f"Warning: {problem}")
@@ -218,9 +206,6 @@ def embedder_of(
     name: str | None, settings: Sequence[str] | None
 ) -> AbstractContextManager[Embedder | None]:
     """The embedder that the options name, open for the length of a block; None for none."""
-    from ragbench.embedders.embedder import open_embedder
-    from ragbench.errors import ConfigError
-
     if name is not None:
         return closing(open_embedder(name, **settings_of(settings, "--embedder-setting")))
     if settings:
@@ -229,8 +214,6 @@ def embedder_of(
 
 
 def only_collection(database: Database) -> str:
-    from ragbench.errors import ConfigError
-
     names = database.collections()
     if len(names) == 1:
         return names[0]
@@ -300,8 +283,6 @@ class CollectionChoice(StoredIn):
 
 def search_settings(asked: object = None) -> RetrievalSettings:
     """How is searched: as a command's options say, else as the environment does."""
-    from ragbench.pipeline.strategies import RetrievalSettings
-
     names = ("strategy", "top_k", "score_threshold")
     given = {name: getattr(asked, name, None) for name in names}
     options: Any = {name: value for name, value in given.items() if value is not None}
@@ -310,8 +291,6 @@ def search_settings(asked: object = None) -> RetrievalSettings:
 
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
-    from ragbench.errors import ConfigError
-
     found: dict[str, Any] = {}
     for one in given or ():
         name, equals, value = one.partition("=")
@@ -327,10 +306,6 @@ def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]
 
 def filter_of(given: Sequence[str] | None) -> Filter | None:
     """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
-    from ragbench.core.filter_form import parse_filters
-    from ragbench.errors import ConfigError
-    from ragbench_cli.options import json_object
-
     parts: list[Mapping[str, Any]] = []
     for one in given or ():
         if one.lstrip().startswith("{"):
@@ -347,8 +322,6 @@ def filter_of(given: Sequence[str] | None) -> Filter | None:
 
 def native_of(given: str | None) -> object:
     """A filter in a store's own syntax: a JSON object, or a text."""
-    from ragbench_cli.options import json_object
-
     if given is not None and given.lstrip().startswith("{"):
         return json_object(given, "--native-filter")
     return given
@@ -356,8 +329,6 @@ def native_of(given: str | None) -> object:
 
 def _wanted(field: str, text: str) -> Any:
     """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
-    from ragbench.errors import ConfigError
-
     try:
         return json.loads(text)
     except ValueError as error:

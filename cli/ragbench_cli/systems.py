@@ -1,9 +1,9 @@
-"""The RAG that a command asks; what datasets, RAGs, runs and collections are called."""
+"""What a command evaluates: the cases, the RAG that is asked, the folder of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragbench.errors import ConfigError, DataError
 from ragbench.safe_text import counted
 from ragbench_cli import console
+from ragbench_cli.options import mapping
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
-    from ragbench.io.entries import SourceInfo
+    from ragbench.io.entries import EntrySource, SourceInfo
+    from ragbench.io.only import Only
     from ragbench.ledger.project import Project
     from ragbench.llm.budget import Budget
     from ragbench.llm.session import Chat
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.rag import RAG
+    from ragbench_cli.eval_options import SourceChoice, SystemChoice
 
 
 class System(NamedTuple):
@@ -91,6 +94,94 @@ class DocumentsBeside(NamedTuple):
         yield from found
 
 
+_ANSWERS = ("outputs.", "answers.")
+"""Before a field in --field: it is one of the file of outputs. The second is the old name."""
+
+
+@contextmanager
+def opened_source(
+    choice: SourceChoice, system: SystemChoice, only: Only | None
+) -> Generator[EntrySource]:
+    from ragbench.io.sources import open_source
+
+    fields = mapping(choice.field, "--field") or {}
+    own = {n: v for n, v in fields.items() if not n.startswith(_ANSWERS)}
+    other = {n.partition(".")[2]: v for n, v in fields.items() if n not in own}
+    if choice.answers is None and choice.answers_format is not None:
+        raise ConfigError("--outputs-format needs --outputs")
+    if choice.answers is None and other:
+        raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
+    with ExitStack() as stack:
+        source = open_source(
+            choice.dataset,
+            form=choice.format,
+            fields=own,
+            split=choice.split if choice.answers is None else None,
+            corpus=choice.corpus,
+            queries=choice.queries,
+            qrels=choice.qrels,
+            encoding=choice.encoding,
+            only=only,
+        )
+        stack.enter_context(source)
+        if choice.answers is not None:
+            answers = open_source(
+                choice.answers,
+                form=choice.answers_format,
+                fields=other,
+                split=choice.split,
+                corpus=choice.corpus or (choice.dataset if Path(choice.dataset).is_dir() else None),
+                encoding=choice.encoding,
+                is_join=True,
+            )
+            from ragbench.io.joined import join_answers
+
+            source = stack.enter_context(join_answers(source, answers))
+        if not source.info.looked:
+            next(iter(source), None)  # says what is wrong with it
+        if choice.corpus is not None and system.pipeline is None:
+            _check_corpus(source, choice, system)
+        yield source
+
+
+def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
+    """Refuses documents that nobody reads."""
+    used = source.info.answers or source.info
+    if used.uses_corpus:
+        return
+    if system.rag is not None:
+        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+    if source.info.recorded and not choice.ask_again:
+        raise ConfigError(
+            f"--corpus is not used: {used.path} has recorded answers, and no RAG is called. "
+            "To call the built-in baseline, add --ask-again"
+        )
+
+
+def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None:
+    for line in source.lines():
+        console.say(line)
+    recorded, looked = source.recorded, source.looked
+    if system.rag is None:
+        console.say("no RAG is asked: what is not recorded is skipped (--rag names one)")
+        return
+    families = {"retrieval": "retrieve", "generation": "generate"}
+    stages = [stage for family, stage in families.items() if family in system.rag.families]
+    if not recorded:
+        what = " and ".join(stages)
+    elif choice.ask_again:
+        what = "everything: what is recorded is not used (--ask-again)"
+    else:
+        missing = [
+            stage + (f" of {left:,}" if recorded.get(stage) else "")
+            for stage in stages
+            if (left := looked - recorded.get(stage, 0))
+        ]
+        wanted = " and ".join(missing) or "nothing so far"
+        what = f"{wanted}: what is recorded is taken (--ask-again asks anew)"
+    console.say(f"asking {system.name} for {what}")
+
+
 @contextmanager
 def chosen_system(
     *,
@@ -98,7 +189,7 @@ def chosen_system(
     pipeline: Path | None,
     arguments: dict[str, Any],
     documents: DocumentsBeside,
-    recorded: tuple[str, dict[str, Any]] | None = None,
+    recorded: str | None = None,
     config: Path | None = None,
     budget: Budget | None = None,
 ) -> Generator[System]:
@@ -107,6 +198,7 @@ def chosen_system(
     Without any, nobody where answers are recorded, else the baseline.
 
     Args:
+        recorded: the file of recorded answers, empty where they are in the dataset; None for none.
         config: where settings of language models stand that a pipeline does not give.
         budget: what a pipeline's models may cost.
     """
@@ -125,7 +217,8 @@ def chosen_system(
     elif recorded is not None:
         if arguments:
             raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
-        yield System(None, *recorded)
+        named = {"spec": "recorded", "answers": recorded} if recorded else {"spec": "recorded"}
+        yield System(None, Path(recorded).name.split(".")[0] or "recorded", named)
     else:
         brought, texts = _baseline_over(documents, arguments)
         described = dict(describe_rag(brought, "baseline", arguments))

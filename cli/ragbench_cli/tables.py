@@ -1,4 +1,4 @@
-"""What tables and paragraphs in a terminal are made of."""
+"""What tables and paragraphs in a terminal are made of; texts in them never act."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ragbench.views.run_document import waterfall
+from ragbench.safe_text import shown_text
+from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.core.attribution import CauseCount
-    from ragbench.stats.mean import Interval
-
-    Cell: TypeAlias = str | tuple[str, str]
-    """A text, or one with its style."""
+Cell: TypeAlias = "str | tuple[str, str]"
+"""A text, or one with its style."""
+Blocks: TypeAlias = "Iterator[RenderableType]"
 
 
-def draw(console: Console, blocks: Iterable[RenderableType]) -> None:
-    """Prints without the spaces that rich pads lines with."""
+def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
+    """Prints on standard output, without the spaces that rich pads lines with."""
+    page = page or data_console()
     for block in blocks:
-        with console.capture() as captured:
-            console.print(block)
+        with page.capture() as captured:
+            page.print(styled(block) if isinstance(block, str) else block)
         for line in captured.get().splitlines():
-            console.file.write(f"{line.rstrip()}\n")
+            page.file.write(f"{line.rstrip()}\n")
 
 
-def paragraph(title: str, lines: Iterable[Cell]) -> Iterator[RenderableType]:
+def styled(*parts: Cell) -> Text:
+    """A text that is never read as markup: names and messages are the user's."""
+    from rich.text import Text
+
+    # Escaped before it is laid out: its width is that of what is shown.
+    safe = (shown_text(p) if isinstance(p, str) else (shown_text(p[0]), p[1]) for p in parts)
+    return Text.assemble(*safe)
+
+
+def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
     """A title and lines that hang below it; nothing when there are no lines."""
     from rich.padding import Padding
 
@@ -46,25 +55,17 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 
     from rich.table import Table
 
     found = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
-    for position, column in enumerate(columns):
-        is_first = position == 0
+    for at, column in enumerate(columns):
         found.add_column(
-            column, justify="left" if is_first else "right", no_wrap=not is_first, overflow="fold"
+            shown_text(column), justify="right" if at else "left", no_wrap=at > 0, overflow="fold"
         )
     for row in rows:
         found.add_row(*map(styled, row))
     return found
 
 
-def range_text(interval: Interval, *, sign: bool = False) -> str:
-    if interval.low is None or interval.high is None:
-        return "-"
-    form = "+.3f" if sign else ".3f"
-    return f"{interval.low:{form}} .. {interval.high:{form}}"
-
-
 def fitted_table(
-    console: Console,
+    page: Console,
     columns: Sequence[str],
     rows: Sequence[Sequence[Cell]],
     *,
@@ -81,44 +82,31 @@ def fitted_table(
         spare: letters by which the first column may be folded.
         gap: between the columns of one that did not fit.
     """
-    from rich.measure import Measurement
+    from rich.cells import cell_len
 
-    wide = console.options.update_width(10_000)
+    texts = [columns, *([cell if isinstance(cell, str) else cell[0] for cell in r] for r in rows)]
+    widths = [
+        max(cell_len(shown_text(text)) for text in column) for column in zip(*texts, strict=True)
+    ]
     shown = [*range(len(columns))]
     if sparse:
         shown = [at for at in shown if at < 2 or any(row[at] != "-" for row in rows)]
-
-    def drawn(gap: int) -> Table:
-        titles = [columns[at] for at in shown]
-        return table(titles, ([row[at] for at in shown] for row in rows), gap=gap)
-
-    found = drawn(2)
+    used = 2
     for name in missed:
-        if Measurement.get(console, wide, found).maximum - spare <= console.width:
+        if sum(widths[at] + used for at in shown) - used - spare <= page.width:
             break
         shown = [at for at in shown if columns[at] != name]
-        found = drawn(gap)
-    return found
+        used = gap
+    return table([columns[at] for at in shown], ([r[at] for at in shown] for r in rows), gap=used)
 
 
-def can_show(console: Console, letter: str) -> bool:
+def can_show(page: Console, letter: str) -> bool:
     """Whether the encoding of a terminal has a letter."""
     try:
-        letter.encode(console.encoding)
+        letter.encode(page.encoding)
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def styled(*parts: Cell) -> Text:
-    """A text that is never read as markup: names and messages are the user's."""
-    from rich.text import Text
-
-    from ragbench.safe_text import shown_text
-
-    # Escaped before it is laid out: its width is that of what is shown.
-    safe = (shown_text(p) if isinstance(p, str) else (shown_text(p[0]), p[1]) for p in parts)
-    return Text.assemble(*safe)
 
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
@@ -130,19 +118,5 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     if len(name) >= width:
         listed = [f"{'':{indent}}{name}", *hanging]
     else:
-        first = lines[0] if lines else ""
-        listed = [f"{'':{indent}}{name:<{width}}{first}", *hanging[1:]]
+        listed = [f"{'':{indent}}{name:<{width}}{''.join(lines[:1])}", *hanging[1:]]
     return "\n".join(line.rstrip() for line in listed)
-
-
-def causes_table(causes: Sequence[CauseCount]) -> Table:
-    rows = (
-        (
-            f"  {fall.cause.label}",
-            (f"{fall.cases:,}", "red" if fall.cause.is_loss else ""),
-            f"{fall.share:.0%}",
-            fall.note,
-        )
-        for fall in waterfall(causes)
-    )
-    return table(("what became of the cases", "cases", "share", ""), rows)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
@@ -22,7 +22,6 @@ from ragbench_cli.options import (
     Taken,
     json_object,
     mapping,
-    one_of,
     option,
 )
 
@@ -123,9 +122,6 @@ def _asks_language_model(given: object) -> bool:
     return given == "llm"
 
 
-_SCORES = ("similarity", "distance")
-
-
 def _formats(typed: str) -> list[str]:
     from ragbench.io.dumps.forms import form_names
 
@@ -141,9 +137,9 @@ class DumpChoice:
     map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
     chunks, id, text, score, metadata, relevant, answer_present."""
-    scores: Annotated[str | None, option("KIND", "--score-kind", complete=_SCORES, rare=True)] = (
-        None
-    )
+    scores: Annotated[
+        Literal["similarity", "distance"] | None, option("KIND", "--score-kind", rare=True)
+    ] = None
     """Whether scores are similarity or distance. By default inferred from the order of the
     chunks."""
     query: Annotated[str | None, option("TEXT", rare=True)] = None
@@ -180,9 +176,7 @@ def judging(
     from ragbench.io.joined import open_retrievals
     from ragbench.workers.engines import check_engine
 
-    kind = None
-    if read.scores is not None:
-        kind = ScoreKind(one_of(read.scores, _SCORES, "--score-kind"))
+    kind = None if read.scores is None else ScoreKind(read.scores)
     with (
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output

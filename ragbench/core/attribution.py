@@ -35,11 +35,6 @@ class Cause(StrEnum):
     def label(self) -> str:
         return _LABELS[self]
 
-    @property
-    def is_loss(self) -> bool:
-        """Whether the case came to no good end."""
-        return self in _LOSSES
-
 
 _LABELS = {
     Cause.NOT_IN_CORPUS: "not in the corpus",
@@ -56,7 +51,7 @@ _LABELS = {
     Cause.RIGHT_WITHOUT: "right without evidence",
     Cause.RIGHT: "right",
 }
-_LOSSES = frozenset(
+LOSSES = frozenset(
     {
         Cause.NOT_IN_CORPUS,
         Cause.NOT_RETRIEVED,
@@ -69,6 +64,7 @@ _LOSSES = frozenset(
         Cause.FAILED,
     }
 )
+"""Those of cases that came to no good end."""
 
 
 class Basis(StrEnum):
@@ -87,9 +83,9 @@ class Basis(StrEnum):
     NONE = "none"
     """Nothing was needed, or nothing is known."""
 
-    @property
-    def is_estimate(self) -> bool:
-        return self in (Basis.REFERENCE, Basis.VALIDATOR)
+
+ESTIMATES = frozenset({Basis.REFERENCE, Basis.VALIDATOR})
+"""Those that may be wrong of a case."""
 
 
 class Answer(StrEnum):
@@ -165,7 +161,7 @@ class CauseCount:
     cause: Cause
     cases: int
     estimated: int = 0
-    """Of those, how many rest on an estimate; see `Basis.is_estimate`."""
+    """Of those, how many rest on an estimate; see `ESTIMATES`."""
     by_words: int = 0
     """Of those, in how many words judged the answer."""
     reliability: Reliability | None = None

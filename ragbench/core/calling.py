@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -29,11 +29,14 @@ def directory_kept(what: str) -> Generator[None]:
     Else every relative path of the command would name another file from then on: the dataset, the
     run's folder.
     """
-    before = _directory()
+    before = now = ""  # as of a directory that was deleted
+    with suppress(FileNotFoundError):
+        before = os.getcwd()  # noqa: PTH109
     try:
         yield
     finally:
-        now = _directory()
+        with suppress(FileNotFoundError):
+            now = os.getcwd()  # noqa: PTH109
         if before and now != before:
             os.chdir(before)
             if (what, now) not in _warned_of:
@@ -42,14 +45,6 @@ def directory_kept(what: str) -> Generator[None]:
                     f"{what} changed the working directory to {now}: it is {before} again. Have "
                     "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
                 )
-
-
-def _directory() -> str:
-    """The working directory; empty where it was deleted."""
-    try:
-        return os.getcwd()  # noqa: PTH109
-    except FileNotFoundError:
-        return ""
 
 
 _accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)

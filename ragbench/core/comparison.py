@@ -21,6 +21,13 @@ class CaseKind(StrEnum):
     """It newly fails in one respect and newly passes in another."""
     FIXED = "newly fixed"
 
+    @property
+    def heading(self) -> str:
+        return _HEADINGS.get(self, self.value.capitalize())
+
+
+_HEADINGS = {CaseKind.MIXED: "Failing in one respect, fixed in another"}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedRun(RunOrigin):

@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ragbench.core.filters import (
@@ -72,106 +72,90 @@ _PLAIN: Dialect[dict[str, Any]] = Dialect(
 def _parse(value: object, where: str, depth: int) -> Filter:
     if depth > _DEPTH:
         raise ConfigError(f"{where}: nested more than {_DEPTH} levels deep")
-    if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"{where}: expected a mapping of fields such as {{year: 2023}}, found {_kind(value)}"
-        )
-    found: list[Filter] = []
-    for key, inner in cast("Mapping[object, object]", value).items():
-        if not isinstance(key, str):
-            raise ConfigError(f"{where}: a field is named by a text, found {key!r}: quote it")
-        found += _parse_entry(key, inner, f"{where}.{key}", depth)
+    given = _mapping(value, "a mapping of fields such as {year: 2023}", where)
+    found = [part for key, inner in given.items() for part in _entry(key, inner, where, depth)]
     return found[0] if len(found) == 1 else And(filters=tuple(found))
 
 
-def _parse_entry(key: str, inner: object, where: str, depth: int) -> list[Filter]:
-    if key == "all":
-        return [And(filters=_parse_list(inner, where, depth))]
-    if key == "any":
-        return [Or(filters=_parse_list(inner, where, depth))]
+def _entry(key: object, inner: object, where: str, depth: int) -> list[Filter]:
+    place = f"{where}.{key}"
+    if key == "all" or key == "any":
+        parts = tuple(
+            _parse(part, f"{place}[{at}]", depth + 1)
+            for at, part in enumerate(_list(inner, "filters", place))
+        )
+        return [And(filters=parts) if key == "all" else Or(filters=parts)]
     if key == "not":
-        return [Not(filter=_parse(inner, where, depth + 1))]
-    if key != "field":
-        return _parse_field(key, inner, where)
-    if not isinstance(inner, Mapping):
-        raise ConfigError(f"{where}: expected {{NAME: condition}}, found {_kind(inner)}")
-    parts = cast("Mapping[object, object]", inner).items()
-    return [part for name, one in parts for part in _parse_field(name, one, f"{where}.{name}")]
+        return [Not(filter=_parse(inner, place, depth + 1))]
+    if key == "field":
+        named = _mapping(inner, "{NAME: condition}", place)
+        return [part for name, one in named.items() for part in _conditions(name, one, place)]
+    return _conditions(key, inner, where)
 
 
-def _parse_list(value: object, where: str, depth: int) -> tuple[Filter, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{where}: expected a list of filters, found {_kind(value)}")
-    parts = cast("Iterable[object]", value)
-    return tuple(
-        _parse(part, f"{where}[{position}]", depth + 1) for position, part in enumerate(parts)
-    )
-
-
-def _parse_field(name: object, value: object, where: str) -> list[Filter]:
+def _conditions(name: object, value: object, where: str) -> list[Filter]:
     if not isinstance(name, str):
         raise ConfigError(f"{where}: a field is named by a text, found {name!r}: quote it")
+    where = f"{where}.{name}"
     if not isinstance(value, Mapping):
         return [Equals(field=name, value=_scalar(value, where))]
-    conditions = cast("Mapping[object, object]", value)
-    unknown = [str(key) for key in conditions if key not in _CONDITIONS]
-    if unknown or not conditions:
+    given = cast("Mapping[object, object]", value)
+    unknown = [str(key) for key in given if key not in _CONDITIONS]
+    if unknown or not given:
         found = f"unknown condition '{unknown[0]}'" if unknown else "no condition"
         raise ConfigError(f"{where}: {found}; known: {', '.join(_CONDITIONS)}")
-    parts: list[Filter] = []
-    if "eq" in conditions:
-        parts.append(Equals(field=name, value=_scalar(conditions["eq"], f"{where}.eq")))
-    if "in" in conditions:
-        parts.append(In(field=name, values=_scalars(conditions["in"], f"{where}.in")))
-    if "prefix" in conditions:
-        parts.append(_prefix(name, conditions["prefix"], f"{where}.prefix"))
-    if "exists" in conditions:
-        parts.append(_exists(name, conditions["exists"], f"{where}.exists"))
-    bounds = {key: conditions[key] for key in _BOUNDS if key in conditions}
+    bounds = {key: given[key] for key in _BOUNDS if key in given}
+    for key, bound in bounds.items():
+        if bound is None:
+            raise _unexpected(bound, "a number or an ISO 8601 date", f"{where}.{key}")
+    parts = [
+        _condition(name, key, given[key], f"{where}.{key}")
+        for key in ("eq", "in", "prefix", "exists")
+        if key in given
+    ]
     if bounds:
-        parts.append(_range(name, bounds, where))
+        parts.append(Range(field=name, **{key: cast("Bound", one) for key, one in bounds.items()}))
     return parts
 
 
-def _exists(name: str, wanted: object, where: str) -> Filter:
+def _condition(name: str, key: str, wanted: object, where: str) -> Filter:
+    if key == "eq":
+        return Equals(field=name, value=_scalar(wanted, where))
+    if key == "in":
+        given = enumerate(_list(wanted, "values", where))
+        return In(field=name, values=tuple(_scalar(one, f"{where}[{at}]") for at, one in given))
+    if key == "prefix":
+        if not isinstance(wanted, str):
+            raise _unexpected(wanted, "a text", where)
+        return Prefix(field=name, prefix=wanted)
     if not isinstance(wanted, bool):
-        raise ConfigError(f"{where}: expected true or false, found {_kind(wanted)}")
+        raise _unexpected(wanted, "true or false", where)
     return Exists(field=name) if wanted else Not(filter=Exists(field=name))
-
-
-def _prefix(name: str, wanted: object, where: str) -> Prefix:
-    if not isinstance(wanted, str):
-        raise ConfigError(f"{where}: expected a text, found {_kind(wanted)}")
-    return Prefix(field=name, prefix=wanted)
-
-
-def _range(name: str, bounds: Mapping[str, object], where: str) -> Range:
-    for key, bound in bounds.items():
-        if bound is None:
-            raise ConfigError(f"{where}.{key}: expected a number or an ISO 8601 date, found null")
-    return Range(field=name, **{key: cast("Bound", bound) for key, bound in bounds.items()})
-
-
-def _scalars(value: object, where: str) -> tuple[Scalar, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{where}: expected a list of values, found {_kind(value)}")
-    values = cast("Iterable[object]", value)
-    return tuple(_scalar(item, f"{where}[{position}]") for position, item in enumerate(values))
 
 
 def _scalar(value: object, where: str) -> Scalar:
     if isinstance(value, (str, bool, int, float)):
         return value
-    found = _kind(value)
-    hint = ": write {in: [...]} for one of several values" if found == "a list" else ""
-    raise ConfigError(f"{where}: expected a text, a number, true or false, found {found}{hint}")
+    is_list = isinstance(value, (list, tuple))
+    hint = ": write {in: [...]} for one of several values" if is_list else ""
+    raise _unexpected(value, "a text, a number, true or false", where, hint)
 
 
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return f"{type(value).__name__} {str(value)[:40]!r}"
+def _mapping(value: object, what: str, where: str) -> Mapping[object, object]:
+    if not isinstance(value, Mapping):
+        raise _unexpected(value, what, where)
+    return cast("Mapping[object, object]", value)
+
+
+def _list(value: object, of: str, where: str) -> Sequence[object]:
+    if not isinstance(value, (list, tuple)):
+        raise _unexpected(value, f"a list of {of}", where)
+    return cast("Sequence[object]", value)
+
+
+def _unexpected(value: object, wanted: str, where: str, hint: str = "") -> ConfigError:
+    found = f"{type(value).__name__} {str(value)[:40]!r}"
+    for kind, name in ((type(None), "null"), (Mapping, "a mapping"), ((list, tuple), "a list")):
+        if isinstance(value, kind):
+            found = name
+    return ConfigError(f"{where}: expected {wanted}, found {found}{hint}")

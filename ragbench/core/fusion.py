@@ -1,10 +1,11 @@
-"""Reciprocal rank fusion: several rankings made into one, by the same formula everywhere."""
+"""Rankings and their scores: several made into one by the same formula everywhere; direction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeVar
 
 from ragbench.core.chunk import Chunk
@@ -70,3 +71,49 @@ def reciprocal_rank_fusion(
             chunks.setdefault(chunk.id, chunk)
     order = sorted(totals, key=lambda id_: (-totals[id_], id_))[:top_k]
     return [replace(chunks[id_], score=totals[id_]) for id_ in order]
+
+
+# --- whether scores fall, as similarities do, or rise, as distances do
+#
+# A retriever hands over the best chunk first. So the direction of its scores says what they are,
+# whatever their name: Milvus, for one, calls both a distance.
+
+_SHARE = 0.9
+"""Of the lists with different scores: two chunks in any order rise half of the time."""
+
+
+def rises(scores: Sequence[float]) -> bool | None:
+    """Whether scores rise from the first chunk to the last. None where they do neither or both."""
+    steps = [after - before for before, after in pairwise(scores)]
+    up, down = any(step > 0 for step in steps), any(step < 0 for step in steps)
+    return None if up is down else up
+
+
+@dataclass(slots=True)
+class ScoreOrders:
+    """Counts the directions of many lists."""
+
+    rising: int = 0
+    falling: int = 0
+    mixed: int = 0
+
+    def add(self, scores: Sequence[float]) -> None:
+        """Counts a list; one whose scores are all the same says nothing."""
+        risen = rises(scores)
+        if risen is not None:
+            self.rising += risen
+            self.falling += not risen
+        elif len(set(scores)) > 1:
+            self.mixed += 1
+
+    def note(self) -> str | None:
+        """What a reader must know where nine of ten lists rise; None where they do not."""
+        lists = self.rising + self.falling + self.mixed
+        if not lists or self.rising < _SHARE * lists:
+            return None
+        return (
+            f"In {self.rising:,} of {lists:,} retrievals with different scores these rise from the "
+            "first chunk to the last, as distances do. Ranks are those of the list, but "
+            "post-retrieval takes a higher score for a better one: have the RAG give minus the "
+            "distance."
+        )

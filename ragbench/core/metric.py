@@ -162,22 +162,21 @@ class Metric:
     cutoff: int | None = None
     """k of ``@k``; at least 1."""
 
-    @property
-    def name(self) -> str:
-        """The canonical text, which parses back to an equal metric."""
+    name: str = field(init=False, compare=False, repr=False)
+    """The canonical text, which parses back to an equal metric."""
+    identity: str = field(init=False, compare=False, repr=False)
+    """The name and the version of its formula: scores of another identity do not compare."""
+    is_judged: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        definition = self.definition
         listed = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
-        return f"{self.definition.name}{f'({listed})' if listed else ''}{cutoff}"
-
-    @property
-    def is_judged(self) -> bool:
-        return self.definition.cost is not Cost.FREE
-
-    @property
-    def identity(self) -> str:
-        """The name and the version of its formula: scores of another identity do not compare."""
-        digest = self.definition.digest
-        return f"{self.name} v{self.definition.version}{f' {digest}' if digest else ''}"
+        name = f"{definition.name}{f'({listed})' if listed else ''}{cutoff}"
+        digest = f" {definition.digest}" if definition.digest else ""
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "identity", f"{name} v{definition.version}{digest}")
+        object.__setattr__(self, "is_judged", definition.cost is not Cost.FREE)
 
     def parameter(self, name: str) -> ParameterValue:
         for key, value in self.parameters:

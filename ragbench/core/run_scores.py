@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from ragbench.core.attribution import Cause
 from ragbench.core.history import Drift
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Repeats, Status, coverage_of
+from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 
-ValueT = TypeVar("ValueT")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.int64]
+
 GOLD = "gold: "
 """How a cluster's name begins that is made of the cases' gold."""
 
@@ -91,6 +96,20 @@ class Label(NamedTuple):
     """Whether it chose among those alone of which two runs' answers differ."""
 
 
+class CaseTexts(NamedTuple):
+    """What a run's folder holds of a case besides its scores; a baseline file holds none of it."""
+
+    query: str | None = None
+    response: str | None = None
+    """None too when nothing was generated."""
+    retrieved_ids: tuple[str, ...] | None = None
+    """Best first. None when the RAG gives no ids."""
+    gold: tuple[str, ...] = ()
+    """Ids of what should be retrieved."""
+    right: str = ""
+    """Changes with what is known of the right answer alone."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
     id: str
@@ -99,29 +118,21 @@ class ScoredCase:
     relevance ..."""
     scores: Mapping[str, Cell]
     """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
-    right: str = ""
-    """Changes with what is known of the right answer alone; empty in a baseline file."""
     cluster: str | None = None
     tags: tuple[str, ...] = ()
     language: str | None = None
-    query: str | None = None
-    """None in a baseline file, which holds no texts. So are the next two."""
-    response: str | None = None
-    """None too when nothing was generated."""
-    retrieved_ids: tuple[str, ...] | None = None
-    """Best first. None too when the RAG gives no ids."""
     stages: Mapping[str, Status] = field(default_factory=dict[str, Status])
     """How each stage ended; empty in a baseline file."""
     cause: Cause | None = None
     """What became of it; None where the file does not say."""
-    gold: tuple[str, ...] = ()
-    """Ids of what should be retrieved; empty in a baseline file."""
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
     labels: Mapping[str, Label] = field(default_factory=dict[str, Label])
     """By metric what people say; empty without a file of labels."""
     judged: tuple[str, str, str | None] | None = None
     """Digests of question, answer and contexts; None without a file of labels."""
+    texts: CaseTexts | None = None
+    """Only of a case that is made by hand: a table reads them when it is asked for."""
 
     def value(self, metric: str) -> float | None:
         cell = self.scores.get(metric)
@@ -131,30 +142,190 @@ class ScoredCase:
         """What a metric gave each time; once, where the case was not asked repeatedly."""
         return self.repeats.get(metric) or Repeats(cells=(self.scores.get(metric),))
 
-    def coverage(self, metric: str) -> float | None:
-        """Share of the times that the metric was measured when it applied; None: it never did."""
-        repeats = self.repeats.get(metric)
-        if repeats is None:
-            return coverage_of(self.scores.get(metric))
-        known = [state for state in repeats.coverage if state is not None]
-        return sum(known) / len(known) if known else None
+
+_STATES = {status: ord(status.value[0]) for status in Status}
+_STATUSES = {code: status for status, code in _STATES.items()}
+_FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ByCase(Mapping[str, ValueT]):
-    """Something of each case by its id; all such of one run share the ids' places."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Cells:
+    """One metric over the cases of a run."""
 
-    places: Mapping[str, int]
-    items_of: Sequence[ValueT]
+    values: NDArray[np.float64]
+    """NaN where there is none."""
+    states: NDArray[np.uint8]
+    """The first letter of each cell's status; 0 without a cell."""
+    reasons: Sequence[str] = ()
+    """Why cells have no value: each reason once."""
+    why: NDArray[np.int32] | None = None
+    """The place of each cell's reason, -1 without one; None without any."""
+    repeats: Mapping[int, Repeats] = field(default_factory=dict[int, Repeats])
+    """By the case's place, where it was asked more than once."""
 
-    def __getitem__(self, id: str) -> ValueT:
-        return self.items_of[self.places[id]]
+    @classmethod
+    def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
+        import numpy as np
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
+        reasons: dict[str | None, int] = {None: -1}
+        why = [-1 if c is None else reasons.setdefault(c.reason, len(reasons) - 1) for c in cells]
+        return cls(
+            values=np.array([None if cell is None else cell.value for cell in cells], float),
+            states=np.array([0 if c is None else _STATES[c.status] for c in cells], np.uint8),
+            reasons=[one for one in reasons if one is not None],
+            why=np.array(why, np.int32),
+            repeats=repeats,
+        )
+
+    def __getitem__(self, place: int) -> Cell | None:
+        status, value = _STATUSES.get(int(self.states[place])), float(self.values[place])
+        if status is None:
+            return None
+        if value == value:
+            return Cell(status=status, value=value)
+        at = -1 if self.why is None else int(self.why[place])
+        return Cell(status=status, reason=self.reasons[at] if at >= 0 else None)
+
+    def has(self, status: Status) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.states == _STATES[status]
+        return found
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        """Share of the times that it was measured when it applied; NaN: it never did."""
+        import numpy as np
+
+        applies = (self.states != 0) & ~self.has(Status.SKIPPED)
+        found = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
+        for place, repeats in self.repeats.items():
+            known = [state for state in repeats.coverage if state is not None]
+            found[place] = sum(known) / len(known) if known else np.nan
+        return found
+
+    def asked(self, place: int) -> Repeats:
+        return self.repeats.get(place) or Repeats(cells=(self[place],))
+
+    def take(self, places: Places) -> Cells:
+        return Cells(
+            values=self.values[places],
+            states=self.states[places],
+            reasons=self.reasons,
+            why=None if self.why is None else self.why[places],
+            repeats=_taken(self.repeats, places),
+        )
+
+
+def _taken(repeats: Mapping[int, Repeats], places: Places) -> dict[int, Repeats]:
+    kept = enumerate(places.tolist()) if repeats else ()
+    return {now: repeats[before] for now, before in kept if before in repeats}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CaseTable(Sequence[ScoredCase]):
+    """The cases of a run as columns; a case is made of them when it is asked for.
+
+    Of a hundred thousand cases an object each, with one for each of its cells, takes a gigabyte.
+    """
+
+    ids: Sequence[str]
+    fingerprints: NDArray[np.bytes_]
+    facts: Mapping[str, Sequence[Any]]
+    """By the name of a field of a case, those that any case has."""
+    cells: Mapping[str, Cells]
+    marks: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    """Of the retrieved ids and of the answer of each case: equal where these are. None without
+    texts."""
+    texts: Callable[[Sequence[int]], Sequence[CaseTexts]] | None = None
+    """What is known of the cases at some places; None of a baseline file."""
+    _places: dict[str, int] = field(default_factory=dict[str, int], init=False, repr=False)
+
+    @classmethod
+    def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:
+        import numpy as np
+
+        if isinstance(cases, CaseTable):
+            return cases
+        rows = [*cases]
+        columns = {name: [getattr(row, name) for row in rows] for name in _FACTS}
+        names = dict.fromkeys(name for row in rows for name in row.scores)
+        known = [CaseTexts() if row.texts is None else row.texts for row in rows]
+        has_texts = any(row.texts is not None for row in rows)
+        return cls(
+            ids=[row.id for row in rows],
+            fingerprints=np.array([row.fingerprint.encode() for row in rows], np.bytes_),
+            facts={name: found for name, found in columns.items() if any(found)},
+            cells={
+                name: Cells.of(
+                    [row.scores.get(name) for row in rows],
+                    {at: row.repeats[name] for at, row in enumerate(rows) if name in row.repeats},
+                )
+                for name in names
+            },
+            marks=marks_of((one.retrieved_ids, one.response) for one in known)
+            if has_texts
+            else None,
+            texts=(lambda places: [known[place] for place in places]) if has_texts else None,
+        )
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CaseTable) and [*self] == [*other]
+
+    @overload
+    def __getitem__(self, place: int) -> ScoredCase: ...
+    @overload
+    def __getitem__(self, place: slice) -> CaseTable: ...
+    def __getitem__(self, place: int | slice) -> ScoredCase | CaseTable:
+        import numpy as np
+
+        if isinstance(place, slice):
+            return self.take(np.arange(len(self))[place])
+        cells = {name: cell for name, one in self.cells.items() if (cell := one[place]) is not None}
+        repeats = {n: one.repeats[place] for n, one in self.cells.items() if place in one.repeats}
+        return ScoredCase(
+            id=self.ids[place],
+            fingerprint=self.fingerprints[place].decode(),
+            scores=cells,
+            repeats=repeats,
+            **{name: known[place] for name, known in self.facts.items()},
+        )
+
+    def fact(self, name: str) -> Sequence[Any]:
+        """A field of all cases; nothing where none has it."""
+        return self.facts.get(name, ())
+
+    def places(self, ids: Sequence[str]) -> Places:
+        """Where cases stand; -1 for those that are not here."""
+        import numpy as np
+
+        if ids is self.ids or ids == self.ids:
+            return np.arange(len(ids))
+        if not self._places:
+            self._places.update((id_, place) for place, id_ in enumerate(self.ids))
+        return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
+
+    def take(self, places: Places) -> CaseTable:
+        order, texts = places.tolist(), self.texts
+        return CaseTable(
+            ids=[self.ids[place] for place in order],
+            fingerprints=self.fingerprints[places],
+            facts={name: [known[at] for at in order] for name, known in self.facts.items()},
+            cells={name: cells.take(places) for name, cells in self.cells.items()},
+            marks=self.marks and (self.marks[0][places], self.marks[1][places]),
+            texts=None if texts is None else lambda some: texts([order[place] for place in some]),
+        )
+
+
+def marks_of(
+    known: Iterable[tuple[object, object]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers that are equal, in this process, where what they stand for is."""
+    import numpy as np
+
+    found = np.array([(hash(ids), hash(answer)) for ids, answer in known], np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,8 +344,8 @@ class RunScores:
     """Commit of the working folder; None outside a repository."""
     dirty: bool
     metrics: tuple[MetricColumn, ...]
-    cases: tuple[ScoredCase, ...]
-    """In the dataset's order; in a baseline file, by id."""
+    cases: Sequence[ScoredCase]
+    """In the dataset's order; in a baseline file, by id. They are kept as a `CaseTable`."""
     stages: tuple[StageCount, ...] = ()
     latencies: tuple[Latency, ...] = ()
     """Empty when ``timings.json`` is not there."""
@@ -196,50 +367,83 @@ class RunScores:
     drift: Drift | None = None
     """Of a baseline file: main over all its merges."""
 
-    _places: dict[str, int] = field(
-        default_factory=dict[str, int], init=False, repr=False, compare=False
-    )
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cases", CaseTable.of(self.cases))
 
-    def by_case(self, items: Sequence[ValueT]) -> Mapping[str, ValueT]:
-        """What stands in the order of the cases, by their ids."""
-        if not self._places:
-            self._places.update((case.id, place) for place, case in enumerate(self.cases))
-        return ByCase(self._places, items)
+    @property
+    def table(self) -> CaseTable:
+        """The cases as columns."""
+        return cast("CaseTable", self.cases)
 
     @property
     def clusters_are_of_gold(self) -> bool:
         """Whether cases are clustered by their gold, because none names a cluster."""
-        return any((case.cluster or "").startswith(GOLD) for case in self.cases)
+        return any(name is not None and name.startswith(GOLD) for name in self.clusters)
+
+    @property
+    def clusters(self) -> Sequence[str | None]:
+        """What each case shares with others; None: nothing."""
+        return self.table.fact("cluster") or (None,) * len(self.cases)
+
+    @property
+    def has_labels(self) -> bool:
+        return any(self.table.fact("labels"))
 
     def column(self, metric: str) -> MetricColumn | None:
         """The metric of that name, written as the run writes it; None when it has none."""
         return next((column for column in self.metrics if column.name == metric), None)
 
-    def values(self, metric: str) -> Mapping[str, float | None]:
+    def cells(self, metric: str) -> Cells:
+        """A metric over the cases; of one that the run does not measure, none."""
+        import numpy as np
+
+        known, size = self.table.cells.get(metric), len(self.cases)
+        return known or Cells(values=np.full(size, np.nan), states=np.zeros(size, np.uint8))
+
+    def values(self, metric: str) -> dict[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""
-        return self.by_case([case.value(metric) for case in self.cases])
-
-    def clusters(self) -> Mapping[str, str | None]:
-        """What each case shares with others, by case id; None: nothing."""
-        return self.by_case([case.cluster for case in self.cases])
-
-    def fingerprints_of_cases(self) -> dict[str, str]:
-        return {case.id: case.fingerprint for case in self.cases}
+        found = self.cells(metric).values.tolist()
+        known = (value if value == value else None for value in found)
+        return dict(zip(self.table.ids, known, strict=True))
 
     def on(self, ids: Collection[str]) -> RunScores:
         """The run with these cases alone; itself where it has no others."""
-        cases = tuple(case for case in self.cases if case.id in ids)
-        return self if len(cases) == len(self.cases) else replace(self, cases=cases)
+        import numpy as np
+
+        places = [place for place, id_ in enumerate(self.table.ids) if id_ in ids]
+        return self if len(places) == len(self.cases) else self.at(np.array(places, np.int64))
+
+    def at(self, places: Places) -> RunScores:
+        return replace(self, cases=self.table.take(places))
+
+    def beside(self, other: RunScores) -> RunScores:
+        """The run with the cases of another one, in its order; it has all of them."""
+        if self.table.ids == other.table.ids:
+            return self
+        return self.at(self.table.places(other.table.ids))
+
+
+def labels_of(run: RunScores) -> Iterator[list[str]]:
+    """Tags and language of each case, as slices of them are named."""
+    table = run.table
+    tags = table.fact("tags") or ((),) * len(table)
+    for of_case, language in zip(tags, table.fact("language") or (None,) * len(table), strict=True):
+        found = [f"tag:{tag}" for tag in dict.fromkeys(of_case)]
+        yield found if language is None else [*found, f"language:{language}"]
 
 
 def unchanged(first: RunScores, *others: RunScores) -> set[str]:
     """The ids of the cases that all runs have, the same to the last letter."""
-    known = [other.fingerprints_of_cases() for other in others]
-    return {
-        case.id
-        for case in first.cases
-        if all(cases.get(case.id) == case.fingerprint for cases in known)
-    }
+    import numpy as np
+
+    kept = np.ones(len(first.cases), bool)
+    for run in others:
+        places = run.table.places(first.table.ids)
+        there = np.flatnonzero(places >= 0)
+        kept[places < 0] = False
+        known = run.table.fingerprints[places[there]]
+        kept[there] &= first.table.fingerprints[there] == known
+    return {id_ for id_, is_kept in zip(first.table.ids, kept.tolist(), strict=True) if is_kept}
 
 
 def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[str, str]]:
@@ -247,26 +451,29 @@ def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[st
 
     A case is known by its fingerprint. Ids that count rows move with each row that is inserted.
     """
-    mine, theirs = run.fingerprints_of_cases(), earlier.fingerprints_of_cases()
-    free: dict[str, list[str]] = {}
-    for id_, fingerprint in reversed(mine.items()):
-        if theirs.get(id_) != fingerprint:
-            free.setdefault(fingerprint, []).append(id_)
-    names = {
-        id_: free[fingerprint].pop()
-        for id_, fingerprint in theirs.items()
-        if mine.get(id_) != fingerprint and free.get(fingerprint)
-    }
-    taken = set(names.values())
-    cases = (
-        replace(case, id=names.get(case.id) or f"{case.id}{' (before)' * (case.id in taken)}")
-        for case in earlier.cases
+    same = unchanged(run, earlier)
+    if len(same) == len(run.cases):
+        return earlier, {}
+    mine, theirs = (
+        {
+            id_: known
+            for id_, known in zip(one.table.ids, one.table.fingerprints.tolist(), strict=True)
+            if id_ not in same
+        }
+        for one in (run, earlier)
     )
-    known = {new: old for old, new in names.items()}
+    free: dict[bytes, list[str]] = {}
+    for id_, fingerprint in reversed(mine.items()):
+        free.setdefault(fingerprint, []).append(id_)
+    names = {
+        id_: free[fingerprint].pop() for id_, fingerprint in theirs.items() if free.get(fingerprint)
+    }
     if not names:
-        return earlier, known
+        return earlier, {}
+    taken, known = {*names.values()}, {new: old for old, new in names.items()}
+    ids = [names.get(id_) or f"{id_}{' (before)' * (id_ in taken)}" for id_ in earlier.table.ids]
     drift = _renamed(earlier.drift, known)
-    return replace(earlier, cases=tuple(cases), drift=drift), known
+    return replace(earlier, cases=replace(earlier.table, ids=ids), drift=drift), known
 
 
 def _renamed(drift: Drift | None, names: Mapping[str, str]) -> Drift | None:
@@ -277,25 +484,24 @@ def _renamed(drift: Drift | None, names: Mapping[str, str]) -> Drift | None:
     return replace(drift, cases={new[id_]: sums for id_, sums in drift.cases.items() if id_ in new})
 
 
-def clustered_by_gold(
-    cases: Sequence[ScoredCase], gold: Sequence[Sequence[str] | None]
-) -> tuple[ScoredCase, ...]:
-    """The cases, those with the same gold as one cluster where none names a cluster.
+def clusters_by_gold(
+    clusters: Sequence[str | None], gold: Sequence[str | None]
+) -> Sequence[str | None]:
+    """Cases with the same gold as one cluster, where none names a cluster.
 
     Five questions about one document rise and fall together, whether somebody wrote that down or
     not.
+
+    Args:
+        gold: a name for each case's gold; None without.
     """
-    if any(case.cluster is not None for case in cases):
-        return tuple(cases)
-    names = [_gold_name(ids) if ids else None for ids in gold]
-    shared = {name for name, count in Counter(names).items() if name is not None and count > 1}
-    return tuple(
-        replace(case, cluster=name) if name in shared else case
-        for case, name in zip(cases, names, strict=True)
-    )
+    if any(name is not None for name in clusters):
+        return clusters
+    shared = {name: name for name, count in Counter(gold).items() if count > 1}
+    return [None if name is None else shared.get(name) for name in gold]
 
 
-def _gold_name(ids: Sequence[str]) -> str:
+def gold_name(ids: Sequence[str]) -> str:
     """A digest: baseline files hold the names of clusters, and no ids of chunks."""
     joined = "\0".join(sorted(ids)).encode("utf-8", "surrogatepass")
     return GOLD + hashlib.sha256(joined).hexdigest()[:12]

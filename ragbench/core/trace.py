@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, cast
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, cast
 
+from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldSearch
-from ragbench.core.outcome import Outcome
+from ragbench.core.matched import GoldSearch, Matched
+from ragbench.core.outcome import Cell, Judgement, Outcome
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 
@@ -65,6 +66,48 @@ class Entry:
         return self.case.id
 
 
+class StageOutcome(NamedTuple):
+    """A stage's outcome for a case, and what work downstream depends on."""
+
+    outcome: Outcome[Any]
+    texts: bytes
+    """Digests of the context texts, one behind the other."""
+    digest: bytes
+    """Digest of the whole output."""
+
+
+@dataclass(slots=True)
+class RunCase:
+    """A case of a run on its way through the stages, or read back from the journal."""
+
+    number: int
+    """In the journal; stays the same for a case id as long as that lives."""
+    case: Case
+    digest: bytes
+    """Of the case: its id and all that is known of it."""
+    settled: dict[str, StageOutcome] = field(default_factory=dict[str, StageOutcome])
+    """What each stage gave so far, by its name."""
+    cells: tuple[Cell | None, ...] = ()
+    """One per metric of the run; None where it has not been computed."""
+    judgements: tuple[tuple[Judgement, ...], ...] = ()
+    """What each cell rests on, in the same order."""
+    matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
+    """Which chunks are relevant contexts, by the stage that gave them."""
+    attribution: Attribution | None = None
+    """What became of it, where that is stored."""
+    _trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The case with its outcomes; only once retrieval and generation are settled."""
+        if self._trace is None:
+            outcomes: dict[str, Any] = {
+                STAGES[stage]: settled.outcome for stage, settled in self.settled.items()
+            }
+            self._trace = Trace(case=self.case, **outcomes)
+        return self._trace
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow:
     """What RAGAS is given of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
@@ -107,7 +150,7 @@ class SampleRow:
         return {name: getattr(self, name) for name in _FIELDS}
 
 
-_FIELDS = tuple(field.name for field in fields(SampleRow))
+_FIELDS = tuple(one.name for one in fields(SampleRow))
 
 
 def sample_row(trace: Trace) -> SampleRow:

@@ -137,10 +137,8 @@ class DumpSummary:
     """Sums of what the validator counts, such as escalated queries or fabricated quotes."""
     demands: tuple[RequiredShare, ...]
     doctor: RetrievalDoctor
-
-    @property
-    def is_met(self) -> bool:
-        return all(demand.is_met for demand in self.demands)
+    is_met: bool
+    """Whether all demands are."""
 
 
 class WarningKind(StrEnum):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ragbench.errors import ConfigError, RagbenchError
-from ragbench.io.paths import placed, placed_model
-from ragbench.io.settings import from_settings
+from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
 from ragbench.plugins import Registry, load_target
 from ragbench.safe_text import shortened_line
 
@@ -231,9 +232,25 @@ def known_prefixes(model: str) -> Prefixes:
     return next(found, Prefixes("", ""))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrefixedEmbedder(ModelEmbedder):
+    """A model that wants something before each text."""
+
+    model: ModelPath
+    """Its name."""
+    query_prefix: str | None = None
+    """What the model wants before a question; None: what is known of it by its name
+    (`ragbench.embedders.embedder`), such as ``"query: "`` for E5."""
+    passage_prefix: str | None = None
+    """The same before a passage."""
+
+    @cached_property
+    def prefixes(self) -> Prefixes:
+        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
+
+
 def prefixes_of(model: str, query: str | None, passage: str | None) -> Prefixes:
     """The given prefixes; for None what is known of the model by its name."""
     known = known_prefixes(model)
-    return Prefixes(
-        known.query if query is None else query, known.passage if passage is None else passage
-    )
+    given = zip((query, passage), known, strict=True)
+    return Prefixes(*(stated if own is None else own for own, stated in given))

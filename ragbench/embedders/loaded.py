@@ -1,4 +1,4 @@
-"""Embedders that others bring: models of fastembed and sentence-transformers, objects of users.
+"""Embedders that others bring: models of packages and endpoints, objects of users.
 
 An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
 """
@@ -6,44 +6,44 @@ An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from ragbench.core.chat import Vector
 from ragbench.embedders.embedder import (
     Embedder,
     Kind,
     ModelEmbedder,
-    Prefixes,
+    PrefixedEmbedder,
     checked_rows,
-    known_prefixes,
     prefixes_of,
 )
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.paths import FilePath, ModelPath
-from ragbench.io.settings import built_own
+from ragbench.io.settings import FilePath, ModelPath, built_own
+from ragbench.llm.session import LLMSession, ModelClients, open_models
+from ragbench.llm.settings import LLMSettings, resolve
 from ragbench.plugins import require
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ragbench.llm.budget import Budget
+    from ragbench.llm.transport import Transport
+
 
 @dataclass(frozen=True, kw_only=True)
-class FastembedEmbedder(ModelEmbedder):
+class FastembedEmbedder(PrefixedEmbedder):
     """A model of Qdrant's fastembed: ONNX on the CPU. Loaded when the first vector is asked for."""
 
     model: str
     """Its name there, such as ``BAAI/bge-small-en-v1.5``."""
     path: FilePath | None = None
     """A folder with that model's files; None lets fastembed find or download them."""
-    query_prefix: str | None = None
-    """What the model wants before a question; None: what is known of it by its name
-    (`ragbench.embedders.embedder`). fastembed itself adds none, but for models with tasks."""
-    passage_prefix: str | None = None
-    """The same before a passage."""
     threads: int | None = None
     """Threads of the ONNX runtime; None for its own choice."""
     batch_size: int = 64
@@ -57,8 +57,8 @@ class FastembedEmbedder(ModelEmbedder):
             "embedder": "fastembed",
             "model": self.model,
             "files": [_digest(file) for file in files],
-            "query_prefix": self._prefixes.query,
-            "passage_prefix": self._prefixes.passage,
+            "query_prefix": self.prefixes.query,
+            "passage_prefix": self.prefixes.passage,
         }
 
     @cached_property
@@ -69,12 +69,8 @@ class FastembedEmbedder(ModelEmbedder):
         import numpy as np
 
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
-        asked = [getattr(self._prefixes, kind) + text for text in texts]
+        asked = [getattr(self.prefixes, kind) + text for text in texts]
         return np.stack(list(embed(asked, batch_size=self.batch_size)))
-
-    @property
-    def _prefixes(self) -> Prefixes:
-        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
     @cached_property
     def _model(self) -> Any:
@@ -83,13 +79,11 @@ class FastembedEmbedder(ModelEmbedder):
         try:
             return package.TextEmbedding(self.model, threads=self.threads, **folder)
         except (ValueError, OSError) as error:
-            raise ConfigError(
-                f"fastembed cannot load the model '{self.model}': {' '.join(str(error).split())}"
-            ) from error
+            raise _not_loaded("fastembed", self.model, error) from error
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceTransformersEmbedder(ModelEmbedder):
+class SentenceTransformersEmbedder(PrefixedEmbedder):
     """Any model of sentence-transformers, with the prompts that it brings.
 
     The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
@@ -102,8 +96,6 @@ class SentenceTransformersEmbedder(ModelEmbedder):
     query_prefix: str | None = None
     """What stands before a question; None: the model's own prompt for questions, and where it has
     none what is known of it by its name (`ragbench.embedders.embedder`)."""
-    passage_prefix: str | None = None
-    """The same before a passage."""
     device: str | None = None
     """Such as ``"cpu"`` or ``"cuda"``; None for the package's own choice."""
     batch_size: int = 32
@@ -134,14 +126,12 @@ class SentenceTransformersEmbedder(ModelEmbedder):
         )
 
     def _prompt(self, kind: Kind) -> str:
-        given = self.query_prefix if kind == "query" else self.passage_prefix
-        if given is not None:
-            return given
+        if getattr(self, f"{kind}_prefix") is not None:
+            return str(getattr(self, f"{kind}_prefix"))
         own: Mapping[str, str] = self._model.prompts or {}
         names = ("query",) if kind == "query" else ("document", "passage", "corpus")
         stated = next((own[name] for name in names if own.get(name)), "")
-        known = known_prefixes(self.model)
-        return stated or (known.query if kind == "query" else known.passage)
+        return stated or str(getattr(self.prefixes, kind))
 
     @cached_property
     def _model(self) -> Any:
@@ -151,10 +141,12 @@ class SentenceTransformersEmbedder(ModelEmbedder):
                 self.model, device=self.device, revision=self.revision
             )
         except (ValueError, OSError) as error:
-            raise ConfigError(
-                f"sentence-transformers cannot load the model '{self.model}': "
-                f"{' '.join(str(error).split())[:300]}"
-            ) from error
+            raise _not_loaded("sentence-transformers", self.model, error) from error
+
+
+def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
+    problem = " ".join(str(error).split())[:300]
+    return ConfigError(f"{package} cannot load the model '{model}': {problem}")
 
 
 def _digest(path: Path) -> str:
@@ -174,19 +166,18 @@ def embedder_of_target(
     spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
 ) -> Embedder:
     """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
-    made = built_own(spec, settings, folder=search_path, offers=_offers)
-    return as_embedder(made, spec)
-
-
-def as_embedder(thing: object, name: str) -> Embedder:
+    queries = [one for one, _ in (_OWN, *_FORMS)]
+    thing: object = built_own(
+        spec, settings, folder=search_path, offers=lambda it: any(_has(it, one) for one in queries)
+    )
     if _has(thing, *_OWN):
         return cast("Embedder", thing)
     for query, passages in _FORMS:
         if _has(thing, query, passages):
             methods = getattr(thing, query), getattr(thing, passages)
-            return cast("Embedder", _Adapted(name, thing, *methods))
+            return cast("Embedder", _Adapted(spec, thing, *methods))
     raise ConfigError(
-        f"'{name}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
+        f"'{spec}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
         "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
         "(get_query_embedding, get_text_embedding_batch)"
     )
@@ -194,10 +185,6 @@ def as_embedder(thing: object, name: str) -> Embedder:
 
 def _has(thing: object, *methods: str) -> bool:
     return all(callable(getattr(thing, method, None)) for method in methods)
-
-
-def _offers(thing: object) -> bool:
-    return any(_has(thing, one) for one, _ in (_OWN, *_FORMS))
 
 
 @dataclass(frozen=True)
@@ -226,3 +213,86 @@ class _Adapted(ModelEmbedder):
         asked = kind == "query"
         found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
         return checked_rows(found, texts, f"'{self.name}'", InterfaceError)
+
+
+# --- vectors from an OpenAI-compatible endpoint
+
+_PREFIXES = ("query_prefix", "passage_prefix")
+
+
+class OpenAIEmbedder(ModelEmbedder):
+    """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
+
+    asks_endpoint = True
+    """It waits for answers: workers would only share out its rate limit."""
+
+    def __init__(
+        self,
+        settings: LLMSettings,
+        *,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        budget: Budget | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._endpoint = settings.endpoint
+        self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
+        self._session = LLMSession(
+            lambda: open_models(None, settings, budget=budget, transport=transport)
+        )
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`; the address is not part of it.
+
+        The same model is often served at several addresses. That two of them give different
+        vectors under one name cannot be known here.
+        """
+        return {
+            "embedder": "openai",
+            "model": self._endpoint.model,
+            "extra": dict(self._endpoint.extra),
+            "query_prefix": self._prefixes[0],
+            "passage_prefix": self._prefixes[1],
+        }
+
+    @cached_property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`; asks for the vector of a word to know it."""
+        return int(self._asked([_PROBE]).shape[1])
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        return self._asked([getattr(self._prefixes, kind) + text for text in texts])
+
+    def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        async def embed(models: ModelClients) -> Sequence[Vector]:
+            assert models.embeddings is not None
+            return (await models.embeddings.embed(texts, purpose="embed")).vectors
+
+        named = f"the model '{self._endpoint.model}'"
+        return checked_rows(self._session.run(embed), texts, named, ConfigError)
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is the endpoint's name of it.
+
+    Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
+    ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
+    of a chat model that mean nothing here are left out.
+    """
+    if not model:
+        raise ConfigError("the embedder openai needs a model: openai:MODEL")
+    prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
+    rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
+    environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
+    resolved = resolve({"model": model}, environ, section=rest, file=f"embedder openai:{model}")
+    return OpenAIEmbedder(resolved, **prefixes)
+
+
+_CHAT_ONLY = frozenset(
+    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
+)
+"""Said of the chat model that the environment names."""

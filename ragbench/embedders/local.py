@@ -15,13 +15,12 @@ from ragbench.embedders.embedder import (
     NO_EMBEDDER,
     Kind,
     ModelEmbedder,
-    Prefixes,
+    PrefixedEmbedder,
     known_prefixes,
-    prefixes_of,
     readable_text,
 )
 from ragbench.errors import ConfigError
-from ragbench.io.paths import ModelPath
+from ragbench.io.settings import ModelPath
 from ragbench.plugins import package_folder, require
 from ragbench.text.onnx_model import (
     OnnxFiles,
@@ -189,7 +188,7 @@ class EnglishEmbedder(ModelEmbedder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnnxEmbedder(ModelEmbedder):
+class OnnxEmbedder(PrefixedEmbedder):
     """Vectors of a model that runs here, on the CPU.
 
     The model is loaded when the first vector is asked for.
@@ -203,11 +202,6 @@ class OnnxEmbedder(ModelEmbedder):
     """Branch, tag or commit of the hub repository."""
     pooling: Pooling | None = None
     """None: what 1_Pooling/config.json states in the folder, else the mean."""
-    query_prefix: str | None = None
-    """What the model wants before a question; None: what is known of it by its name
-    (`ragbench.embedders.embedder`), such as ``"query: "`` for E5."""
-    passage_prefix: str | None = None
-    """The same before a passage."""
     max_length: int = 512
     """Tokens that the model takes, special ones and the prefix included."""
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -228,8 +222,8 @@ class OnnxEmbedder(ModelEmbedder):
             "model": _digest(self._files.model),
             "tokenizer": _digest(self._files.tokenizer),
             "pooling": self._pooling,
-            "query_prefix": self._prefixes.query,
-            "passage_prefix": self._prefixes.passage,
+            "query_prefix": self.prefixes.query,
+            "passage_prefix": self.prefixes.passage,
             "max_length": self.max_length,
         }
 
@@ -238,7 +232,7 @@ class OnnxEmbedder(ModelEmbedder):
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        return self._encoder.encode(texts, prefix=getattr(self._prefixes, kind))
+        return self._encoder.encode(texts, prefix=getattr(self.prefixes, kind))
 
     def close(self) -> None:
         if "_encoder" in self.__dict__:
@@ -247,10 +241,6 @@ class OnnxEmbedder(ModelEmbedder):
     @cached_property
     def _files(self) -> OnnxFiles:
         return find_onnx_files(self.model, file=self.file, revision=self.revision)
-
-    @property
-    def _prefixes(self) -> Prefixes:
-        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
     @cached_property
     def _pooling(self) -> Pooling:

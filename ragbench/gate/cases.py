@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import JUDGED_RIGHT
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTexts, Cells, MetricColumn, RunScores
 from ragbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _PREFERRED = {
     "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
@@ -27,61 +33,68 @@ THRESHOLD = 0.5
 of 0 and 1, any threshold above 0 parts the two."""
 
 
-def _share(value: float, column: MetricColumn) -> float:
-    """Where a value lies on the metric's scale: 0 is its worse end, 1 its better one."""
-    share = (value - (column.low or 0.0)) / (column.scale or 1.0)
-    return share if column.direction is Direction.HIGHER else 1.0 - share
-
-
 def _verdicts(
-    case: ScoredCase, main: Sequence[MetricColumn], *, named: bool
-) -> Iterator[tuple[str, bool]]:
-    """By stage, then by main metric: whether the case passes. What does not apply is left out.
+    run: RunScores, main: Sequence[MetricColumn], *, named: bool
+) -> dict[str, NDArray[np.int8]]:
+    """By stage, then by main metric: 1 for each case that passes, 0 for each that fails.
 
-    A metric that failed because a stage did says nothing of its own. Where nobody named the
-    metrics, a case of which it is known whether it is right passes by that alone.
+    It is -1 where a subject does not apply. A metric that failed because a stage did says nothing
+    of its own. Where nobody named the metrics, a case of which it is known whether it is right
+    passes by that alone.
     """
-    broken = False
-    for stage, status in case.stages.items():
-        broken = broken or status is Status.FAILED
-        yield stage, status is not Status.FAILED
-    right = None if broken or named else _right(case, main)
-    if right is not None:
-        yield right
-        return
-    for column in main:
-        cell = case.scores.get(column.name)
-        if cell is None or cell.status is Status.SKIPPED:
-            continue
-        if not (broken and cell.status is Status.FAILED):
-            yield column.name, cell.value is not None and _share(cell.value, column) >= THRESHOLD
+    import numpy as np
 
-
-def _right(case: ScoredCase, main: Sequence[MetricColumn]) -> tuple[str, bool] | None:
-    """Whether a case is right, by the answer; declining is, where there is no answer."""
+    size = len(run.cases)
+    broken, found = np.zeros(size, bool), dict[str, "NDArray[np.int8]"]()
+    for place, stages in enumerate(run.table.fact("stages")):
+        for stage, status in stages.items():
+            if stage not in found:
+                found[stage] = np.full(size, -1, np.int8)
+            found[stage][place] = status is not Status.FAILED
+            broken[place] |= status is Status.FAILED
+    right = np.full(size, -1, np.int8)
     answer = next((column for column in main if column.group == "generator"), None)
-    if answer is None or answer.name not in case.scores:
-        return None
-    cell, declining = case.scores[answer.name], case.value("abstention_accuracy")
-    if cell.value is not None:
-        return answer.name, _share(cell.value, answer) >= THRESHOLD
-    if cell.status is Status.ABSTAINED:
-        return answer.name, declining == 1.0
-    return (answer.name, False) if declining == 0.0 else None
+    if answer is not None and not named:
+        right = np.where(broken, -1, _right(run, answer))
+    for column in main:
+        cells = run.cells(column.name)
+        lacks = (cells.states == 0) | cells.has(Status.SKIPPED) | (right >= 0)
+        lacks |= broken & cells.has(Status.FAILED)
+        found[column.name] = np.where(lacks, -1, _passed(cells, column))
+        if column is answer:
+            found[column.name] = np.where(right >= 0, right, found[column.name])
+    return found
 
 
-def passes(case: ScoredCase, column: MetricColumn) -> bool | None:
+def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
+    """Whether each value lies in the better half of the scale; where there is none, it does not."""
+    share = (cells.values - (column.low or 0.0)) / (column.scale or 1.0)
+    if column.direction is not Direction.HIGHER:
+        share = 1.0 - share
+    passed: NDArray[np.bool_] = share >= THRESHOLD
+    return passed
+
+
+def _right(run: RunScores, answer: MetricColumn) -> NDArray[np.int8]:
+    """Whether each case is right, by the answer; declining is, where there is no answer."""
+    import numpy as np
+
+    cells, declining = run.cells(answer.name), run.cells("abstention_accuracy").values
+    found = np.where(declining == 0.0, 0, -1)
+    found = np.where(cells.has(Status.ABSTAINED), declining == 1.0, found)
+    found = np.where(np.isnan(cells.values), found, _passed(cells, answer))
+    return np.where(cells.states == 0, -1, found).astype(np.int8)
+
+
+def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     """Whether a case passes by a metric, at least half of the times that it was asked.
 
     None where the metric never applied.
     """
-    known = [cell for cell in case.asked(column.name).cells if cell is not None]
-    marks = [
-        cell.value is not None and _share(cell.value, column) >= THRESHOLD
-        for cell in known
-        if cell.status is not Status.SKIPPED
-    ]
-    return 2 * sum(marks) >= len(marks) if marks else None
+    asked = [one for one in run.cells(column.name).asked(place).cells if one is not None]
+    known = [cell for cell in asked if cell.status is not Status.SKIPPED]
+    marks = _passed(Cells.of(known, {}), column)
+    return bool(2 * marks.sum() >= len(marks)) if known else None
 
 
 def main_metrics(
@@ -158,42 +171,51 @@ def case_changes(
     main: Sequence[MetricColumn],
     *,
     named: bool = False,
+    told: int | None = None,
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and those that pass in one and fail in the other.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
+        told: of how many cases of each kind the texts are read; None: of all.
     """
-    before = first.by_case(first.cases)
-    both = [(before[case.id], case) for case in second.cases if case.id in before]
-    found: list[CaseDifference] = []
-    for earlier, case in both:
-        flips = tuple(sorted(_flips(earlier, case, main, named=named), key=_rank))
-        if flips:
-            found.append(_difference(earlier, case, marks, flips))
-    found.sort(key=_place)
-    kinds = [case.kind for case in found]
-    # A baseline file holds no texts: not even the questions.
-    tell_ids, tell_texts = (
-        all(any(getattr(case, name) is not None for case in run.cases) for run in (first, second))
-        for name in ("retrieved_ids", "query")
+    import numpy as np
+
+    places = first.table.places(second.table.ids)
+    earlier, later = first.at(places[places >= 0]), second.at(np.flatnonzero(places >= 0))
+    before, after = (_verdicts(run, main, named=named) for run in (earlier, later))
+    flips: dict[int, list[Flip]] = {}
+    for subject, passed in after.items():
+        was = before.get(subject, passed)
+        for place in np.flatnonzero((was >= 0) & (passed >= 0) & (was != passed)).tolist():
+            flip = _flip(earlier, later, place, subject, newly_fails=not passed[place], main=main)
+            flips.setdefault(place, []).append(flip)
+    found = sorted(
+        (
+            (place, _difference(earlier, later, place, marks, tuple(sorted(each, key=_rank))))
+            for place, each in flips.items()
+        ),
+        key=lambda one: _place(one[1]),
     )
+    kinds = [case.kind for _, case in found]
+    other_ids = other_response = None
+    # A baseline file holds no texts: not even the questions.
+    if (known := earlier.table.marks) is not None and (now := later.table.marks) is not None:
+        other_ids, other_response = (int((a != b).sum()) for a, b in zip(known, now, strict=True))
+        if any((one == hash(None)).all() for one in (known[0], now[0])):
+            other_ids = None
     counts = RunPair(
         first=marks[0],
         second=marks[1],
-        cases=len(both),
+        cases=len(later.cases),
         newly_failing=kinds.count(CaseKind.FAILING),
         mixed=kinds.count(CaseKind.MIXED),
         newly_fixed=kinds.count(CaseKind.FIXED),
-        other_ids=sum(one.retrieved_ids != other.retrieved_ids for one, other in both)
-        if tell_ids
-        else None,
-        other_response=sum(one.response != other.response for one, other in both)
-        if tell_texts
-        else None,
+        other_ids=other_ids,
+        other_response=other_response,
     )
-    return counts, tuple(found)
+    return counts, tuple(_with_texts(found, earlier, later, told))
 
 
 def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdChange | None:
@@ -217,60 +239,89 @@ def _ranks(ids: Sequence[str]) -> dict[str, int]:
     return ranks
 
 
+def _with_texts(
+    found: Sequence[tuple[int, CaseDifference]],
+    first: RunScores,
+    second: RunScores,
+    told: int | None,
+) -> Iterator[CaseDifference]:
+    """The cases with what was asked, retrieved and answered; of each kind so many of them."""
+    left = dict.fromkeys(CaseKind, len(found) if told is None else told)
+    wanted: list[int] = []
+    for place, case in found:
+        left[case.kind] -= 1
+        wanted += [place] if left[case.kind] >= 0 else []
+    nothing = [CaseTexts()] * len(wanted)
+    texts = (nothing if run.table.texts is None else run.table.texts(wanted)
+             for run in (first, second))  # fmt: skip
+    known = dict(zip(wanted, zip(*texts, strict=True), strict=True))
+    for place, case in found:
+        if place not in known:
+            yield case
+            continue
+        then, now = known[place]
+        yield replace(
+            case,
+            query=then.query if now.query is None else now.query,
+            gold=now.gold or then.gold,
+            ids=id_change(then.retrieved_ids, now.retrieved_ids),
+            response_before=then.response,
+            response_after=now.response,
+        )
+
+
 def _difference(
-    earlier: ScoredCase, case: ScoredCase, marks: tuple[str, str], flips: tuple[Flip, ...]
+    first: RunScores,
+    second: RunScores,
+    place: int,
+    marks: tuple[str, str],
+    flips: tuple[Flip, ...],
 ) -> CaseDifference:
     ways = {flip.newly_fails for flip in flips}
     kind = CaseKind.FAILING if ways == {True} else CaseKind.FIXED
+    old, new = first.cases[place], second.cases[place]
     return CaseDifference(
-        id=case.id,
+        id=new.id,
         first=marks[0],
         second=marks[1],
         kind=CaseKind.MIXED if len(ways) == 2 else kind,
         flips=flips,
-        query=case.query if case.query is not None else earlier.query,
-        cause_before=earlier.cause,
-        cause_after=case.cause,
-        gold=case.gold or earlier.gold,
-        ids=id_change(earlier.retrieved_ids, case.retrieved_ids),
-        response_before=earlier.response,
-        response_after=case.response,
-        stages_before=earlier.stages,
-        stages_after=case.stages,
+        cause_before=old.cause,
+        cause_after=new.cause,
+        stages_before=old.stages,
+        stages_after=new.stages,
     )
 
 
-def _flips(
-    earlier: ScoredCase, case: ScoredCase, main: Sequence[MetricColumn], *, named: bool
-) -> Iterator[Flip]:
-    passed_before = dict(_verdicts(earlier, main, named=named))
-    columns = {column.name: column for column in main}
-    for subject, passed in _verdicts(case, main, named=named):
-        if passed_before.get(subject, passed) is passed:
-            continue
-        column = columns.get(subject)
-        if column is None:
-            yield Flip(
-                subject=subject,
-                newly_fails=not passed,
-                before_status=earlier.stages[subject],
-                after_status=case.stages[subject],
-            )
-            continue
-        old, new = (one.scores.get(subject, _NOTHING) for one in (earlier, case))
-        size = 1.0
-        if old.value is not None and new.value is not None:
-            size = abs(new.value - old.value) / (column.scale or 1.0)
-        yield Flip(
-            subject=subject,
-            newly_fails=not passed,
-            before_status=old.status,
-            after_status=new.status,
-            before=old.value,
-            after=new.value,
-            reason=new.reason if new.value is None else None,
-            size=size,
+def _flip(
+    first: RunScores,
+    second: RunScores,
+    place: int,
+    subject: str,
+    *,
+    newly_fails: bool,
+    main: Sequence[MetricColumn],
+) -> Flip:
+    column = next((column for column in main if column.name == subject), None)
+    if column is None:
+        before, after = (run.table.fact("stages")[place][subject] for run in (first, second))
+        return Flip(
+            subject=subject, newly_fails=newly_fails, before_status=before, after_status=after
         )
+    old, new = (run.cells(subject)[place] or _NOTHING for run in (first, second))
+    size = 1.0
+    if old.value is not None and new.value is not None:
+        size = abs(new.value - old.value) / (column.scale or 1.0)
+    return Flip(
+        subject=subject,
+        newly_fails=newly_fails,
+        before_status=old.status,
+        after_status=new.status,
+        before=old.value,
+        after=new.value,
+        reason=new.reason if new.value is None else None,
+        size=size,
+    )
 
 
 def _rank(flip: Flip) -> tuple[bool, bool, float, str]:

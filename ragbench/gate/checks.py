@@ -11,7 +11,7 @@ from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
 from ragbench.gate.config import RISE, FigureLimits, GateConfig, MetricGate
@@ -134,12 +134,14 @@ def coverage_check(
 
     A case counts when one of its stages failed, or one of the demanded metrics for it.
     """
-    names = [demand.column.name for demand in demands]
-    failed = sum(
-        Status.FAILED in case.stages.values()
-        or any(cell.status is Status.FAILED for n in names if (cell := case.scores.get(n)))
-        for case in run.cases
-    )
+    import numpy as np
+
+    broken = np.zeros(len(run.cases), bool)
+    for place, stages in enumerate(run.table.fact("stages")):
+        broken[place] = Status.FAILED in stages.values()
+    for demand in demands:
+        broken |= run.cells(demand.column.name).has(Status.FAILED)
+    failed = int(broken.sum())
     share = failed / len(run.cases) if run.cases else 0.0
     return _limit_check(
         CheckKind.COVERAGE, "error rate", share, config.max_error_rate, "max", len(run.cases),
@@ -188,6 +190,7 @@ def _limit_check(
 def budget_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> Iterator[GateCheck]:
+
     by_stage = {latency.stage: latency for latency in run.latencies}
     rises = {what: now / before - 1.0 for what, now, before, _ in _spent(run, baseline)}
     for budget in config.latency:
@@ -202,7 +205,7 @@ def budget_checks(
         if budget.figure == RISE:
             observed, unit, missing = rises.get(budget.stage), "share", _NO_RISE
         yield _budget_check(subject, observed, budget.seconds, count, unit, missing)
-    tokens = [value for value in run.values(_TOKENS).values() if value is not None]
+    tokens = [value for value in run.cells(_TOKENS).values.tolist() if value == value]
     for what, missing, limits, spent, count, unit in (
         ("cost of judging", "cost of judging", config.max_cost, run.judge_cost, len(run.cases),
          run.currency or ""),
@@ -231,6 +234,8 @@ def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, fl
         if one.sharing == 1 and earlier.get(one.stage):
             yield one.stage, one.mean, earlier[one.stage], _SLOWER
     for what, metric in _TAKEN.items():
+        if metric not in run.table.cells or metric not in baseline.table.cells:
+            continue
         before = baseline.values(metric)
         both = [
             (now, old)
@@ -265,27 +270,31 @@ def _budget_check(
 def floor_checks(
     demand: MetricDemand,
     limits: FigureLimits,
-    cases: Sequence[ScoredCase],
+    run: RunScores,
     config: GateConfig,
-    *,
     slice: str | None = None,
 ) -> Iterator[GateCheck]:
     """A check for each of ``min`` and ``max`` that is given.
 
     The observed figure decides, as a reader of the limit expects; the reason says when its interval
     reaches across the limit.
+
+    Args:
+        run: with the cases of the slice.
     """
+    import numpy as np
+
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
-            observed, interval, count = _figure(demand, cases, whole=slice is None)
+            observed, interval, count = _figure(demand.column, run, whole=slice is None)
             name, people = demand.column.name, None
-            if any(case.labels for case in cases):
-                people = corrected(demand.column, points_of(demand.column, cases))
+            if run.has_labels:
+                people = corrected(demand.column, points_of(demand.column, run))
             if people is not None and (known := people[1].interval) is not None:
                 interval, observed = known, people[1].corrected
             else:
                 people = None
-            applies = sum(case.coverage(name) is not None for case in cases)
+            applies = int((~np.isnan(run.cells(name).coverage)).sum())
             yield _limit_check(
                 CheckKind.FLOOR if slice is None else CheckKind.SLICE,
                 name, observed, limit, bound, count, applies=applies,
@@ -296,16 +305,17 @@ def floor_checks(
 
 
 def _figure(
-    demand: MetricDemand, cases: Sequence[ScoredCase], *, whole: bool
+    column: MetricColumn, run: RunScores, *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
     """The figure, its interval, and the number of cases that it rests on."""
-    column = demand.column
+    import numpy as np
+
     if not column.has_cells:
-        return column.score, None, len(cases)
-    measured = [case for case in cases if case.scores[column.name].value is not None]
-    values = [case.scores[column.name].value or 0.0 for case in measured]
+        return column.score, None, len(run.cases)
+    values = run.cells(column.name).values
+    places = np.flatnonzero(~np.isnan(values)).tolist()
     if column.aggregate is not None:
-        return (column.score if whole else None), None, len(measured)
-    labels = [case.cluster for case in measured]
-    found = mean_interval(values, labels, _CONFIDENCE, bounds=column.bounds)
-    return found.mean, found.reported, len(measured)
+        return (column.score if whole else None), None, len(places)
+    labels = [run.clusters[place] for place in places]
+    found = mean_interval(values[places].tolist(), labels, _CONFIDENCE, bounds=column.bounds)
+    return found.mean, found.reported, len(places)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 from ragbench.core.gate_result import DatasetChange, LabelCount, NewScore, Refusal
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
+from ragbench.core.run_scores import (
+    MetricColumn,
+    RunScores,
+    labels_of,
+    unchanged,
+    under_ids_of,
+)
 from ragbench.gate.cases import main_metrics
 
 _SHOWN = 5
@@ -41,6 +48,7 @@ def compare_inputs(
     """
     known, renamed = under_ids_of(run, baseline)
     same = unchanged(run, known)
+    mine = run.on(same)
     change = None if baseline.is_old else _dataset_change(run, known, same, renamed)
     whole = tuple(_refusals(run, baseline, bool(same)))
     comparable = {
@@ -50,8 +58,8 @@ def compare_inputs(
     }
     changed = [column for column in columns if column.name not in comparable]
     return Comparability(
-        run=None if whole else run.on(same),
-        baseline=None if whole else known.on(same),
+        run=None if whole else mine,
+        baseline=None if whole else known.beside(mine),
         metrics=frozenset(comparable),
         refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
         notes=() if change is None else tuple(_notes(change)),
@@ -121,14 +129,14 @@ def _dataset_change(
     """How the cases of a run differ from those of a baseline that has its ids."""
     if len(same) == len(run.cases) == len(baseline.cases) and not renamed:
         return None
-    there = {case.id for case in baseline.cases}
-    rest = [case for case in run.cases if case.id not in same]
-    edited = tuple(case.id for case in rest if case.id in there)
+    there = {*baseline.table.ids}
+    rest = [id_ for id_ in run.table.ids if id_ not in same]
+    edited = tuple(id_ for id_ in rest if id_ in there)
     return DatasetChange(
         common=len(same),
         renamed=tuple((before, now) for now, before in renamed.items()),
         edited=edited,
-        added=tuple(case.id for case in rest if case.id not in there),
+        added=tuple(id_ for id_ in rest if id_ not in there),
         gone=tuple(sorted(there - same - {*edited})),
         labels=tuple(_label_counts(run, baseline)),
         scores=tuple(_new_scores(run, same)),
@@ -136,26 +144,19 @@ def _dataset_change(
 
 
 def _label_counts(run: RunScores, baseline: RunScores) -> Iterator[LabelCount]:
-    before, now = (Counter(_labels(one.cases)) for one in (baseline, run))
+    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
     for label in sorted(before | now):
         if before[label] != now[label]:
             yield LabelCount(label, before[label], now[label])
 
 
-def _labels(cases: Sequence[ScoredCase]) -> Iterator[str]:
-    for case in cases:
-        yield from (f"tag:{tag}" for tag in dict.fromkeys(case.tags))
-        if case.language is not None:
-            yield f"language:{case.language}"
-
-
 def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
+    import numpy as np
+
+    is_same = np.array([id_ in same for id_ in run.table.ids], bool)
     for name in (column.name for column in main_metrics(run.metrics)):
-        known: tuple[list[float], list[float]] = [], []
-        for case in run.cases:
-            if (value := case.value(name)) is not None:
-                known[case.id in same].append(value)
-        new, common = known
+        values = run.cells(name).values
+        new, common = (values[where & ~np.isnan(values)].tolist() for where in (~is_same, is_same))
         if new and common:
             yield NewScore(name, fmean(new), len(new), fmean(common), len(common))
 

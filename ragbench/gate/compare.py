@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ from ragbench.core.comparison import (
 )
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
+from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
     SIDES,
@@ -42,14 +42,14 @@ def common_cases(
 
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
     """
-    known = [run.fingerprints_of_cases() for run in runs]
-    first, same = known[0], unchanged(*runs)
-    if all(len(same) == len(cases) for cases in known):
+    first, same = runs[0], unchanged(*runs)
+    if all(len(same) == len(run.cases) for run in runs):
         if not same:
             raise RunMismatchError("the runs hold no cases")
-        return tuple(runs), ""
-    everywhere = set(first).intersection(*known)
-    anywhere = set(first).union(*known)
+        return (first, *(run.beside(first) for run in runs[1:])), ""
+    known = [run.table.ids for run in runs]
+    everywhere = set(known[0]).intersection(*known)
+    anywhere = set(known[0]).union(*known)
     changed = len(everywhere) - len(same)
     differing = (
         f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
@@ -63,15 +63,17 @@ def common_cases(
         )
     if not same:
         raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
-    cut = tuple(run.on(same) for run in runs)
-    return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
+    cut = first.on(same)
+    return (cut, *(run.beside(cut) for run in runs[1:])), (
+        f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
+    )
 
 
 def cases_of_id(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them."""
-    ids = [set(run.fingerprints_of_cases()) for run in runs]
+    ids = [{*run.table.ids} for run in runs]
     shared, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
     sources, left = ", ".join(run.source for run in runs), len(anywhere) - len(shared)
     if not shared or (left and not only_common_cases):
@@ -79,10 +81,12 @@ def cases_of_id(
             f"the runs {sources} share {counted(len(shared), 'id')}, and {left:,} are not in every "
             "run" + (". Leave those out with --only-common-cases" if shared else "")
         )
-    cut = tuple(run.on(shared) for run in runs) if left else tuple(runs)
+    first = runs[0].on(shared)
+    cut = (first, *(run.beside(first) for run in runs[1:]))
     asked = len(shared) - len(unchanged(*cut))
-    right = [{case.id: case.right for case in run.cases} for run in cut]
-    other = sum(len({known[id] for known in right} - {""}) > 1 for id in shared)
+    every = range(len(shared))
+    right = [[one.right for one in read(every)] for run in cut if (read := run.table.texts)]
+    other = sum(len({*known} - {""}) > 1 for known in zip(*right, strict=True))
     note = f"Joined by id: {asked:,} of {counted(len(shared), 'case')} are asked in another way."
     if left:
         note += f" {left:,} are not in every run: left out."
@@ -103,6 +107,7 @@ def compare(
     main: Sequence[str] | None = None,
     only_common_cases: bool = False,
     same: Literal["content", "id"] = "content",
+    told: int | None = None,
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
 
@@ -118,6 +123,7 @@ def compare(
         only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
         same: what makes two cases the same: all that is known of them, or their id alone, which
             joins ways to ask the same thing (a last turn and its rewrite).
+        told: of how many cases of each kind the texts are read; None: of all.
 
     Raises:
         RunMismatchError: the runs are of different cases.
@@ -145,7 +151,7 @@ def compare(
     is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
     compared, family = metric_comparisons(marked, columns, restricted=is_cut)
     found = [
-        case_changes(cut[0], run, (MARKS[0], mark), deciding, named=main is not None)
+        case_changes(cut[0], run, (MARKS[0], mark), deciding, named=main is not None, told=told)
         for mark, run in marked[1:]
     ]
     return Comparison(
@@ -174,12 +180,11 @@ def _system_change(first: RunScores, run: RunScores) -> SystemChange:
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
     """From which cause to which the cases went, the most frequent way first."""
-    causes = second[1].by_case([case.cause for case in second[1].cases])
+    ids, *causes = first[1].table.ids, *(run.table.fact("cause") for _, run in (first, second))
     ways: dict[tuple[Cause, Cause], list[str]] = {}
-    for case in first[1].cases:
-        before, after = case.cause, causes.get(case.id)
+    for id_, before, after in zip(ids, *causes, strict=True) if all(causes) else ():
         if before is not None and after is not None:
-            ways.setdefault((before, after), []).append(case.id)
+            ways.setdefault((before, after), []).append(id_)
     order = list(Cause)
     for way, ids in sorted(
         ways.items(), key=lambda item: (-len(item[1]), *map(order.index, item[0]))
@@ -240,16 +245,15 @@ def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
 def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     """A run next to an earlier one, over the cases that are the same in both."""
     earlier, _ = under_ids_of(run, earlier)
-    before = earlier.by_case(earlier.cases)
-    shared = sum(case.id in before for case in run.cases)
+    shared = int((earlier.table.places(run.table.ids) >= 0).sum())
     same = unchanged(run, earlier)
     if not same:
         raise RunMismatchError(
             f"{run.source} and {earlier.source} have no case in common: {shared:,} have the same "
             "id, and another content"
         )
-    first, second = earlier.on(same), run.on(same)
-    pairs = [(before[case.id], case) for case in second.cases]
+    second = run.on(same)
+    first = earlier.beside(second)
     columns = same_columns(run, earlier)
     counts, changed = case_changes(first, second, SIDES, main_metrics(columns))
     kinds = {case.id: case.kind for case in changed}
@@ -257,32 +261,39 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     return Against(
         source=earlier.source,
         rag=earlier.rag,
-        cases={now.id: _before(then, now, names, kinds.get(now.id)) for then, now in pairs},
+        cases=_beside(first, second, names, kinds),
         changed=changed,
         pair=counts,
         flows=tuple(cause_flows((SIDES[0], first), (SIDES[1], second))),
-        edited=shared - len(pairs),
+        edited=shared - len(same),
         added=len(run.cases) - shared,
         gone=len(earlier.cases) - shared,
     )
 
 
-def _before(
-    then: ScoredCase, now: ScoredCase, names: list[str], kind: CaseKind | None
-) -> CaseBefore:
-    scores: list[tuple[str, Cell, Cell]] = []
-    for name in names:
-        old, new = (one.scores.get(name, _NOTHING) for one in (then, now))
-        if (old.status, old.value) != (new.status, new.value):
-            scores.append((name, old, new))
-    return CaseBefore(
-        kind=kind,
-        cause=then.cause,
-        response=then.response,
-        tells_texts=then.query is not None,
-        ids=id_change(then.retrieved_ids, now.retrieved_ids),
-        scores=tuple(scores),
-    )
+def _beside(
+    first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
+) -> dict[str, CaseBefore]:
+    every, nothing = range(len(second.cases)), [CaseTexts()] * len(second.cases)
+    texts = [
+        nothing if run.table.texts is None else run.table.texts(every) for run in (first, second)
+    ]
+    found: dict[str, CaseBefore] = {}
+    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=True)):
+        scores: list[tuple[str, Cell, Cell]] = []
+        for name in names:
+            old, new = (run.cells(name)[place] or _NOTHING for run in (first, second))
+            if (old.status, old.value) != (new.status, new.value):
+                scores.append((name, old, new))
+        found[id_] = CaseBefore(
+            kind=kinds.get(id_),
+            cause=(first.table.fact("cause") or {place: None})[place],
+            response=then.response,
+            tells_texts=then.query is not None,
+            ids=id_change(then.retrieved_ids, now.retrieved_ids),
+            scores=tuple(scores),
+        )
+    return found
 
 
 _NOTHING = Cell.skipped("")

@@ -11,7 +11,7 @@ from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground,
 from ragbench.core.history import Drift, MetricDrift
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_metrics
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
@@ -44,7 +44,6 @@ def followed(
     """
     number = 0 if drift is None else drift.runs + 1
     known = {} if drift is None else {(one.metric, one.identity): one for one in drift.metrics}
-    now = {case.id: case for case in run.cases}
     first = MetricDrift(metric="", identity="", since=run.date, commit=run.commit)
     metrics: list[MetricDrift] = []
     cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
@@ -54,10 +53,11 @@ def followed(
         one = one or replace(first, metric=column.name, identity=column.identity)
         if column.name in anew:  # what the bets have won so far stays: the level is for all looks
             one, before = replace(one, since=run.date, commit=run.commit, steps=()), {}
+        now = dict(zip(run.table.ids, _scores(run, column), strict=True))
         sums: dict[str, CaseSums] = {}
         moved: list[float] = []
         for id_ in before if is_aside else now:
-            score = _score(now.get(id_), column)
+            score = now.get(id_)
             if id_ in before and (id_ in same or is_aside):
                 score = score if id_ in same else None
                 sums[id_] = before[id_].then(number, score)
@@ -78,22 +78,22 @@ def _looked_at(
 ) -> MetricDrift:
     if len(one.steps) < LEAST - 1:
         return one
-    clusters, tolerance = run.clusters(), _TOLERATED * (column.scale or 1.0)
-    labels = [clusters.get(id_) for id_ in sums]
+    clusters = dict(zip(run.table.ids, run.clusters, strict=True))
+    labels, tolerance = [clusters.get(id_) for id_ in sums], _TOLERATED * (column.scale or 1.0)
     bet = bet_on_fall([*sums.values()], labels, number, tolerance=tolerance, steps=one.steps)
     won = one.evidence + stake(one.looks + 1) * bet
     return replace(one, looks=one.looks + 1, evidence=float(f"{won:.6g}"))
 
 
-def _score(case: ScoredCase | None, column: MetricColumn) -> float | None:
+def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
     """Larger is better; what was declined has the worst value, what failed or was skipped none."""
-    cell = None if case is None else case.scores.get(column.name)
-    if cell is None:
-        return None
-    sign, value = _sign(column), cell.value
-    if cell.status is Status.ABSTAINED:
-        value = column.low if sign > 0.0 else column.high
-    return None if value is None else round(sign * value, _DIGITS)
+    import numpy as np
+
+    cells, sign = run.cells(column.name), _sign(column)
+    worst = column.low if sign > 0.0 else column.high
+    declined = np.nan if worst is None else worst
+    found = sign * np.where(cells.has(Status.ABSTAINED), declined, cells.values)
+    return [None if value != value else round(value, _DIGITS) for value in found.tolist()]
 
 
 def _sign(column: MetricColumn) -> float:
@@ -127,8 +127,8 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
                 continue
             tolerance = demand.limits.max_drop
         known = _sums(drift, one.metric)
-        scores = {case.id: _score(case, column) for case in run.cases if case.id in known}
-        both = {id_: score for id_, score in scores.items() if score is not None}
+        scores = zip(run.table.ids, _scores(run, column), strict=True)
+        both = {id_: score for id_, score in scores if id_ in known and score is not None}
         if both:
             now = math.fsum(both.values()) / len(both)
             trend = _trend(one, column, [known[id_] for id_ in both], drift.runs, now, tolerance)

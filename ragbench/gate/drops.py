@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import Cells, MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
-from ragbench.stats.paired import CaseScores, PairedSample, pair
+from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
+
+if TYPE_CHECKING:
+    from ragbench.core.run_scores import Places
 
 _HALF = 0.5
 _FEW = 10
@@ -29,8 +32,6 @@ _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
-
-Clusters = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +57,15 @@ class DropQuestion:
 
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
+    import numpy as np
+
     groups: dict[tuple[Any, ...], list[DropQuestion]] = {}
     for one in questions:
         sample = one.sample
-        figures = (sample.case_ids, sample.differences, sample.before, sample.after)
+        places = np.asarray(sample.places, np.int64).tobytes()
+        figures = (hash((places, sample.differences.tobytes())), sample.before, sample.after)
         limits = (one.group, one.slice, one.tolerance, one.scale, one.higher_is_better, one.unit)
-        key = (*limits, *(figures if sample.case_ids else (one.subject,)))
+        key = (*limits, *(figures if len(sample.places) else (one.subject,)))
         groups.setdefault(key, []).append(one)
     for first, *others in groups.values():
         yield replace(first, same=tuple(other.subject for other in others))
@@ -71,34 +75,34 @@ def paired(
     column: MetricColumn,
     run: RunScores,
     baseline: RunScores,
-    clusters: Clusters,
     *,
     higher_is_better: bool = True,
-    ids: Sequence[str] | None = None,
+    at: Places | None = None,
 ) -> PairedSample:
-    """One metric of two runs, which are restricted to comparable cases; or of some of these."""
-    name, earlier = column.name, baseline.by_case(baseline.cases)
-    if ids is None:
-        cases: Sequence[ScoredCase] = run.cases
-        before, after = baseline.values(name), run.values(name)
-    else:
-        now = run.by_case(run.cases)
-        cases = [now[id_] for id_ in ids]
-        before = {id_: earlier[id_].value(name) for id_ in ids}
-        after = {case.id: case.value(name) for case in cases}
-    repeats: dict[str, CaseScores] = {}
-    if any(case.repeats or earlier[case.id].repeats for case in cases):
-        repeats = {
-            case.id: (case.asked(name).values, earlier[case.id].asked(name).values)
-            for case in cases
-        }
-    return pair(
-        before, after, clusters=clusters, higher_is_better=higher_is_better, repeats=repeats
+    """One metric of two runs of the same cases in the same order; or of some of these."""
+    if at is not None:
+        run, baseline = (_narrowed(one, column.name, at) for one in (run, baseline))
+    before, now = baseline.cells(column.name), run.cells(column.name)
+    return paired_columns(
+        before.values,
+        now.values,
+        ids=run.table.ids,
+        labels=run.clusters,
+        higher_is_better=higher_is_better,
+        repeats=(lambda at: (now.asked(at).values, before.asked(at).values))
+        if now.repeats or before.repeats
+        else None,
     )
 
 
+def _narrowed(run: RunScores, metric: str, at: Places) -> RunScores:
+    """A run with some cases and one metric."""
+    cells = {metric: run.cells(metric)}
+    return replace(run, cases=replace(run.table, cells=cells).take(at))
+
+
 def coverage_questions(
-    run: RunScores, baseline: RunScores, clusters: Clusters, tolerance: float
+    run: RunScores, baseline: RunScores, tolerance: float
 ) -> Iterator[DropQuestion]:
     """Asks whether fewer cases are measured than the baseline measured.
 
@@ -108,45 +112,44 @@ def coverage_questions(
     Args:
         tolerance: largest loss of the share of measured cases that is accepted.
     """
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    earlier = baseline.by_case(baseline.cases)
+    import numpy as np
+
+    groups: dict[tuple[bytes, bytes], list[str]] = {}
     for column in run.metrics:
-        name = column.name
-        before = tuple(earlier[case.id].coverage(name) for case in run.cases)
-        if any(before):
-            # None where the metric never applied to the case, now or before.
-            covered = zip(before, (case.coverage(name) for case in run.cases), strict=True)
-            after = tuple(0.0 if new is None and old else new for old, new in covered)
-            groups.setdefault((before, after), []).append(name)
-    for (before, after), names in groups.items():
+        before, after = (one.cells(column.name).coverage for one in (baseline, run))
+        if np.nansum(before):
+            # NaN where the metric never applied to the case, now or before.
+            after[np.isnan(after) & (before > 0.0)] = 0.0
+            groups.setdefault((before.tobytes(), after.tobytes()), []).append(column.name)
+    for (old, new), (name, *others) in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            subject=f"measured: {names[0]}",
-            same=tuple(names[1:]),
+            subject=f"measured: {name}",
+            same=tuple(others),
             tolerance=tolerance,
             scale=1.0,
-            sample=pair(
-                run.by_case(before),
-                run.by_case(after),
-                clusters=clusters,
-                repeats=_covered_repeatedly(names[0], run, earlier),
+            sample=paired_columns(
+                np.frombuffer(old),
+                np.frombuffer(new),
+                ids=run.table.ids,
+                labels=run.clusters,
+                repeats=_covered_repeatedly(run.cells(name), baseline.cells(name)),
             ),
             unit="share",
         )
 
 
-def _covered_repeatedly(
-    metric: str, run: RunScores, earlier: Mapping[str, ScoredCase]
-) -> dict[str, CaseScores]:
-    """By case whether it was measured each time; empty where neither run asked repeatedly."""
-    if not any(case.repeats or earlier[case.id].repeats for case in run.cases):
-        return {}
-    found: dict[str, CaseScores] = {}
-    for case in run.cases:
-        states, before = case.asked(metric).coverage, earlier[case.id].asked(metric).coverage
+def _covered_repeatedly(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
+    """Whether a case was measured each time; None where neither run asked repeatedly."""
+    if not now.repeats and not earlier.repeats:
+        return None
+
+    def found(at: int) -> CaseScores:
+        states, before = now.asked(at).coverage, earlier.asked(at).coverage
         if any(before) and not any(state is not None for state in states):
             states = (0.0,) * len(states)  # measured before, and lost
-        found[case.id] = (states, before)
+        return states, before
+
     return found
 
 
@@ -189,7 +192,7 @@ def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float)
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
-    count = len(question.sample.case_ids)
+    count = len(question.sample.places)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):

@@ -9,8 +9,7 @@ from pathlib import Path
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.gate.runs import is_finished
-from ragbench.ledger.folder import RunFolder, run_around
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
 
 OLD_DAYS = 90
 """A baseline that is older is warned of."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
@@ -19,9 +20,10 @@ from ragbench.core.gate_result import (
     Refusal,
     Settled,
 )
+from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
-from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.core.outcome import Status
+from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import SIDES, case_changes, main_metrics, same_columns
 from ragbench.gate.checks import (
@@ -38,7 +40,6 @@ from ragbench.gate.config import GateConfig, SliceGate, Undecided
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
     LEAST,
-    Clusters,
     DropQuestion,
     coverage_questions,
     drop_checks,
@@ -57,6 +58,12 @@ from ragbench.gate.words import (
     worded,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ragbench.core.run_scores import Places
+
 
 def lost_cases(
     run: RunScores, baseline: RunScores, demands: Sequence[MetricDemand]
@@ -65,51 +72,48 @@ def lost_cases(
 
     A case that is declined now loses what it had before, which is nothing where it was scored
     with the worst value.
+
+    Args:
+        baseline: with the same cases in the same order.
     """
-    before = baseline.by_case(baseline.cases)
+    import numpy as np
+
+    worst: dict[int, tuple[tuple[bool, float, str], MetricColumn]] = {}
+    for column in (demand.column for demand in demands):
+        loss, failed = _losses(run, baseline, column)
+        for place in np.flatnonzero((loss > 0.0) | failed).tolist():
+            rank = not failed[place], -float(loss[place]), column.name
+            if place not in worst or rank < worst[place][0]:
+                worst[place] = rank, column
     found: list[CaseChange] = []
-    for case in run.cases:
-        earlier = before.get(case.id)
-        if earlier is not None:
-            changes = sorted(_changes(case, earlier, demands), key=_place)
-            found += changes[:1]
-    return tuple(sorted(found, key=_place))
+    for place, ((_, gain, _), column) in worst.items():
+        before, now = (one.cells(column.name)[place] for one in (baseline, run))
+        if before is not None and now is not None:
+            found.append(
+                CaseChange(
+                    id=run.table.ids[place], metric=column.name, before=before.value,
+                    after=now.value, loss=-gain, status=now.status.value, reason=now.reason,
+                )
+            )  # fmt: skip
+    order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
+    return tuple(order)
 
 
-def _changes(
-    case: ScoredCase, earlier: ScoredCase, demands: Sequence[MetricDemand]
-) -> Iterator[CaseChange]:
-    for demand in demands:
-        column = demand.column
-        cell, old = case.scores.get(column.name), earlier.scores.get(column.name)
-        if cell is None or old is None:
-            continue
-        loss = _loss(cell, old, demand) / (column.scale or 1.0)
-        has_failed = cell.status is Status.FAILED and old.status is not Status.FAILED
-        if not loss > 0 and not has_failed:
-            continue
-        yield CaseChange(
-            id=case.id,
-            metric=column.name,
-            before=old.value,
-            after=cell.value,
-            loss=loss,
-            status=cell.status.value,
-            reason=cell.reason,
-            query=case.query,
-        )
+def _losses(
+    run: RunScores, baseline: RunScores, column: MetricColumn
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """What each case lost, as a share of the scale; and whether it fails now and did not before."""
+    import numpy as np
 
-
-def _loss(cell: Cell, old: Cell, demand: MetricDemand) -> float:
-    worst = demand.column.low if demand.higher_is_better else demand.column.high
-    now = worst if cell.status is Status.ABSTAINED else cell.value
-    if old.value is None or now is None:
-        return 0.0
-    return old.value - now if demand.higher_is_better else now - old.value
-
-
-def _place(change: CaseChange) -> tuple[bool, float, str, str]:
-    return change.status != Status.FAILED, -change.loss, change.id, change.metric
+    cells, old = run.cells(column.name), baseline.cells(column.name)
+    sign = 1.0 if column.direction is Direction.HIGHER else -1.0
+    worst = column.low if sign > 0.0 else column.high
+    declined = np.nan if worst is None else worst
+    now = np.where(cells.has(Status.ABSTAINED), declined, cells.values)
+    there = (cells.states != 0) & (old.states != 0)
+    failed = there & cells.has(Status.FAILED) & ~old.has(Status.FAILED)
+    loss = np.where(there, np.nan_to_num(sign * (old.values - now)), 0.0)
+    return loss / (column.scale or 1.0), failed
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
@@ -134,7 +138,8 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
 
 def _gold_note(run: RunScores) -> Iterator[str]:
     if run.clusters_are_of_gold:
-        clusters = len({case.cluster or case.id for case in run.cases})
+        names = zip(run.clusters, run.table.ids, strict=True)
+        clusters = len({cluster or id_ for cluster, id_ in names})
         yield (
             f"No case names a cluster, so cases with the same gold count as one observation: "
             f"{len(run.cases):,} cases, {clusters:,} clusters."
@@ -288,11 +293,11 @@ def _floors(
 ) -> Iterator[GateCheck]:
     slices = _slices(run, demands)
     for demand in demands:
-        yield from floor_checks(demand, demand.gate.limits, run.cases, config)
+        yield from floor_checks(demand, demand.gate.limits, run, config)
         for piece in demand.gate.slices:
             if piece.limits is not None:
-                for name, cases in _meant(piece, slices):
-                    yield from floor_checks(demand, piece.limits, cases, config, slice=name)
+                for name, places in _meant(piece, slices):
+                    yield from floor_checks(demand, piece.limits, run.at(places), config, name)
 
 
 def _drops(
@@ -302,9 +307,8 @@ def _drops(
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
-    clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    people, rest = split_labelled([*_questions(able, run, baseline, clusters)], run, baseline)
+    people, rest = split_labelled([*_questions(able, run, baseline)], run, baseline)
     asked = list(one_row_each(rest))
     family = len(people) + len(asked)
     part = len(asked) / family if people else 1.0
@@ -312,35 +316,33 @@ def _drops(
     yield from labelled_checks(people, run, baseline, config, family)
     yield from opinions(judged, asked, run, baseline, config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
-    coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
+    coverage = coverage_questions(run, baseline, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)
     yield from drift_checks(run, baseline, config)
 
 
 def _questions(
-    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores, clusters: Clusters
+    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
     slices = _slices(run, demands)
     for demand in demands:
         column, whole, higher = demand.column, demand.gate.limits, demand.higher_is_better
-        wanted: list[tuple[str | None, float | None, list[str] | None]] = [
+        wanted: list[tuple[str | None, float | None, Places | None]] = [
             (None, whole.max_drop, None)
         ]
         wanted += [
-            (name, (piece.limits or whole).max_drop, [case.id for case in cases])
+            (name, (piece.limits or whole).max_drop, places)
             for piece in demand.gate.slices
-            for name, cases in _meant(piece, slices)
+            for name, places in _meant(piece, slices)
         ]
-        for name, tolerance, ids in wanted:
+        for name, tolerance, at in wanted:
             if tolerance is not None:
                 yield DropQuestion(
                     kind=CheckKind.DROP if name is None else CheckKind.SLICE,
                     subject=column.name,
                     tolerance=tolerance,
                     scale=column.scale,
-                    sample=paired(
-                        column, run, baseline, clusters, higher_is_better=higher, ids=ids
-                    ),
+                    sample=paired(column, run, baseline, higher_is_better=higher, at=at),
                     higher_is_better=higher,
                     slice=name,
                     unit=column.unit,
@@ -349,25 +351,26 @@ def _questions(
                 )
 
 
-def _slices(run: RunScores, demands: Sequence[MetricDemand]) -> dict[str, list[ScoredCase]]:
-    """The cases of each tag and language; nothing where no metric asks for them."""
-    found: dict[str, list[ScoredCase]] = defaultdict(list)
-    for case in run.cases if any(demand.gate.slices for demand in demands) else ():
-        for tag in dict.fromkeys(case.tags):
-            found[f"tag:{tag}"].append(case)
-        if case.language is not None:
-            found[f"language:{case.language}"].append(case)
-    return found
+def _slices(run: RunScores, demands: Sequence[MetricDemand]) -> dict[str, Places]:
+    """The places of the cases of each tag and language; nothing where no metric asks for them."""
+    import numpy as np
+
+    found: dict[str, list[int]] = defaultdict(list)
+    if any(demand.gate.slices for demand in demands):
+        for place, labels in enumerate(labels_of(run)):
+            for label in labels:
+                found[label].append(place)
+    return {name: np.array(places) for name, places in found.items()}
 
 
-def _meant(
-    piece: SliceGate, slices: Mapping[str, list[ScoredCase]]
-) -> Iterator[tuple[str, list[ScoredCase]]]:
+def _meant(piece: SliceGate, slices: Mapping[str, Places]) -> Iterator[tuple[str, Places]]:
     """The slices that are meant, with their cases; one that is named may have none."""
+    import numpy as np
+
     kind = f"{piece.by}:"
     named = [f"{kind}{piece.value}"]
     for name in named if piece.value else sorted(one for one in slices if one.startswith(kind)):
-        yield name, slices.get(name, [])
+        yield name, slices.get(name, np.array([], np.int64))
 
 
 def _outcome(

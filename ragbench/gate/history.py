@@ -98,6 +98,8 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     Each run is compared with the mean of the others, as a gate would. The variance found is scaled
     from ``k - 1`` runs in the baseline to all k.
     """
+    import numpy as np
+
     count = len(runs)
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
@@ -108,7 +110,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
         if not column.no_mean
         and column.direction is not Direction.NEITHER
         and column.scale is not None
-        and any(value is not None for value in runs[0].values(column.name).values())
+        and not np.isnan(runs[0].cells(column.name).values).all()
     ]
     held: list[list[PairedSample]] = []
     for place, run in enumerate(runs):
@@ -126,7 +128,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
 
 def _sample(column: MetricColumn, run: RunScores, others: RunScores) -> PairedSample:
     higher = column.direction is Direction.HIGHER
-    return paired(column, run, others, run.clusters(), higher_is_better=higher)
+    return paired(column, run, others.beside(run), higher_is_better=higher)
 
 
 def _limit(

@@ -41,7 +41,7 @@ def asked_of(
     for question in questions:
         column, ids = run.column(question.subject), set(question.sample.case_ids)
         if column is not None:
-            points = points_of(column, run.on(ids).cases, baseline.by_case(baseline.cases))
+            points = points_of(column, run.on(ids), baseline)
             found = corrected(column, points, ("baseline", "run")) if points else None
             is_known = found is not None and found[1].interval is not None
             yield Asked(question, column, points, found if is_known else None)
@@ -51,7 +51,7 @@ def split_labelled(
     questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores
 ) -> tuple[list[Asked], list[DropQuestion]]:
     """Questions that people answer, since both sides are labelled; and the others."""
-    if not any(case.labels for case in run.cases):
+    if not run.has_labels:
         return [], [*questions]
     asked = [*asked_of(questions, run, baseline)]
     return (
@@ -72,7 +72,7 @@ def labelled_checks(
         question, column, points, found = asked
         assert found is not None
         ids = set(question.sample.case_ids)
-        before = corrected(column, points_of(column, baseline.on(ids).cases))
+        before = corrected(column, points_of(column, baseline.on(ids)))
         drop = _drop(question, points, found[0], family, before and before[0].mean)
         ground, outcome = Ground.OPEN, GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.core.report import Correction, Interval
 from ragbench.core.run_scores import Label, MetricColumn, RunScores, ScoredCase
@@ -19,22 +19,26 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     Args:
         judged: what was judged of each case, by its id.
     """
-    cases: list[ScoredCase] = []
-    for case in run.cases:
-        key = judged[case.id]
-        said = {column.name: book.of(column.name, _read(key, column)) for column in run.metrics}
-        labels = {
-            name: Label(
-                value,
-                people=sum(one.value is not None for one in found),
-                is_drawn=any(one.is_drawn for one in found),
-                is_of_pairs=all(one.is_of_pairs for one in found),
-            )
-            for name, found in said.items()
-            if (value := value_of(found)) is not None
-        }
-        cases.append(replace(case, labels=labels, judged=key))
-    return replace(run, cases=tuple(cases))
+    labels: list[dict[str, Label]] = []
+    for id_ in run.table.ids:
+        said = {c.name: book.of(c.name, _read(judged[id_], c)) for c in run.metrics}
+        labels.append(
+            {
+                name: Label(
+                    value,
+                    people=sum(one.value is not None for one in found),
+                    is_drawn=any(one.is_drawn for one in found),
+                    is_of_pairs=all(one.is_of_pairs for one in found),
+                )
+                for name, found in said.items()
+                if (value := value_of(found)) is not None
+            }
+        )
+    known: dict[str, Sequence[Any]] = {
+        "labels": labels,
+        "judged": [judged[id_] for id_ in run.table.ids],
+    }
+    return replace(run, cases=replace(run.table, facts={**run.table.facts, **known}))
 
 
 class Point(NamedTuple):
@@ -50,13 +54,12 @@ class Point(NamedTuple):
 
 
 def points_of(
-    column: MetricColumn,
-    cases: Sequence[ScoredCase],
-    earlier: Mapping[str, ScoredCase] | None = None,
+    column: MetricColumn, run: RunScores, earlier: RunScores | None = None
 ) -> list[Point]:
     """The measured cases of a run; with those of another one before it, their differences."""
     name, found = column.name, list[Point]()
-    for case in cases:
+    there = {} if earlier is None else {case.id: case for case in earlier.cases}
+    for case in run.cases:
         value, label = case.value(name), case.labels.get(name)
         if value is None:
             continue
@@ -65,7 +68,7 @@ def points_of(
             alone = () if label is None else (label,)
             found.append(Point(value, label and label.value, alone, case.cluster))
             continue
-        before = earlier.get(case.id)
+        before = there.get(case.id)
         then = None if before is None else before.value(name)
         if before is None or then is None:
             continue
@@ -129,16 +132,16 @@ def corrected(
 
 def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
     """Each run's figures, then the first run against each other one, metric by metric."""
-    if not any(case.labels for _, run in runs for case in run.cases):
+    if not any(run.has_labels for _, run in runs):
         return
     (mark, first), *others = runs
     asked: list[tuple[MetricColumn, list[Point], tuple[str, ...]]] = [
-        (column, points_of(column, run.cases), (own,) if others else ())
+        (column, points_of(column, run), (own,) if others else ())
         for own, run in runs
         for column in run.metrics
     ]
     asked += [
-        (column, points_of(column, run.cases, first.by_case(first.cases)), (mark, own))
+        (column, points_of(column, run, first), (mark, own))
         for column in first.metrics
         for own, run in others
         if run.column(column.name) is not None

@@ -75,7 +75,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
         if _is_known(found, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
         found = _joined(found, run, MOST_KEPT)
-        drift = followed(drift, run, run.fingerprints_of_cases())
+        drift = followed(drift, run, run.table.ids)
     return replace(found, drift=drift)
 
 
@@ -115,8 +115,8 @@ def with_run(
             baseline = replace(baseline, runs=(*baseline.runs[:at], now, *baseline.runs[at + 1 :]))
         return Added(baseline=baseline, is_known=True)
     scores, _ = under_ids_of(run, baseline.scores("baseline"))
-    baseline = replace(baseline, cases=scores.cases, drift=scores.drift)
-    dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
+    baseline = replace(baseline, cases=tuple(scores.cases), drift=scores.drift)
+    dropped = int((run.table.places(scores.table.ids) < 0).sum())
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
     same = unchanged(run, baseline.scores("baseline"))
@@ -147,16 +147,17 @@ def _links(baseline: Baseline, run: RunScores, same: set[str]) -> Iterator[tuple
     before, asked = baseline.scores("baseline"), baseline.kept_runs[-1].repeats
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return
-    there = before.by_case(before.cases)
+    ids = [*same]
+    places = before.table.places(ids).tolist()
     for column in run.metrics:
         name, other = column.name, before.column(column.name)
         if column.no_mean or other is None or other.identity != column.identity:
             continue
-        cells = {id_: there[id_].asked(name).cells[-asked:] for id_ in same}
-        then = {id_: Repeats(cells=each).mean.value for id_, each in cells.items()}
+        known = (before.cells(name).asked(place).cells[-asked:] for place in places)
+        then = {id_: Repeats(cells=each).mean.value for id_, each in zip(ids, known, strict=True)}
         found = pair(then, run.on(same).values(name))
-        if found.differences:
-            yield name, math.fsum(found.differences) / len(found.differences)
+        if count := len(found.differences):
+            yield name, math.fsum(found.differences) / count
 
 
 def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
@@ -196,22 +197,21 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
         return "another judge graded it"
-    ids = {case.id: case.fingerprint for case in baseline.cases}
-    if not ids.items() & run.fingerprints_of_cases().items():
+    if not unchanged(run, baseline.scores("baseline")):
         return "no case is the same"
     return ""
 
 
 def _not_the_same(first: RunScores, run: RunScores) -> str:
     """What runs that are given as one system's do not share, though later runs of main need not."""
-    if first.fingerprints_of_cases() != run.fingerprints_of_cases():
+    if not len(first.cases) == len(run.cases) == len(unchanged(first, run)):
         return f"it has {len(run.cases):,} cases, there are {len(first.cases):,}, not all the same"
     metrics = [{c.identity for c in one.metrics if c.has_cells} for one in (first, run)]
     return "" if metrics[0] == metrics[1] else "it has other metrics"
 
 
 def _main_run(run: RunScores) -> MainRun:
-    asked = [len(r.cells) for case in run.cases for r in case.repeats.values()]
+    asked = [len(r.cells) for one in run.table.cells.values() for r in one.repeats.values()]
     return MainRun(
         date=run.date,
         commit=run.commit,
@@ -307,14 +307,14 @@ def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChan
     """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
     before = baseline.scores("baseline")
     same = unchanged(run, before)
-    before, now = before.on(same), run.on(same)
-    clusters = now.clusters()
+    now = run.on(same)
+    before = before.beside(now)
     asked: list[tuple[str, bool, RegressionQuestion]] = []
     for column in run.metrics:
         other = before.column(column.name)
         if not column.no_mean and other is not None and other.identity == column.identity:
             for higher in (True, False):
-                sample = paired(column, now, before, clusters, higher_is_better=higher)
+                sample = paired(column, now, before, higher_is_better=higher)
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
                 is_loss = column.direction is (Direction.HIGHER if higher else Direction.LOWER)
                 asked.append((column.name, is_loss, question))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -11,8 +11,8 @@ from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.stats.family import family_test
-from ragbench.stats.mean import mean_interval, student_interval
-from ragbench.stats.paired import LEFT_OUT, PairedSample, pair
+from ragbench.stats.mean import mean_interval
+from ragbench.stats.paired import LEFT_OUT, PairedSample, paired_columns
 
 ALPHA = 0.05
 """Level of the whole family of tests."""
@@ -32,14 +32,14 @@ def metric_comparisons(
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
     """
-    clusters = runs[0][1].clusters()
+    labels = runs[0][1].clusters
     untested = {column.name: _untested(column, runs) for column in columns}
     tested = sorted((c for c in columns if untested[c.name] is None), key=lambda c: c.name)
-    differences, family = _differences(runs, tested, clusters)
+    differences, family = _differences(runs, tested)
     listed: list[MetricComparison] = []
     for column in columns:
         found = [one for name, one in differences if name == column.name]
-        figures = [_figure(mark, run, column.name, clusters, restricted) for mark, run in runs]
+        figures = [_figure(mark, run, column.name, labels, restricted) for mark, run in runs]
         listed.append(
             MetricComparison(
                 name=column.name,
@@ -67,7 +67,7 @@ def _untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
 
 
 def _differences(
-    runs: Sequence[Marked], columns: Sequence[MetricColumn], clusters: Mapping[str, str | None]
+    runs: Sequence[Marked], columns: Sequence[MetricColumn]
 ) -> tuple[list[tuple[str, Difference]], int]:
     """By metric, with the size of the family.
 
@@ -84,7 +84,12 @@ def _differences(
     family = 0
     for (mark, run), (other_mark, other), shared in groups:
         samples = [
-            pair(run.values(column.name), other.values(column.name), clusters=clusters)
+            paired_columns(
+                run.cells(column.name).values,
+                other.cells(column.name).values,
+                ids=run.table.ids,
+                labels=runs[0][1].clusters,
+            )
             for column in shared
         ]
         joint = family_test(samples, alpha=ALPHA / len(groups))
@@ -115,7 +120,7 @@ def _difference(
 ) -> Difference:
     first, second = marks
     bounds = None if column.scale is None else (-column.scale, column.scale)
-    interval = student_interval(sample.totals(), CONFIDENCE, bounds=bounds)
+    interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=bounds)
     unmeasured = zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True)
     return Difference(
         first=first,
@@ -143,16 +148,16 @@ def _difference(
 
 
 def _figure(
-    mark: str, run: RunScores, metric: str, clusters: Mapping[str, str | None], restricted: bool
+    mark: str, run: RunScores, metric: str, labels: Sequence[str | None], restricted: bool
 ) -> RunFigure:
-    cells = {case.id: case.scores.get(metric) for case in run.cases}
-    statuses = [cell.status for cell in cells.values() if cell is not None]
-    own = run.column(metric)
-    values = {id_: c.value for id_, c in cells.items() if c is not None and c.value is not None}
+    import numpy as np
+
+    cells, own = run.cells(metric), run.column(metric)
+    places = np.flatnonzero(~np.isnan(cells.values)).tolist()
     score, interval = None, None
     if own is not None and not own.no_mean:
-        labels = [clusters.get(id_) for id_ in values]
-        found = mean_interval(list(values.values()), labels, CONFIDENCE, bounds=own.bounds)
+        values, of_case = cells.values[places].tolist(), [labels[place] for place in places]
+        found = mean_interval(values, of_case, CONFIDENCE, bounds=own.bounds)
         score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score
@@ -160,10 +165,10 @@ def _figure(
         run=mark,
         score=score,
         interval=interval,
-        measured=statuses.count(Status.MEASURED),
-        abstained=statuses.count(Status.ABSTAINED),
-        skipped=statuses.count(Status.SKIPPED),
-        failed=statuses.count(Status.FAILED),
+        measured=int(cells.has(Status.MEASURED).sum()),
+        abstained=int(cells.has(Status.ABSTAINED).sum()),
+        skipped=int(cells.has(Status.SKIPPED).sum()),
+        failed=int(cells.has(Status.FAILED).sum()),
     )
 
 

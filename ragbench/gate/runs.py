@@ -8,48 +8,68 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from sys import intern
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Repeats, Status
+from ragbench.core.outcome import Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
+from ragbench.core.run_scores import (
+    CaseTable,
+    CaseTexts,
+    Cells,
+    MetricColumn,
+    RunScores,
+    clusters_by_gold,
+    gold_name,
+)
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.ledger.codec import case_facts, decode_failure
-from ragbench.ledger.folder import RunFolder, path_of, repeat_folders, run_around
-from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
+from ragbench.ledger.codec import case_facts, decode_failure, right_answer
+from ragbench.ledger.folder import (
+    Manifest,
+    RunFolder,
+    metrics_of,
+    path_of,
+    read_manifest,
+    repeat_folders,
+    run_around,
+)
 from ragbench.ledger.tables import read_only
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
 _STARTED = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
 _ORIGINS = "SELECT body FROM origins ORDER BY stage"
 _METRICS = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
+_PRESENT = "epoch = (SELECT value FROM meta WHERE key = 'epoch')"
+_OUTCOMES = f"FROM outcomes WHERE number = cases.number AND {_PRESENT}"
+_GIVEN = (
+    f"(SELECT json_extract(CAST(body AS TEXT), '$.{{key}}') {_OUTCOMES} AND stage = '{{stage}}' "
+    "AND status NOT IN ('failed', 'skipped'))"
+)
+"""What a stage gave; nothing where it gave nothing."""
 _CASES = (
-    "SELECT number, cases.id, cases.digest, cases.body, causes.cause, cells.status{values} "
+    "SELECT number, cases.id, cases.digest, cases.body, causes.cause, "
+    f"(SELECT group_concat(stage || '=' || status) {_OUTCOMES}), {{given}}, cells.status{{values}} "
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
-_NOTES = "SELECT metric, detail FROM notes WHERE number = ?"
-_STAGES = (
-    "SELECT stage, status, {value} FROM outcomes "
-    "WHERE number = ? AND epoch = (SELECT value FROM meta WHERE key = 'epoch')"
-)
-_TEXTS = (
-    "CASE WHEN status NOT IN ('failed', 'skipped') THEN json_extract(CAST(body AS TEXT), "
-    "CASE stage WHEN 'generate' THEN '$.response' ELSE '$.context_ids' END) END"
-)
-"""The answer, or the ids of the chunks; nothing where the stage gave nothing."""
+_NOTES = "SELECT number, metric, detail FROM notes"
+_TEXTS = "SELECT cases.body, {given} FROM cases WHERE number = ?"
+_BATCH = 2_000
 
 
 class _Line(msgspec.Struct):
@@ -77,22 +97,13 @@ class _Figures(msgspec.Struct):
     right: RightShare | None = None
 
 
-class _Row(NamedTuple):
-    number: int
-    id: str
-    digest: bytes
-    body: bytes
-    cause: str | None
-    cells: tuple[Cell, ...]
-
-
 def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
     """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
     Args:
         path: a run folder or a file in it, or a baseline file.
-        with_texts: whether questions, answers and the ids of what was retrieved are read: only
-            what is compared case by case needs them.
+        with_texts: whether questions, answers and the ids of what was retrieved can be asked for:
+            only what is compared case by case needs them.
 
     Raises:
         RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
@@ -154,7 +165,7 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
     metrics = metrics_of(manifest)
     with read_only(folder.journal) as db:
         figures = _figures(db, path)
-        cases = clustered_by_gold(*_cases(db, path, metrics, _Ended(db, manifest, with_texts)))
+        cases = _table(db, path, manifest, metrics, with_texts)
         (started,) = db.execute(_STARTED).fetchone()
         origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
     judging = figures.judging
@@ -197,15 +208,15 @@ def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
 
 
 def _columns(
-    metrics: Sequence[Metric], figures: _Figures, cases: Sequence[ScoredCase]
+    metrics: Sequence[Metric], figures: _Figures, cases: CaseTable
 ) -> Iterator[MetricColumn]:
     """The metrics, those last whose values no two runs share, such as measured times."""
     scored = list(zip(metrics, figures.summaries, strict=True))
     for metric, summary in sorted(scored, key=lambda one: not one[0].definition.deterministic):
         known, score = metric.definition, summary.score
-        if any(metric.name in case.repeats for case in cases):
-            values = (case.scores[metric.name].value for case in cases)
-            measured = [value for value in values if value is not None]
+        cells = cases.cells.get(metric.name)
+        if cells is not None and cells.repeats:
+            measured = [value for value in cells.values.tolist() if value == value]
             score = math.fsum(measured) / len(measured) if measured else None
         yield MetricColumn(
             name=metric.name,
@@ -225,124 +236,215 @@ def _columns(
         )
 
 
-def _cases(
-    db: sqlite3.Connection, path: Path, metrics: Sequence[Metric], ended: _Ended
-) -> tuple[list[ScoredCase], list[Sequence[str]]]:
-    repeats = [_repeat(folder, metrics) for folder in repeat_folders(path)]
-    shown = [one.name for one in metrics if one.definition.deterministic]
-    shared: dict[tuple[Cell, ...], dict[str, Cell]] = {}
-    cases: list[ScoredCase] = []
-    gold: list[Sequence[str]] = []
-    for row in _rows(db, metrics):
-        facts = case_facts(row.body)
-        asked = _asked(row, repeats, metrics)
-        cells = {one.name: cell for one, cell in zip(metrics, row.cells, strict=True)}
-        cells |= {name: each.mean for name, each in asked.items()}
-        mine = tuple(cells[name] for name in shown)
-        stages, ids, response = ended.of(row.number)
-        gold.append(facts.gold)
-        cases.append(
-            ScoredCase(
-                id=intern(row.id),
-                fingerprint=intern(facts.fingerprint),
-                right=intern(facts.right),
-                scores=shared.setdefault(mine, dict(zip(shown, mine, strict=True))),
-                cluster=facts.cluster,
-                tags=facts.tags,
-                language=facts.language,
-                query=intern(facts.query) if ended.with_texts else None,
-                response=None if response is None else intern(response),
-                retrieved_ids=None if ids is None else tuple(map(intern, json.loads(ids))),
-                stages=stages,
-                cause=None if row.cause is None else Cause(row.cause),
-                gold=tuple(map(intern, facts.gold)) if ended.with_texts else (),
-                repeats=asked and {name: asked[name] for name in shown if name in asked},
+def _table(
+    db: sqlite3.Connection,
+    path: Path,
+    manifest: Manifest,
+    metrics: Sequence[Metric],
+    with_texts: bool,
+) -> CaseTable:
+    import numpy as np
+
+    ended, context, folders = _Ended(manifest), _context(manifest), repeat_folders(path)
+    found, ids, digests = _Found(db, metrics), list[str](), list[bytes]()
+    numbers, marks = array("q"), array("q")
+    prints, gold = list[Any](), list[str | None]()
+    facts: dict[str, list[Any]] = {
+        name: [] for name in ("cluster", "tags", "language", "stages", "cause")
+    }
+    shared: dict[Any, Any] = {}
+    for rows in found.batches(_given(context) if with_texts else "NULL, NULL"):
+        known = [case_facts(body) for _, _, _, body, *_ in rows]
+        prints.append(np.array([one.fingerprint.encode() for one in known], np.bytes_))
+        for one, row in zip(known, rows, strict=True):
+            number, id_, digest, _, cause, stages, retrieved, answer, *_ = row
+            ids.append(id_)
+            numbers.append(number)
+            facts["cluster"].append(shared.setdefault(one.cluster, one.cluster))
+            facts["tags"].append(shared.setdefault(one.tags, one.tags))
+            facts["language"].append(shared.setdefault(one.language, one.language))
+            facts["stages"].append(ended.of(stages))
+            facts["cause"].append(None if cause is None else Cause(cause))
+            gold.append(gold_name(one.gold) if one.gold else None)
+            if folders:
+                digests.append(digest)
+            if with_texts:
+                marks.extend((hash(retrieved), hash(answer)))
+    facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
+    del gold, shared
+    cells = found.cells(numbers)
+    if folders:
+        repeats = [_repeat(folder, metrics) for folder in folders]
+        cells = [
+            one
+            if metric.definition.aggregate
+            else _repeated(metric.name, one, ids, digests, repeats)
+            for metric, one in zip(metrics, cells, strict=True)
+        ]
+    shown = zip(metrics, cells, strict=True)
+    by_case = np.frombuffer(marks, np.int64).reshape(-1, 2)
+    return CaseTable(
+        ids=ids,
+        fingerprints=np.concatenate(prints or [np.array([], np.bytes_)]),
+        facts={name: known for name, known in facts.items() if any(known)},
+        cells={one.name: column for one, column in shown if one.definition.deterministic},
+        marks=(by_case[:, 0], by_case[:, 1]) if with_texts else None,
+        texts=partial(_texts, path, context, numbers) if with_texts else None,
+    )
+
+
+def _context(manifest: Manifest) -> str:
+    """The stage that gives what answering reads."""
+    there = {*manifest.rag.stages, *manifest.absent}
+    return "post_retrieve" if "post_retrieve" in there else "retrieve"
+
+
+def _given(context: str) -> str:
+    ids = _GIVEN.format(key="context_ids", stage=context)
+    return f"{ids}, {_GIVEN.format(key='response', stage='generate')}"
+
+
+def _texts(
+    path: Path, context: str, numbers: Sequence[int], places: Sequence[int]
+) -> list[CaseTexts]:
+    """The texts of some cases, read when somebody asks for them."""
+    found: list[CaseTexts] = []
+    with read_only(RunFolder(path=path).journal) as db:
+        query = _TEXTS.format(given=_given(context))
+        for place in places:
+            body, ids, response = db.execute(query, (numbers[place],)).fetchone()
+            facts = case_facts(body)
+            retrieved = None if ids is None else tuple(json.loads(ids))
+            found.append(
+                CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
             )
-        )  # fmt: skip
-    return cases, gold
+    return found
 
 
-def _rows(db: sqlite3.Connection, metrics: Sequence[Metric]) -> Iterator[_Row]:
-    numbers = dict(db.execute(_METRICS))
-    at = [numbers[metric.name] for metric in metrics]
-    query = _CASES.format(values="".join(f", cells.m{number}" for number in at))
-    for number, id, digest, body, cause, letters, *values in db.execute(query):
-        notes: dict[int, bytes] = dict(db.execute(_NOTES, (number,))) if None in values else {}
-        cells = (
-            _cell(letters[m : m + 1], value, notes.get(m))
-            for m, value in zip(at, values, strict=True)
+class _Found:
+    """The cells of a run's cases as they are read, batch by batch."""
+
+    def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
+        numbers = dict(db.execute(_METRICS))
+        self._db, self._at = db, [numbers[metric.name] for metric in metrics]
+        self._values, self._states = list[Any](), list[Any]()
+
+    def batches(self, given: str = "NULL, NULL") -> Iterator[list[tuple[Any, ...]]]:
+        import numpy as np
+
+        columns = "".join(f", cells.m{number}" for number in self._at)
+        rows = self._db.execute(_CASES.format(given=given, values=columns))
+        width = max(self._at, default=0) + 1
+        while batch := rows.fetchmany(_BATCH):
+            self._values.append(np.array([row[9:] for row in batch], float))
+            letters = "".join(row[8][:width].ljust(width) for row in batch).encode()
+            states = np.frombuffer(letters, np.uint8).reshape(-1, width)[:, self._at]
+            self._states.append(np.where(np.isin(states, _LETTERS), states, ord("s")))
+            yield batch
+
+    def cells(self, numbers: Sequence[int]) -> list[Cells]:
+        """A column a metric, once all batches are read."""
+        if not numbers:
+            return [Cells.of([], {}) for _ in self._at]
+        columns = range(len(self._at))
+        values, states = (
+            [_joined([part[:, at] for part in parts]) for at in columns]
+            for parts in (self._values, self._states)
         )
-        yield _Row(number, id, digest, body, cause, tuple(cells))
+        self._values, self._states = [], []
+        reasons, why = self._reasons(numbers, states)
+        return [
+            Cells(values=values[at], states=states[at], reasons=reasons, why=why.get(at))
+            for at in columns
+        ]
+
+    def _reasons(
+        self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
+    ) -> tuple[list[str], dict[int, NDArray[np.int32]]]:
+        import numpy as np
+
+        places = {number: place for place, number in enumerate(numbers)}
+        columns = {metric: column for column, metric in enumerate(self._at)}
+        reasons: dict[tuple[bytes, bool], int] = {}
+        why: dict[int, NDArray[np.int32]] = {}
+        for number, metric, detail in self._db.execute(_NOTES):
+            place, column = places.get(number), columns.get(metric)
+            if place is None or column is None:
+                continue
+            if column not in why:
+                why[column] = np.full(len(numbers), -1, np.int32)
+            key = detail, bool(states[column][place] == ord("f"))
+            why[column][place] = reasons.setdefault(key, len(reasons))
+        texts = [str(decode_failure(text)) if failed else text.decode() for text, failed in reasons]
+        return texts, {column: _joined([one]) for column, one in why.items()}
 
 
-_STATUSES = {status.value[0]: status for status in Status}
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Parts of a column as one; one number where all are the same, as of what never applies."""
+    import numpy as np
+
+    first = parts[0][0]
+    if all(np.array_equal(part, np.full_like(part, first), equal_nan=True) for part in parts):
+        return np.broadcast_to(first, sum(map(len, parts)))
+    return np.concatenate(parts)
 
 
-@lru_cache(maxsize=1 << 14)
-def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
-    """One object for all equal cells: those of a large run are of a few kinds."""
-    status = _STATUSES.get(letter, Status.SKIPPED)
-    if value is not None:
-        return Cell(status=status, value=value)
-    if status is Status.FAILED and detail is not None:
-        return Cell(status=status, reason=str(decode_failure(detail)))
-    return Cell(status=status, reason=None if detail is None else detail.decode())
+_LETTERS = [ord(status.value[0]) for status in Status]
+_Repeat = tuple[dict[str, tuple[int, bytes]], dict[str, Cells]]
+"""Place and digest of each case by its id, and the cells by metric."""
 
 
-def _repeat(folder: Path, metrics: Sequence[Metric]) -> dict[str, _Row]:
+def _repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
     known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
     if [metric.name for metric in known] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     with read_only(RunFolder(path=folder).journal) as db:
-        return {row.id: row._replace(body=b"") for row in _rows(db, metrics)}
+        found = _Found(db, metrics)
+        rows = [row[:3] for batch in found.batches() for row in batch]
+        cells = found.cells([number for number, *_ in rows])
+    there = {id_: (place, digest) for place, (_, id_, digest) in enumerate(rows)}
+    return there, {metric.name: one for metric, one in zip(metrics, cells, strict=True)}
 
 
-_NOT_REPEATED: dict[str, Repeats] = {}
-
-
-def _asked(
-    row: _Row, repeats: Sequence[Mapping[str, _Row]], metrics: Sequence[Metric]
-) -> dict[str, Repeats]:
-    """What each metric gave each time; one whose figure is no mean over cases counts once."""
-    if not repeats:
-        return _NOT_REPEATED
-    found = [repeat.get(row.id) for repeat in repeats]
-    same = [other if other is not None and other.digest == row.digest else None for other in found]
-    return {
-        metric.name: Repeats(
-            cells=(row.cells[at], *(None if other is None else other.cells[at] for other in same))
-        )
-        for at, metric in enumerate(metrics)
-        if not metric.definition.aggregate
-    }
+def _repeated(
+    metric: str,
+    cells: Cells,
+    ids: Sequence[str],
+    digests: Sequence[bytes],
+    repeats: Sequence[_Repeat],
+) -> Cells:
+    """What a metric gave each time; its cells are the means."""
+    asked: dict[int, Repeats] = {}
+    for place, (id_, digest) in enumerate(zip(ids, digests, strict=True)):
+        found = [cells[place]]
+        for there, others in repeats:
+            at, other = there.get(id_, (0, b""))
+            found.append(others[metric][at] if other == digest else None)
+        asked[place] = Repeats(cells=tuple(found))
+    return Cells.of([one.mean for one in asked.values()], asked)
 
 
 class _Ended:
-    """How each stage of each case ended, and what answering was given and gave."""
+    """How each stage of a case ended, from what was stored of it."""
 
-    def __init__(self, db: sqlite3.Connection, manifest: Manifest, with_texts: bool) -> None:
+    def __init__(self, manifest: Manifest) -> None:
         there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
         self._stages = [stage for stage in STAGES if stage in there]
-        self._context = "post_retrieve" if "post_retrieve" in there else "retrieve"
-        self._asked = set(manifest.rag.stages) - manifest.absent.keys()
-        self._db, self._query = db, _STAGES.format(value=_TEXTS if with_texts else "NULL")
-        self._shared: dict[tuple[Status, ...], dict[str, Status]] = {}
-        self.with_texts = with_texts
+        self._context, self._asked = _context(manifest), {*manifest.rag.stages} - {*manifest.absent}
+        self._known: dict[str | None, dict[str, Status]] = {}
+        """By the text that the journal gives: the cases of a run end in few ways."""
 
-    def of(self, number: int) -> tuple[dict[str, Status], str | None, str | None]:
-        rows = self._db.execute(self._query, (number,))
-        known = {stage: (Status(status), value) for stage, status, value in rows}
-        ended: dict[str, Status] = {}
-        for stage in self._stages:
-            if stage in known:
-                ended[stage] = known[stage][0]
-            elif stage in self._asked and stage != "retrieve":
-                # It was not asked, because the one before gave nothing.
-                before = self._context if stage in ("validate", "generate") else "retrieve"
-                is_given = ended[before] is Status.MEASURED
-                ended[stage] = Status.SKIPPED if is_given else ended[before]
-            else:
-                ended[stage] = Status.SKIPPED
-        ids = known.get(self._context, (None, None))[1]
-        ended = self._shared.setdefault(tuple(ended.values()), ended)
-        return ended, ids, known.get("generate", (None, None))[1]
+    def of(self, stored: str | None) -> dict[str, Status]:
+        if stored not in self._known:
+            pairs = (one.partition("=") for one in (stored or "").split(",") if one)
+            known = {stage: Status(status) for stage, _, status in pairs}
+            ended: dict[str, Status] = {}
+            for stage in self._stages:
+                ended[stage] = known.get(stage, Status.SKIPPED)
+                if stage not in known and stage in self._asked and stage != "retrieve":
+                    # It was not asked, because the one before gave nothing.
+                    before = self._context if stage in ("validate", "generate") else "retrieve"
+                    is_given = ended[before] is Status.MEASURED
+                    ended[stage] = Status.SKIPPED if is_given else ended[before]
+            self._known[stored] = ended
+        return self._known[stored]

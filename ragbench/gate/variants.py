@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.metric import Direction, Metric
 from ragbench.stats.family import family_test
-from ragbench.stats.mean import student_interval
+from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import PairedSample, pair
 
 _LOSSES = 1000
@@ -55,7 +55,7 @@ def variant_effects(
         for at, variant in enumerate(others, start=1)
         for column in range(len(metrics))
     }
-    tested = [key for key, one in samples.items() if variants[key[0]].acted and one.differences]
+    tested = [key for key, one in samples.items() if variants[key[0]].acted and len(one.clusters)]
     alpha = 1 - confidence
     joint = family_test([samples[key] for key in tested], alpha=alpha, seed=seed)
     raw = [test.p_value for test in joint.tests]
@@ -91,11 +91,11 @@ def _compared(
     reach = None if low is None or high is None else high - low
     bounds = None if reach is None else (-reach, reach)
     totals = sample.totals()
-    alone = student_interval(totals, confidence, bounds=bounds)
-    found = student_interval(totals, together, bounds=bounds)
+    alone = mean_interval(totals, confidence=confidence, bounds=bounds)
+    found = mean_interval(totals, confidence=together, bounds=bounds)
     return replace(
         effect,
-        compared=len(sample.differences),
+        compared=len(sample.clusters),
         difference=found.mean,
         low=found.low,
         high=found.high,
@@ -111,7 +111,7 @@ def _losses(
     sign = -1 if effect.metric.definition.direction is Direction.LOWER else 1
     found = [
         (sign * difference, case)
-        for case, difference in zip(sample.case_ids, sample.differences, strict=True)
+        for case, difference in zip(sample.case_ids, sample.differences.tolist(), strict=True)
         if sign * difference < 0
     ]
     return tuple(

@@ -7,17 +7,21 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import msgspec
 import orjson
 
+from ragbench.errors import DataError, Problem
 from ragbench.io import arrow, converted
 from ragbench.io.fields import (
     CASES_FILE,
@@ -25,32 +29,67 @@ from ragbench.io.fields import (
     QRELS_FOLDER,
     QUERIES_FILE,
     QUERY_FILES,
-    formats,
     is_known_field,
+    named,
     read_table,
-    readers,
 )
 from ragbench.io.json_files import (
     ASKED,
     array_key,
     head_elements,
+    keys_shown,
     object_keys,
     parse_json,
     read_json_arrays,
 )
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
-from ragbench.io.spans import is_traces, trace_files
 from ragbench.io.values import ValueProblem, is_list, is_object
+from ragbench.plugins import Registry
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
+
+_BOTH: tuple[Kind, ...] = ("cases", "documents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatInfo:
+    name: str
+    summary: str
+    example: str
+    reader: str
+    """Where its ``RowReader`` is, below this package: ``module:function``."""
+    reads: tuple[Kind, ...] = _BOTH
+    records: str = ""
+    """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
+    suffixes: tuple[str, ...] = ()
+    """Suffixes that it is recognised by; empty when it is recognised by its shape."""
+    extra: str | None = None
+
+
+@cache
+def formats() -> Mapping[str, FormatInfo]:
+    """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
+    return {
+        name: msgspec.convert({**row, "name": name}, FormatInfo)
+        for name, row in read_table("formats.toml").items()
+    }
+
+
+@cache
+def readers() -> Registry:
+    """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
+    own = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
+    return Registry(kind="formats", own=own)
+
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].xml"))
 """Formats that are no text: how their files begin, and what stands in there."""
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
+_TRACE_FILES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
 
@@ -68,14 +107,20 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or len(problems) > known:
         return found
-    first = _first_records(source, found, text)
-    if is_traces(found, text, first, source.name):
+    records = _first_records(source, found, text)
+    if found == "json" or (found == "jsonl" and not records):
+        records += keys_shown(text)  # as far as the head shows them
+    signs = [sign for record in records if (sign := sign_of(record)) is not None]
+    if any(sign.spans for sign in signs):
         return "traces"
+    refused = next((sign.refused for sign in signs if sign.refused), None)
+    if refused is not None:
+        raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
         envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
         if envelope is not None:
             return envelope if len(problems) == known else None
-    return next(filter(None, map(special_form, first)), found)
+    return signs[0].form if signs else found
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -152,6 +197,19 @@ def _holds_traces(file: Source) -> bool:
         return detect_format(file, "cases", Problems()) == "traces"
 
 
+def trace_files(source: Source) -> list[Source]:
+    """The files of a folder that may hold traces, by name; the file itself if it is one."""
+    if source.path is None or not source.is_folder:
+        return [source]
+    paths = sorted(p for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
+    folder = source.name.rstrip("/" + os.sep)
+    return [
+        replace(source, name=f"{folder}/{p.name}", path=p, _stream=None)
+        for p in paths
+        if p.is_file()
+    ]
+
+
 def _shape(text: str, by_suffix: str | None) -> str | None:
     first, newline, rest = text.partition("\n")
     if text.startswith("["):
@@ -195,45 +253,68 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
 # --- forms of records
 
 
-class _Sign(NamedTuple):
+class Sign(NamedTuple):
     """What records of a form have: all of some fields, some of others, types, beginnings."""
 
     form: str
     all: frozenset[str]
     some: frozenset[str]
+    none: frozenset[str]
     least: int
     types: Mapping[str, tuple[type, ...]]
     starts: tuple[tuple[str, str], ...]
+    spans: str
+    """Of spans the form in ``span_forms.toml``; a cell of a table may spell their objects."""
+    refused: str
+    """What they are, and what to do, where they are not read."""
 
 
 _TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
+_PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response chunks"
+"""What only a record of its own has: a trace's id beside it is metadata."""
 
 
 @cache
-def _signs() -> list[_Sign]:
+def _signs() -> list[Sign]:
+    spans = read_table("span_forms.toml")
+    rows = [
+        {"form": "traces", "spans": name, "all": sign, "types": form.get("types", {})}
+        for name, form in spans["form"].items()
+        for sign in form["signs"]
+    ]
+    refused = [{"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]]
     return [
-        _Sign(
+        Sign(
             form=row["form"],
-            all=frozenset(row["all"].split()),
+            all=(fields := frozenset(row["all"].split())),
             some=frozenset(row.get("some", "").split()),
+            none=frozenset(row.get("none", "").split()),
             least=row.get("least", 0),
-            types={name: _TYPES[kind] for name, kind in row.get("types", {}).items()},
+            types={n: _TYPES[kind] for n, kind in row.get("types", {}).items() if n in fields},
             starts=tuple(row.get("starts", {}).items()),
+            spans=row.get("spans", ""),
+            refused=row.get("what", ""),
         )
-        for row in read_table("signs.toml")["sign"]
+        for row in (*rows, *read_table("signs.toml")["sign"], *refused)
     ]
 
 
-def special_form(record: Mapping[str, object]) -> str | None:
-    """The tool that a record is of; None when its fields say nothing of one."""
+def sign_of(record: Mapping[str, object]) -> Sign | None:
+    """By which a record is known to be of a tool; None when its fields say nothing of one."""
+    keys = record.keys()
     for sign in _signs():
         if (
-            sign.all <= record.keys()
-            and len(sign.some & record.keys()) >= sign.least
-            and all(isinstance(record[name], kinds) for name, kinds in sign.types.items())
+            sign.all <= keys
+            and len(sign.some & keys) >= sign.least
+            and sign.none.isdisjoint(keys)
+            and all(
+                isinstance(value := record[name], kinds)
+                or (sign.spans and str(value).lstrip()[:1] in ("{", "["))
+                for name, kinds in sign.types.items()
+            )
             and all(str(record[name]).startswith(text) for name, text in sign.starts)
         ):
-            return sign.form
+            return sign
     return None
 
 
@@ -258,7 +339,9 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     if {"models", "metrics", "documents"} <= keys.keys() or array_key(head, ("tasks",)):
         return "mtrag"
     if array_key(head, ("results",)) is not None:
-        return next(map(special_form, _elements(head, "results")), None)
+        first = next(iter(_elements(head, "results")), None)
+        sign = None if first is None else sign_of(first)
+        return None if sign is None else sign.form
     return None
 
 
@@ -272,7 +355,7 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
         return _objects(text.split("\n", _FIRST)[:_FIRST])
     if container == "json":
         head = text.encode("utf-8", "replace")
-        key = array_key(head, ("cases", "data", "questions", "examples", "samples"))
+        key = array_key(head, named("array")["cases"])
         is_array = key is not None or text.startswith("[")
         return _elements(head, key) if is_array else _objects([text])
     header, _, rest = text.partition("\n")

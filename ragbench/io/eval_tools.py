@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import FieldMap, case_fields, outcome_fields
+from ragbench.io.fields import FieldMap, case_fields, named, outcome_fields, read_table
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
 from ragbench.io.values import as_list, is_list, is_missing, is_object
@@ -34,7 +34,7 @@ Values = Mapping[str, object]
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
     del kind
-    for row in container_rows(source, problems, ("samples", "data", "cases", "examples")):
+    for row in container_rows(source, problems, named("array")["ragas"]):
         values = {**_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
             del values["eval_sample"]
@@ -46,39 +46,15 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 # --- DeepEval and RAGChecker: a table of names
 
-_DEEPEVAL = {
-    "input": "query",
-    "actual_output": "response",
-    "expected_output": "reference",
-    "retrieval_context": "retrieved_contexts",
-    "context": "reference_contexts",
-    "completion_time": "seconds",
-    "input_token_count": "prompt_tokens",
-    "output_token_count": "completion_tokens",
-    "additional_metadata": "metadata",
-    "source_file": "source_file",
-    "comments": "comments",
-}
-"""What is taken of a test case beside the fields of a case, by its name in snake case."""
-_DEEPEVAL_ARRAYS = (
-    *("testRunData.testCases", "testCases"),
-    *("testRunData.conversationalTestCases", "conversationalTestCases"),
-)
-_RAGCHECKER = {
-    "query_id": "id",
-    "query": "query",
-    "gt_answer": "reference",
-    "response": "response",
-    "retrieved_context": "retrieved_contexts",
-}
 _MARKED = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     del kind
-    taken = {name: name for names in case_fields().values() for name in names} | _DEEPEVAL
-    for row in container_rows(source, problems, _DEEPEVAL_ARRAYS):
+    known = {name: name for names in case_fields().values() for name in names}
+    taken = known | read_table("fields.toml")["deepeval"]
+    for row in container_rows(source, problems, named("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
             own = {_CAPITAL.sub("_", n).lower(): v for n, v in row.values.items() if v is not None}
             yield from conversation_rows(row._replace(values=own), "turns", problems)
@@ -115,8 +91,9 @@ def _deepeval_text(item: object) -> object:
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per result; claims and their checks are left out."""
     del kind
-    for row in container_rows(source, problems, ("results",)):
-        taken = {_RAGCHECKER[n]: v for n, v in row.values.items() if n in _RAGCHECKER}
+    names = read_table("fields.toml")["ragchecker"]
+    for row in container_rows(source, problems, named("array")["ragchecker"]):
+        taken = {names[n]: v for n, v in row.values.items() if n in names}
         yield row._replace(values=taken)
 
 
@@ -124,15 +101,7 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
-_ANSWER_NAMES = ("answer", "response", "output", "text", "content", "result")
 _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
-_WHOLE_ANSWERS = frozenset(
-    {
-        *("equals", "similar", "similar:cosine", "factuality", "model-graded-factuality"),
-        *("context-recall", "rouge-n", "bleu", "meteor", "levenshtein"),
-    }
-)
-"""Assertions whose value is a right answer as a whole."""
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -140,21 +109,21 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     del kind
     fields = FieldMap("cases", {})
-    rows = list(container_rows(source, problems, ("results.results", "results")))
+    rows = list(container_rows(source, problems, named("array")["promptfoo"]))
     for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
         values = row.values
         test = _object(values.get("testCase"))
         given = dict(_object(values.get("vars")) or _object(test.get("vars")))
-        named = {target for target, _ in fields[tuple(given)].bindings}
+        known = {target for target, _ in fields[tuple(given)].bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
             found.setdefault("contexts", given["context"])
             del found["context"]
-        if "query" not in named:
+        if "query" not in known:
             texts = [value for value in given.values() if isinstance(value, str)]
             if len(texts) == 1 or not given:
                 found["query"] = texts[0] if texts else _object(values.get("prompt")).get("raw")
-        if named.isdisjoint({"reference", "answers"}):
+        if known.isdisjoint({"reference", "answers"}):
             found["answers"] = _promptfoo_references(test, given)
         if test.get("metadata"):
             found["metadata"] = test["metadata"]
@@ -194,7 +163,9 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
     if values.get("failureReason") == _ERROR or (error and output in (None, "")):
         found["error"] = error or "an error without a message"
     elif said or isinstance(output, list):
-        text = next((said[n] for n in _ANSWER_NAMES if isinstance(said.get(n), str)), None)
+        text = next(
+            (said[n] for n in named("promptfoo")["answer"] if isinstance(said.get(n), str)), None
+        )
         found["response"] = json.dumps(output, ensure_ascii=False) if text is None else text
     elif output is not None:
         found["response"] = output
@@ -215,7 +186,7 @@ def _promptfoo_references(test: Values, given: Values) -> list[str]:
     found: list[str] = []
     for assertion in map(_object, as_list(test.get("assert"))):
         value = assertion.get("value")
-        if assertion.get("type") in _WHOLE_ANSWERS and isinstance(value, str):
+        if assertion.get("type") in named("promptfoo")["whole_answer"] and isinstance(value, str):
             variable = _VARIABLE.fullmatch(value.strip())
             meant = value if variable is None else given.get(variable[1])
             if isinstance(meant, str) and _VARIABLE.search(meant) is None:

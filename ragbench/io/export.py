@@ -15,8 +15,8 @@ from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
-from ragbench.io.ids import IdRegister
 from ragbench.io.json_text import in_case, json_bytes, json_text
+from ragbench.io.source import IdRegister
 from ragbench.io.values import ValueProblem, check_depth, is_object
 from ragbench.masking import hidden
 from ragbench.plugins import Registry

@@ -1,4 +1,4 @@
-"""The formats that are read, and which field of a source means which field of a record."""
+"""Which field of a source means which field of a record, and by which files folders are known."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
-from typing import Any
-
-import msgspec
+from typing import Any, Literal
 
 from ragbench.errors import ConfigError
-from ragbench.io.settings import listed_names
-from ragbench.io.source import Kind
-from ragbench.plugins import Registry
+from ragbench.safe_text import listed_names
 
 Names = Mapping[str, tuple[str, ...]]
 """Field of a record to the names recognised for it."""
@@ -45,19 +41,15 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 @cache
-def _named(kind: str) -> Names:
+def named(kind: str) -> Names:
+    """A table of ``fields.toml``: the names of each thing in it, the more telling ones first."""
     return {name: tuple(names.split()) for name, names in read_table("fields.toml")[kind].items()}
 
 
-@cache
-def case_fields() -> Names:
-    return _named("case")
-
-
-@cache
-def outcome_fields() -> Names:
-    """What a system did with a case."""
-    return _named("outcome")
+case_fields = partial(named, "case")
+outcome_fields = partial(named, "outcome")
+"""What a system did with a case."""
+document_fields = partial(named, "document")
 
 
 @cache
@@ -67,12 +59,7 @@ def entry_fields() -> Names:
 
 
 @cache
-def document_fields() -> Names:
-    return _named("document")
-
-
-@cache
-def _targets(kind: Kind) -> Mapping[str, str]:
+def _targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
     """Field of a record by each name that is recognised for it."""
     recognised = entry_fields() if kind == "cases" else document_fields()
     return {_squash(name): target for target, names in recognised.items() for name in names}
@@ -115,7 +102,11 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     """
 
     def __init__(
-        self, kind: Kind, overrides: Mapping[str, str], *, has_answers: bool = False
+        self,
+        kind: Literal["cases", "documents"],
+        overrides: Mapping[str, str],
+        *,
+        has_answers: bool = False,
     ) -> None:
         self.overrides = overrides
         self._has_answers = has_answers
@@ -176,7 +167,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         return [(None if t in outcome_fields() else t, name) for t, name in recognised]
 
 
-# --- formats
+# --- folders
 
 CASES_FILE, CORPUS_FILE = "cases.jsonl", "corpus.jsonl"
 """In a folder of ragbench's own form; BEIR's corpus is called so, too."""
@@ -184,36 +175,3 @@ QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
 """By which a folder of BEIR is known."""
 QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 """By one of which a folder of TREC is."""
-
-_BOTH: tuple[Kind, ...] = ("cases", "documents")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormatInfo:
-    name: str
-    summary: str
-    example: str
-    reader: str
-    """Where its ``RowReader`` is, below this package: ``module:function``."""
-    reads: tuple[Kind, ...] = _BOTH
-    records: str = ""
-    """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
-    suffixes: tuple[str, ...] = ()
-    """Suffixes that it is recognised by; empty when it is recognised by its shape."""
-    extra: str | None = None
-
-
-@cache
-def formats() -> Mapping[str, FormatInfo]:
-    """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
-    return {
-        name: msgspec.convert({**row, "name": name}, FormatInfo)
-        for name, row in read_table("formats.toml").items()
-    }
-
-
-@cache
-def readers() -> Registry:
-    """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
-    own = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
-    return Registry(kind="formats", own=own)

@@ -29,8 +29,7 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
-from ragbench.io.ids import derived_id
-from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, noting_read_errors
+from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source, run_of
 from ragbench.safe_text import counted
 

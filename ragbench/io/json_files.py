@@ -11,8 +11,8 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from ragbench.io.dumps.form import getter
-from ragbench.io.dumps.guess import fields_shown
+from ragbench.io.dumps.form import fields_shown, getter
+from ragbench.io.fields import named
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
@@ -42,10 +42,6 @@ def _parse_constant(name: str) -> None:
 
 ASKED = frozenset({"query", "question", "user_input"})
 """What an object is asked that is a record, and no envelope around some."""
-_ARRAY_KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "cases": ("cases", "data", "questions", "examples", "samples"),
-    "documents": ("documents", "corpus", "passages", "data"),
-}
 
 
 def load(source: Source, problems: Problems) -> object | None:
@@ -67,6 +63,10 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
     Parsers keep the last value: where the text has more keys than its value, it is read again.
     """
+    # Nearly every line is an object of plain values.
+    keys = raw.count(b'":') + raw.count(b'" :')
+    if type(value) is dict and keys <= len(cast("dict[str, object]", value)):
+        return True
     count, left = 0, [value]
     while left:
         one = left.pop()
@@ -77,13 +77,16 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
         elif type(one) is list:
             items = cast("list[object]", one)
             left += [each for each in items if type(each) is dict or type(each) is list]
-    if raw.count(b'":') + raw.count(b'" :') <= count or (found := _repeated_key(raw)) is None:
+    if keys <= count or (found := _repeated_key(raw)) is None:
         return True
     message = "the key stands twice in one object: it is unknown which of its values is meant"
     problems.add(message, path=path, line=line + raw.count(b"\n", 0, found[0]), field=found[1])
     return False
 
 
+OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data", "spans")
+"""Where a JSON object over a whole file keeps its records."""
+OTLP = frozenset(OUTER[:3])
 _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
@@ -133,6 +136,21 @@ def object_keys(head: bytes) -> dict[str, int]:
         elif depth == 1 and head[end : end + 20].lstrip()[:1] == b":":
             found[head[start + 1 : end - 1].decode("utf-8", "replace")] = end
     return found if head.lstrip()[:1] == b"{" else {}
+
+
+def keys_shown(text: str) -> Iterator[Mapping[str, object]]:
+    """The keys of a first object and of the first one in its array, with values of their type."""
+    head = text.encode("utf-8", "replace").lstrip()
+    for _ in range(2):
+        head = head[1:].lstrip() if head[:1] == b"[" else head
+        ends = object_keys(head)
+        after = {name: head[end:].lstrip(b" \t\r\n:")[:1] for name, end in ends.items()}
+        empty: dict[bytes, object] = {b"{": {}, b"[": []}
+        yield {name: empty.get(sign) for name, sign in after.items()}
+        key = next((name for name in OUTER if after.get(name) == b"["), None)
+        if key is None:
+            return
+        head = head[ends[key] :].lstrip(b" \t\r\n:")
 
 
 def array_key(head: bytes, keys: Sequence[str]) -> str | None:
@@ -205,7 +223,7 @@ def head_elements(head: bytes, key: str | None) -> Iterator[Element]:
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per object of the array; the row's line is its place in the array."""
-    yield from read_json_arrays(source, _ARRAY_KEYS[kind], problems)
+    yield from read_json_arrays(source, named("array")[kind], problems)
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:

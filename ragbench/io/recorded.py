@@ -18,10 +18,11 @@ from ragbench.errors import DataError
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.dumps.guess import guess_mapping
-from ragbench.io.fields import HIT_FIELDS
+from ragbench.io.fields import HIT_FIELDS, outcome_fields
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
+_TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 ERROR = "RecordedError"
 """Type of a failure of which the source has the message alone."""
 
@@ -109,22 +110,22 @@ def outcomes(
 ) -> dict[str, Outcome[Any]]:
     """Takes what a system did out of a row's fields."""
     recorded: dict[str, Outcome[Any]] = {}
-    seconds, error = _seconds(found, "retrieval_"), found.pop("retrieval_error", "")
-    names = ("retrieved_contexts", "retrieved_context_ids", "retrieved_scores")
-    contexts, ids, scores = (found.pop(name, None) for name in names)
+    said = {name: found.pop(name) for name in outcome_fields() if name in found}
+    seconds, error = _seconds(said, "retrieval_"), said.get("retrieval_error")
+    contexts, ids = said.get("retrieved_contexts"), said.get("retrieved_context_ids")
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:
         try:
-            result = _result(contexts, ids, scores, row, chunks, source)
+            result = _result(contexts, ids, said.get("retrieved_scores"), row, chunks, source)
             if result is not None:
                 recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=source)
-    if (generation := _generation(found)) is not None:
+    if (generation := _generation(said)) is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
-    return {**recorded, **row.recorded}
+    return {**recorded, **row.recorded} if row.recorded else recorded
 
 
 def _result(
@@ -150,16 +151,14 @@ def _result(
     )
 
 
-def _generation(found: dict[str, Any]) -> Outcome[Any] | None:
-    seconds, error = _seconds(found, ""), found.pop("error", "")
-    usage: dict[str, Any] = dict(found.pop("usage", None) or {})
-    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
-        count: float | None = found.pop(name, None)
-        if count is not None:
-            usage[name] = int(count) if count.is_integer() else count
-    candidates = found.pop("multi_responses", None)
-    response = found.pop("response", candidates[0] if candidates else None)
-    abstained, confidence = found.pop("abstained", None), found.pop("confidence", None)
+def _generation(said: Mapping[str, Any]) -> Outcome[Any] | None:
+    seconds, error = _seconds(said, ""), said.get("error")
+    usage: dict[str, Any] = dict(said.get("usage") or {})
+    counts = {name: count for name in _TOKENS if (count := said.get(name)) is not None}
+    for name, count in counts.items():
+        usage[name] = int(count) if count.is_integer() else count
+    candidates, abstained = said.get("multi_responses"), said.get("abstained")
+    response = said.get("response", candidates[0] if candidates else None)
     # A text beside an error is not an answer: it may be the error itself, or half an answer.
     if error:
         return failed_outcome("generate", error, seconds=seconds)
@@ -168,16 +167,16 @@ def _generation(found: dict[str, Any]) -> Outcome[Any] | None:
     result: GenerationResult[Any] = GenerationResult(
         response or "",
         multi_responses=list(candidates) if candidates else None,
-        confidence=confidence,
+        confidence=said.get("confidence"),
         abstained=abstained,
         metadata=usage or None,
     )
     return recorded_outcome(result, seconds=seconds)
 
 
-def _seconds(found: dict[str, Any], stage: str) -> float | None:
-    seconds: float | None = found.pop(f"{stage}seconds", None)
-    thousandths: float | None = found.pop(f"{stage}milliseconds", None)
+def _seconds(said: Mapping[str, Any], stage: str) -> float | None:
+    seconds: float | None = said.get(f"{stage}seconds")
+    thousandths: float | None = said.get(f"{stage}milliseconds")
     if seconds is None and thousandths is not None:
         seconds = thousandths / 1000
     return None if seconds is None or seconds < 0 else seconds

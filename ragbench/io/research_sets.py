@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
-from ragbench.io.ids import derived_id
 from ragbench.io.json_files import load
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.values import as_list, is_list, is_object
 
 Values = Mapping[str, object]

@@ -1,4 +1,7 @@
-"""Things built from names and settings; settings described and as a schema."""
+"""Things built from names and settings; settings described and as a schema.
+
+Paths that a file of settings names are relative to that file, wherever the command runs.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
 from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, RagbenchError
-from ragbench.io.paths import placed
 from ragbench.plugins import Registry, error_text, load_target
-from ragbench.safe_text import did_you_mean
+from ragbench.safe_text import listed_names
 
 Place = tuple[str | int, ...]
 """Keys and positions from the top of what was read down to a value."""
 Makers = Mapping[Any, Callable[[object], object]]
 """What makes the values that a file cannot hold as they are, by the type of the field."""
+
+FilePath: TypeAlias = Annotated[str, "path"]
+"""The type of a setting that is a file or a folder."""
+ModelPath: TypeAlias = Annotated[str, "path or name"]
+"""The type of a setting that is a folder, or a name elsewhere, such as on the Hugging Face hub."""
 
 _KINDS = {
     "bool": "true or false",
@@ -112,10 +119,6 @@ def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place
         return list(error.problems)
     lines = str(error).splitlines()
     return [((first,) if (first := line.split(" ")[0]) in names else (), line) for line in lines]
-
-
-def listed_names(given: object, known: Sequence[str]) -> str:
-    return f"{did_you_mean(str(given), known)} Known: {', '.join(known)}"
 
 
 def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
@@ -365,3 +368,39 @@ def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
         return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
     except (TypeError, KeyError):
         return None
+
+
+# --- paths
+
+
+def beside(folder: Path, path: object) -> str:
+    """A path that a file in a folder names."""
+    return str(folder / Path(str(path)).expanduser())
+
+
+def placed(settings: Mapping[str, Any], hints: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings as a file in a folder has them, with its paths beside it."""
+    return {key: _placed(value, hints.get(key), folder) for key, value in settings.items()}
+
+
+_OF_MODELS = ("api_key_file", "cache")
+
+
+def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The same for the settings of a language model."""
+    return {
+        key: beside(folder, value) if key in _OF_MODELS and value not in ("", "off") else value
+        for key, value in settings.items()
+    }
+
+
+def _placed(value: Any, hint: Any, folder: Path) -> Any:
+    kinds = (hint, *get_args(hint))
+    if not isinstance(value, str) or not value:
+        return value
+    if FilePath in kinds:
+        return beside(folder, value)
+    # What lies in the working folder alone is not what the file names.
+    here = Path(beside(folder, value))
+    is_path = ModelPath in kinds and (here.exists() or Path(value).exists())
+    return str(here) if is_path else value

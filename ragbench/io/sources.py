@@ -23,10 +23,9 @@ from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.decoder import EntryDecoder
-from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
+from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format, readers
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpMapping, DumpRecord, Layout
+from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
@@ -37,9 +36,8 @@ from ragbench.io.fields import (
     FieldMap,
     case_fields,
     entry_fields,
-    readers,
+    named,
 )
-from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.only import Only
@@ -51,8 +49,17 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
+from ragbench.io.read import EntryDecoder
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
-from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
+from ragbench.io.source import (
+    STDIN,
+    IdRegister,
+    Problems,
+    Row,
+    RowReader,
+    Source,
+    noting_read_errors,
+)
 from ragbench.io.traces import TraceFile, held_traces
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
@@ -240,7 +247,7 @@ class _Opening:
                 and bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"})
                 # A list or an object that is no gold, or a chunk with its score.
                 and any(
-                    name in SCORE_NAMES
+                    name in named("hit")["score"]
                     or type(value) in (list, dict)
                     or (isinstance(value, str) and value[:1] in ("{", "["))
                     for name, value in fields

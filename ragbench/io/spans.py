@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import msgspec
 import orjson
 
-from ragbench.errors import DataError, Problem
-from ragbench.io.dumps.form import SCORE_NAMES, TEXT_NAMES, getter, opened_json, text_of
-from ragbench.io.fields import read_table
-from ragbench.io.json_files import object_keys
-from ragbench.io.source import Source
+from ragbench.io.dumps.form import getter, opened_json, text_of
+from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
 Values = Mapping[str, object]
 RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
-_TYPES = {"object": dict, "list": list}
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DEEPEST = 8
-_PLAIN_FIELDS = frozenset(
-    {"query", "question", "user_input", "contexts", "retrieved_contexts", "response", "chunks"}
-)
-"""What only a record of its own has: a trace's id beside it is metadata."""
-
-
-OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data", "spans")
-"""Where a JSON object over a whole file keeps its records."""
-OTLP = frozenset(OUTER[:3])
-_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True):
@@ -63,27 +48,13 @@ class Span(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpanForm:
-    name: str
     summary: str
-    signs: tuple[frozenset[str], ...]
-    types: Mapping[str, type]
     spans: tuple[tuple[str, ...], ...]
     inner: str
     is_json: bool
     attributes: str
     paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
     """Where each part may be: a field, or what leads to it."""
-
-    def holds(self, record: Values) -> bool:
-        keys = record.keys()
-        for sign in self.signs:
-            if sign <= keys and all(
-                type(record[name]) is kind or _spells(record[name], kind)
-                for name, kind in self.types.items()
-                if name in sign
-            ):
-                return True
-        return False
 
     def first(self, name: str, record: Values) -> object:
         for path, find in self.paths.get(name, ()):
@@ -93,19 +64,11 @@ class SpanForm:
         return None
 
 
-def _spells(value: object, kind: type) -> bool:
-    """Whether it is the cell of a table that spells an object or a list."""
-    return type(value) is str and value.lstrip()[:1] == ("{" if kind is dict else "[")
-
-
 @cache
-def span_forms() -> tuple[SpanForm, ...]:
-    return tuple(
-        SpanForm(
-            name=name,
+def span_forms() -> Mapping[str, SpanForm]:
+    return {
+        name: SpanForm(
             summary=row.pop("summary"),
-            signs=tuple(frozenset(sign.split()) for sign in row.pop("signs")),
-            types={field: _TYPES[kind] for field, kind in row.pop("types", {}).items()},
             spans=tuple(tuple(level.split()) for level in row.pop("spans", ())),
             inner=row.pop("inner", ""),
             is_json=row.pop("is_json", False),
@@ -113,10 +76,11 @@ def span_forms() -> tuple[SpanForm, ...]:
             paths={
                 part: tuple([(path, _path(path)) for path in paths.split()])
                 for part, paths in row.items()
+                if part not in ("signs", "types")
             },
         )
         for name, row in ((n, dict(r)) for n, r in read_table("span_forms.toml")["form"].items())
-    )
+    }
 
 
 _found = cache(getter)
@@ -169,66 +133,6 @@ def _unnested(attributes: Values) -> Values:
 @cache
 def _kinds() -> Mapping[str, str]:
     return {said: kind for kind, names in _named("kinds").items() for said in names}
-
-
-def span_form(record: Values) -> SpanForm | None:
-    return next((form for form in span_forms() if form.holds(record)), None)
-
-
-def refused_spans(record: Values) -> str | None:
-    """What a record with fields of spans is that fits no form; None where it has none."""
-    if not _PLAIN_FIELDS.isdisjoint(record):
-        return None
-    rows = read_table("span_forms.toml")["refused"]
-    return next((row["what"] for row in rows if {*row["all"].split()} <= record.keys()), None)
-
-
-# --- recognising
-
-
-def is_traces(
-    container: str, text: str, records: Sequence[Mapping[str, object]], name: str
-) -> bool:
-    """Whether a file holds spans; records may be cut off in what of it is shown.
-
-    Raises:
-        DataError: it holds spans in a form that is not read.
-    """
-    shown = [*records, *keys_shown(text)] if container in ("json", "jsonl") else records
-    if any(span_form(record) is not None for record in shown):
-        return True
-    what = next(filter(None, map(refused_spans, shown)), None)
-    if what is not None:
-        raise DataError([Problem(message=f"it holds {what}", path=name)])
-    return False
-
-
-def keys_shown(text: str) -> Iterator[Mapping[str, object]]:
-    """The keys of a first object and of the first one in its array, with values of their type."""
-    head = text.encode("utf-8", "replace").lstrip()
-    for _ in range(2):
-        head = head[1:].lstrip() if head[:1] == b"[" else head
-        ends = object_keys(head)
-        after = {name: head[end:].lstrip(b" \t\r\n:")[:1] for name, end in ends.items()}
-        empty: dict[bytes, object] = {b"{": {}, b"[": []}
-        yield {name: empty.get(sign) for name, sign in after.items()}
-        key = next((name for name in OUTER if after.get(name) == b"["), None)
-        if key is None:
-            return
-        head = head[ends[key] :].lstrip(b" \t\r\n:")
-
-
-def trace_files(source: Source) -> list[Source]:
-    """The files of a folder that may hold traces, by name; the file itself if it is one."""
-    if source.path is None or not source.is_folder:
-        return [source]
-    paths = sorted(p for p in source.path.iterdir() if p.suffix.lower() in _SUFFIXES)
-    folder = source.name.rstrip("/" + os.sep)
-    return [
-        replace(source, name=f"{folder}/{p.name}", path=p, _stream=None)
-        for p in paths
-        if p.is_file()
-    ]
 
 
 # --- records to spans
@@ -399,12 +303,12 @@ def _document(value: object) -> dict[str, Any] | None:
     names = _named("names")
     held = (opened_json(value.get(name)) for name in names["metadata"])
     metadata: Values = next(filter(is_object, held), dict[str, object]())
-    text = _first(value, TEXT_NAMES, _plain_text)
-    text = _first(metadata, TEXT_NAMES, _plain_text) if text is None else text
+    text = _first(value, named("hit")["text"], _plain_text)
+    text = _first(metadata, named("hit")["text"], _plain_text) if text is None else text
     id = _first(value, names["id"], _plain_id) or _first(
         metadata, names["id_in_metadata"], _plain_id
     )
-    score = _first(value, SCORE_NAMES, lambda held: held)
+    score = _first(value, named("hit")["score"], lambda held: held)
     if text is None and id is None:
         return None
     known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}

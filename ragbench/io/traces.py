@@ -25,32 +25,25 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
-from ragbench.io.detect import detect_container
+from ragbench.io.detect import detect_container, readers, sign_of, trace_files
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
-from ragbench.io.fields import readers
-from ragbench.io.ids import IdRegister
-from ragbench.io.json_files import array_elements, line_value, parse_json
+from ragbench.io.json_files import OTLP, OUTER, array_elements, keys_shown, line_value, parse_json
 from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
-from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import IdRegister, Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import (
     MODEL,
-    OTLP,
-    OUTER,
     RERANKER,
     RETRIEVER,
     Span,
-    keys_shown,
-    refused_spans,
     said,
     said_in,
-    span_form,
+    span_forms,
     spans_of,
-    trace_files,
 )
 from ragbench.io.turns import in_turn
 from ragbench.io.values import ASSISTANT, USER, ValueProblem, as_score, is_list, is_object
@@ -117,13 +110,12 @@ class TraceFile:
             source.notes[note] = None
 
     def _spans(self, source: Source) -> Iterator[Span]:
-        form = None
         for record in _records(source, self.problems):
             value = record.value
-            if form is None or not is_object(value) or not form.holds(value):
-                form = span_form(value) if is_object(value) else None
+            sign = sign_of(value) if is_object(value) else None
+            form = None if sign is None else span_forms().get(sign.spans)
             if form is None or not is_object(value):
-                what = refused_spans(value) if is_object(value) else None
+                what = "" if sign is None else sign.refused
                 message = f"it holds {what}" if what else "it is no span in a form that is known"
                 self.problems.add_kind(
                     (record.path, what), message + "{more}", path=record.path, line=record.line
@@ -280,8 +272,8 @@ def _json_records(source: Source, text: str, problems: Problems) -> Iterator[Dum
     nothing: Mapping[str, object] = {}
     whole = nothing if text.startswith("[") else next(keys_shown(text), nothing)
     key = next((name for name in OUTER if is_list(whole.get(name))), None)
-    form = span_form(whole)
-    if whole and (key is None or (form is not None and key not in OTLP)):
+    sign = sign_of(whole)
+    if whole and (key is None or (sign is not None and sign.spans and key not in OTLP)):
         raw = read_bytes(source, problems)
         elements: Iterator[tuple[int, bytes]] = iter(() if raw is None else ((1, raw),))
         key = None

@@ -22,10 +22,9 @@ from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
-from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import read_json_lines
 from ragbench.io.lines import decode_line, read_lines
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import IdRegister, Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 
 _TAG = "ragbench"

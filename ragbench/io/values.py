@@ -7,19 +7,18 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
 import orjson
 
 from ragbench.core.case import Evidence, Turn
+from ragbench.io.fields import named
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
 
-_TRUE = frozenset({"true", "yes", "y", "1", "answerable"})
-_FALSE = frozenset({"false", "no", "n", "0", "unanswerable"})
 _NO_ERROR = frozenset({"", "none", "null", "nan", "false", "0"})
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _EXACT_INTEGERS = 2.0**53
@@ -243,8 +242,9 @@ def as_flag(value: object) -> bool:
     if type(value) in (int, float) and value in (0, 1):
         return bool(value)
     word = value.strip().lower() if type(value) is str else ""
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
+    for said, words in named("flag").items():
+        if word in words:
+            return said == "true"
     raise _expected("true or false", value)
 
 
@@ -332,15 +332,6 @@ def check_depth(value: object) -> None:
 # --- what was said
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
-ROLE = ("role", "speaker", "type", "author", "from")
-_TEXT = ("content", "text", "message", "value")
-_CONTEXTS = ("contexts", "retrieval_context", "retrieved_contexts", "retrievalContext")
-_ROLES = {
-    **{name: name for name in (USER, ASSISTANT, SYSTEM)},
-    **dict.fromkeys(("human", "customer"), USER),
-    **dict.fromkeys(("ai", "agent", "bot", "model", "gpt", "chatbot"), ASSISTANT),
-    "developer": SYSTEM,
-}
 _EXPECTED = (
     "expected turns of a conversation, each with who said it and what, such as "
     '{"role": "user", "content": "..."}'
@@ -360,16 +351,17 @@ def _turn(value: object) -> Turn:
     role: object = None
     said: object = None
     if is_object(value):
-        role = next((value[name] for name in ROLE if isinstance(value.get(name), str)), None)
-        said = next((value[name] for name in _TEXT if name in value), None)
-        contexts = next((value[n] for n in _CONTEXTS if value.get(n) is not None), None)
+        names = named("turn")
+        role = next((value[n] for n in names["role"] if isinstance(value.get(n), str)), None)
+        said = next((value[n] for n in names["text"] if n in value), None)
+        contexts = next((value[n] for n in names["contexts"] if value.get(n) is not None), None)
     elif len(as_list(value)) == 2:
         role, said = as_list(value)
     if not isinstance(role, str) or not role.strip():
         raise ValueProblem(f"{_EXPECTED}; found {describe(value)} in it")
     found = None if contexts is None else _context_texts(contexts)
-    name = _ROLES.get(role.strip().casefold(), role)
-    return Turn(role=name, text=_said(said), contexts=found)
+    known = (name for name, words in named("role").items() if role.strip().casefold() in words)
+    return Turn(role=next(known, role), text=_said(said), contexts=found)
 
 
 def _said(content: object) -> str:
@@ -382,7 +374,7 @@ def _said(content: object) -> str:
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
     held = (
-        next((one[name] for name in ("text", *_TEXT, "context", "page_content") if name in one), "")
+        next((one[name] for name in named("turn")["context_text"] if name in one), "")
         if is_object(one)
         else one
         for one in as_list(contexts)
@@ -390,27 +382,11 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
     return tuple(text for text in held if isinstance(text, str))
 
 
-CONVERTERS: Mapping[str, Callable[[object], Any]] = {
-    **dict.fromkeys(("query", "language", "text", "title"), as_text),
-    **dict.fromkeys(("id", "cluster"), as_id),
-    **dict.fromkeys(("reference", "answers"), as_answers),
-    **dict.fromkeys(("alternative_references", "reference_contexts", "multi_responses"), as_texts),
-    **dict.fromkeys(("reference_context_ids", "retrieved_context_ids", "tags"), as_ids),
-    **dict.fromkeys(("answerable", "unanswerable", "abstained"), as_flag),
-    **dict.fromkeys(("metadata", "usage"), as_metadata),
-    **dict.fromkeys(("error", "retrieval_error"), as_error),
-    **dict.fromkeys(("seconds", "milliseconds"), as_number),
-    **dict.fromkeys(("retrieval_seconds", "retrieval_milliseconds"), as_number),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), as_number),
-    "grades": as_grades,
-    "evidence": as_evidence,
-    "history": as_turns,
-    "response": as_response,
-    "retrieved_contexts": as_contexts,
-    "retrieved_scores": as_numbers,
-    "confidence": as_share,
-}
-"""What makes the value of each field."""
+@cache
+def converters() -> Mapping[str, Callable[[object], Any]]:
+    """What makes the value of each field."""
+    kinds = named("values").items()
+    return {field: globals()[f"as_{kind}"] for kind, fields in kinds for field in fields}
 
 
 # --- cells of tables
@@ -429,7 +405,7 @@ def parse_cell(target: str, cell: str) -> object:
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
     """
-    text, convert = cell.strip(), CONVERTERS[target]
+    text, convert = cell.strip(), converters()[target]
     in_brackets = text.startswith("[") and text.endswith("]")
     if convert in (as_grades, as_metadata, as_turns):
         try:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
-from ragbench.io.settings import Place, from_settings, listed_names, problems_of
+from ragbench.io.settings import Place, from_settings, problems_of
 from ragbench.masking import hide_arguments
+from ragbench.safe_text import listed_names
 
 _MOST_NODES = 100_000
 

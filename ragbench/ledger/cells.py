@@ -7,7 +7,7 @@ replaced as a whole, with a digest of what they depend on.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ragbench.ledger.codec import (
     encode_judgements,
     encode_matched,
 )
-from ragbench.ledger.tables import marks, score_view, transaction
+from ragbench.ledger.tables import NO_SCORES, marks, transaction
 from ragbench.masking import hidden
 
 _LETTERS = {status: status.value[0] for status in Status}
@@ -57,8 +57,10 @@ class ScoreTables:
         """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
+        self.were_empty = not self.columns
+        """Whether no cell was there when it was opened."""
 
-    def write(self, epoch: int, *, are_new: bool) -> None:
+    def write(self, epoch: int) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
         db, rows, notes = self._db, list[tuple[object, ...]](), list[tuple[int, int, bytes]]()
         new_cells, *beside = self.new.values()
@@ -69,7 +71,7 @@ class ScoreTables:
             for metric, cell in enumerate(cells):
                 if cell is not None and cell.value is None:
                     notes.append((number, metric, _detail(cell)))
-        if not are_new:
+        if not self.were_empty:
             numbers = [(number,) for number in new_cells]
             db.executemany("DELETE FROM notes WHERE number = ?", numbers)
             db.executemany("DELETE FROM causes WHERE number = ?", numbers)
@@ -105,7 +107,7 @@ class ScoreTables:
             self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", places)
             self._db.execute("DROP VIEW scores")
             names = [name for _, _, name in metrics]
-            self._db.execute(score_view(zip(numbers, names, strict=True)))
+            self._db.execute(_score_view(zip(numbers, names, strict=True)))
         self.columns = len(known)
         return numbers
 
@@ -212,3 +214,21 @@ def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
     if status is Status.FAILED:
         return Cell(status=Status.FAILED, failure=decode_failure(detail))
     return Cell(status=status, reason=detail.decode())
+
+
+def _score_view(metrics: Iterable[tuple[int, str]]) -> str:
+    """The statement that makes the view ``scores`` over the columns of these metrics."""
+    parts = [
+        f"SELECT cases.id AS case_id, '{name}' AS metric, "
+        f"CASE substr(cells.status, {number + 1}, 1) WHEN 'm' THEN 'measured' "
+        f"WHEN 'a' THEN 'abstained' WHEN 's' THEN 'skipped' WHEN 'u' THEN 'unproved' "
+        f"ELSE 'failed' END AS status, cells.m{number} AS value, "
+        f"CAST(notes.detail AS TEXT) AS reason "
+        f"FROM cells JOIN cases ON cases.number = cells.number "
+        f"LEFT JOIN notes ON notes.number = cells.number AND notes.metric = {number} "
+        f"WHERE cases.position IS NOT NULL "
+        f"AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
+        f"AND substr(cells.status, {number + 1}, 1) NOT IN ('.', '')"
+        for number, name in ((number, name.replace("'", "''")) for number, name in metrics)
+    ]
+    return f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or NO_SCORES}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -26,7 +27,7 @@ from ragbench.ledger.fingerprint import (
     fixed_digest,
     jsonable,
     readable,
-    text_digests,
+    text_digest,
 )
 from ragbench.masking import hidden_bytes
 
@@ -65,6 +66,8 @@ def failed_verdict_object(
 
 
 _CASE = tuple(one.name for one in fields(Case) if one.name not in ("id", "metadata", "history"))
+_EVIDENCE = _CASE.index("evidence")
+_case_values = attrgetter(*_CASE)
 _SPAN = tuple(one.name for one in fields(Evidence))
 _TURN = tuple(one.name for one in fields(Turn))
 
@@ -74,21 +77,23 @@ def encode_case(case: Case) -> bytes:
 
     Fingerprints of datasets are made of it: the form stays.
     """
-    known = {name: getattr(case, name) for name in _CASE}
-    known["evidence"] = [[getattr(span, name) for name in _SPAN] for span in case.evidence]
+    known = [*_case_values(case)]
+    if case.evidence:
+        known[_EVIDENCE] = [[getattr(span, name) for name in _SPAN] for span in case.evidence]
     said: list[object] = []
     if case.history:
         said = [[[getattr(turn, name) for name in _TURN] for turn in case.history]]
     try:
-        return hidden_bytes(jsonable([*known.values(), case.metadata, *said]))
+        return hidden_bytes(jsonable([*known, case.metadata, *said]))
     except TypeError:
-        _check_texts([*known.values(), *said])
-        return hidden_bytes(jsonable([*known.values(), readable(case.metadata), *said]))
+        _check_texts([*known, *said])
+        return hidden_bytes(jsonable([*known, readable(case.metadata), *said]))
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
     raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
-    raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
+    if raw["evidence"]:
+        raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
     if "history" in raw:
         raw["history"] = [dict(zip(_TURN, turn, strict=True)) for turn in raw["history"]]
     return msgspec.convert({"id": case_id, **raw}, Case)
@@ -105,8 +110,6 @@ class CaseFacts(NamedTuple):
     fingerprint: str
     """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
     are left out (tags, language, cluster): a case under another one is the same."""
-    right: str
-    """Of the right answer alone."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]
@@ -117,10 +120,8 @@ class CaseFacts(NamedTuple):
 def case_facts(body: bytes) -> CaseFacts:
     raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
     asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
-    right = jsonable([raw[name] for name in _RIGHT])
     return CaseFacts(
         fingerprint=digest((asked,)).hex(),
-        right=digest((right,)).hex(),
         query=raw["query"],
         cluster=raw["cluster"],
         tags=tuple(raw["tags"]),
@@ -129,13 +130,19 @@ def case_facts(body: bytes) -> CaseFacts:
     )
 
 
+def right_answer(body: bytes) -> str:
+    """A digest of what is known of the right answer alone."""
+    raw = dict(zip(_CASE, orjson.loads(body), strict=False))
+    return digest((jsonable([raw[name] for name in _RIGHT]),)).hex()
+
+
 _FREE = frozenset({"metadata", "context_metadata"})
 """What is the user's own."""
 
 
-def _encode(result: object, names: Sequence[str]) -> bytes:
+def _encode(result: object, names: Sequence[str], values: attrgetter[Any]) -> bytes:
     """What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced."""
-    known = {name: getattr(result, name) for name in names}
+    known = dict(zip(names, values(result), strict=True))
     try:
         return hidden_bytes(jsonable(known))
     except TypeError:
@@ -219,7 +226,7 @@ class Codec:
 _OF_RETRIEVAL = ("context_ids", "scores", "context_metadata", "metadata")
 _OF_GENERATION = ("response", "multi_responses", "confidence", "abstained", "metadata")
 _RETRIEVAL = Codec(
-    partial(_encode, names=_OF_RETRIEVAL),
+    partial(_encode, names=_OF_RETRIEVAL, values=attrgetter(*_OF_RETRIEVAL)),
     lambda texts, body: RetrievalResult(texts, **orjson.loads(body)),
     has_texts=True,
 )
@@ -229,7 +236,7 @@ CODECS = {
     "locate": Codec(_encode_gold, lambda _, body: _decode_gold(body)),
     "validate": Codec(encode_verdict, lambda _, body: decode_verdict(body)),
     "generate": Codec(
-        partial(_encode, names=_OF_GENERATION),
+        partial(_encode, names=_OF_GENERATION, values=attrgetter(*_OF_GENERATION)),
         lambda _, body: GenerationResult(**orjson.loads(body)),
     ),
 }
@@ -240,6 +247,8 @@ class Encoded(NamedTuple):
     texts: list[str]
     digests: list[bytes]
     """Of the texts."""
+    joined: bytes
+    """The digests, one behind the other."""
     body: bytes
     """Everything else."""
     output: bytes
@@ -256,10 +265,10 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
         codec = CODECS[stage]
         texts = [*outcome.value.contexts] if codec.has_texts else []
         body = codec.encode(outcome.value)
-    digests = text_digests(texts) if texts else []
+    digests = [*map(text_digest, texts)]
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
-    return Encoded(texts, digests, body, fixed_digest(head, body))
+    return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 
 
 def decode_outcome(

@@ -1,18 +1,27 @@
-"""What files and folders hold, as digests that do not depend on where they lie."""
+"""What files, folders and packages hold, as digests that do not depend on where they lie."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import platform
 import re
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+import orjson
+
+from ragbench.core.origin import OriginPart
+from ragbench.errors import ConfigError
 
 ABSENT = "absent"
 """In the place of a digest where there is no file."""
@@ -151,26 +160,6 @@ def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
     return Content(f"files:{_digest(text.encode())}", len(found))
 
 
-def distributions() -> Iterator[tuple[str, str, Path]]:
-    """Each installed distribution: name, version, and the folder with what is known of it.
-
-    By the names of these folders: to parse what is in them takes longer than to start a command.
-    """
-    met: set[str] = set()
-    for place in sys.path:
-        try:
-            with os.scandir(place or ".") as entries:
-                folders = [Path(one.path) for one in entries if one.name.endswith(".dist-info")]
-        except OSError:
-            continue
-        for folder in sorted(folders):
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            name = name.lower().replace("_", "-").replace(".", "-")
-            if name not in met:  # the first on the path is the one that is imported
-                met.add(name)
-                yield name, version, folder
-
-
 def files_below(
     folder: Path, without: Collection[str] = (), ignored: Sequence[str] = ()
 ) -> Iterator[Path]:
@@ -221,3 +210,87 @@ def _is_data(folder: Path) -> bool:
 def path_content(path: Path) -> Content:
     """Digests a file, or a folder with all below it."""
     return folder_content(path) if path.is_dir() else file_content(path)
+
+
+def tool_settings(folder: Path, name: str) -> Sequence[str]:
+    """A list of ``[tool.ragbench]`` in a project's pyproject.toml."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return ()
+    try:
+        tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return ()  # another program's to say
+    given: object = tool.get("ragbench", {}).get(name, [])
+    found = cast("list[object]", given) if isinstance(given, list) else [None]
+    texts = [one for one in found if isinstance(one, str)]
+    if len(texts) < len(found):
+        raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
+    return texts
+
+
+# --- packages
+
+
+def distributions() -> Iterator[tuple[str, str, Path]]:
+    """Each installed distribution: name, version, and the folder with what is known of it.
+
+    By the names of these folders: to parse what is in them takes longer than to start a command.
+    """
+    met: set[str] = set()
+    for place in sys.path:
+        try:
+            with os.scandir(place or ".") as entries:
+                folders = [one.name for one in entries if one.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for folder in sorted(folders):
+            name, _, version = folder.removesuffix(".dist-info").partition("-")
+            name = name.lower().replace("_", "-").replace(".", "-")
+            if name not in met:  # the first on the path is the one that is imported
+                met.add(name)
+                yield name, version, Path(place, folder)
+
+
+def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
+    """Python and each installed distribution, by the files that it was installed with.
+
+    Args:
+        before: parts of an earlier run, by name: a RECORD that was not written since is not read.
+    """
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield OriginPart("package", "python", python)
+    for name, version, folder in distributions():
+        yield _package(name, version, folder, (before or {}).get(name))
+
+
+@cache
+def _recorded(record: Path, written: int) -> str:
+    """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
+    lines = (
+        line
+        for line in record.read_bytes().split(b"\n")
+        if b".dist-info/" not in line and b"__pycache__" not in line and line[:3] != b"../"
+    )
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
+
+
+def _package(name: str, version: str, folder: Path, before: OriginPart | None) -> OriginPart:
+    detail = f"version {version}"
+    if (origin := folder / "direct_url.json").is_file():
+        where: dict[str, Any] = orjson.loads(origin.read_bytes())
+        if where.get("dir_info", {}).get("editable"):
+            source = Path(unquote(urlsplit(str(where["url"])).path))
+            # Digest of a distribution that is edited where it lies: of its files.
+            whole = hashlib.sha256(version.encode())
+            for path in files_below(source, (), tool_settings(source, "ignore")):
+                whole.update(f"{path.relative_to(source)} {file_content(path).digest}\n".encode())
+            return OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
+    record = folder / "RECORD"
+    try:
+        written = record.stat().st_ctime_ns
+    except OSError:
+        return OriginPart("package", name, version, 0, detail)
+    if before is not None and (before.size, before.detail) == (written, detail):
+        return before
+    return OriginPart("package", name, _recorded(record, written), written, detail)

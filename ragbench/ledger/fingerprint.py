@@ -39,16 +39,9 @@ def fixed_digest(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
+@lru_cache(maxsize=8192)  # many texts are retrieved again and again
 def text_digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=SIZE).digest()
-
-
-_remembered = lru_cache(maxsize=8192)(text_digest)
-
-
-def text_digests(texts: Iterable[str]) -> list[bytes]:
-    """`text_digest` of several texts; many of them are retrieved again and again."""
-    return [_remembered(text) for text in texts]
 
 
 def fingerprint(value: object) -> str:
@@ -59,7 +52,7 @@ def fingerprint(value: object) -> str:
 def always_jsonable(value: object) -> bytes:
     """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
     try:
-        return jsonable(value)
+        return orjson.dumps(value, default=_default, option=_OPTIONS)
     except TypeError:
         return jsonable(readable(value))
 
@@ -89,17 +82,14 @@ def readable(value: object, depth: int = 32) -> object:
             return "<nested too deeply>"
         if isinstance(value, Mapping):
             entries = cast("Mapping[object, object]", value).items()
-            return {_key(key): readable(entry, depth - 1) for key, entry in entries}
+            plain = [(readable(key), readable(entry, depth - 1)) for key, entry in entries]
+            return {k if isinstance(k, str) else jsonable(k).decode(): v for k, v in plain}
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
     try:
         jsonable(value)
     except TypeError:
         return _class_name(value)
     return value
-
-
-def _key(key: object) -> str:
-    return cast("str", readable(key)) if isinstance(key, str) else jsonable(readable(key)).decode()
 
 
 def _listed(values: Iterable[object]) -> list[object]:

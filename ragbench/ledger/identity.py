@@ -6,37 +6,32 @@ files that their settings name decide it.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import inspect
 import json
 import os
 import re
+import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from itertools import filterfalse
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 from uuid import UUID
 
 import orjson
 
 from ragbench.ledger.content import ABSENT, path_content
-from ragbench.ledger.source import (
-    compiled_digest,
-    described_class,
-    is_own,
-    maker_of,
-    qualified_name,
-    short_digest,
-    source_digest,
-)
 from ragbench.masking import MASK, is_secret, mask_text
+from ragbench.plugins import is_own
 
 _DEEPEST = 8
 """Levels that are followed."""
@@ -51,6 +46,7 @@ _NAMES_A_PATH = re.compile(
     r"(?i)(^|_)(path|file|folder|dir|directory|corpus|model|index|weights|data|store|reader|"
     r"tokenizer|calibration|checkpoint|database|db|persist)(_|$)"
 )
+_PLAIN_ATTRIBUTES = (types.NoneType, bool, int, float, str, bytes, PurePath, list, dict)
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -94,16 +90,23 @@ def _value(value: object, name: str, at: _At) -> Any:
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
         return str(value)
     if id(value) in at.within or at.depth == 0:
-        return {"class": qualified_name(type(value))}
+        return {"class": _qualified_name(type(value))}
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
     return _held(value, name, inside)
 
 
 def _held(value: object, name: str, at: _At) -> Any:
     if isinstance(value, Mapping):
-        return _mapping(cast("Mapping[object, object]", value), at)
+        held = cast("Mapping[object, object]", value)
+        if len(held) <= _LONGEST:
+            return {str(key): _value(entry, str(key), at) for key, entry in held.items()}
+        pairs = [[_value(key, "", at), entry] for key, entry in held.items()]
+        return {"entries": len(held), "digest": _digest_of(pairs, "", at)}
     if isinstance(value, (list, tuple, deque)):
-        return _listed(cast("Iterable[object]", value), name, at)
+        entries = list(cast("Iterable[object]", value))
+        if len(entries) <= _LONGEST:
+            return [_value(entry, name, at) for entry in entries]
+        return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
         plain = [_value(v, name, at) for v in cast("set[object]", value)]
         return sorted(plain, key=lambda entry: json.dumps(entry, sort_keys=True))
@@ -113,31 +116,9 @@ def _held(value: object, name: str, at: _At) -> Any:
         return [cast("re.Pattern[Any]", value).pattern, value.flags]
     if inspect.isclass(value):
         return described_class(value)
-    if isinstance(value, functools.partial):
-        call = cast("functools.partial[Any]", value)
-        given = {"args": list(call.args), "keywords": call.keywords}
-        return {"partial": _value(call.func, "", at)} | {
-            key: _value(entry, "", at) for key, entry in given.items() if entry
-        }
-    if inspect.isroutine(value):
+    if isinstance(value, functools.partial) or inspect.isroutine(value):
         return _function(cast("Callable[..., Any]", value), at)
-    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
-        return _array(value)
     return _object(value, at)
-
-
-def _mapping(value: Mapping[object, object], at: _At) -> Any:
-    if len(value) > _LONGEST:
-        pairs = [[_value(k, "", at), v] for k, v in value.items()]
-        return {"entries": len(value), "digest": _digest_of(pairs, "", at)}
-    return {str(key): _value(entry, str(key), at) for key, entry in value.items()}
-
-
-def _listed(value: Iterable[object], name: str, at: _At) -> Any:
-    entries = list(value)
-    if len(entries) > _LONGEST:
-        return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
-    return [_value(entry, name, at) for entry in entries]
 
 
 _PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
@@ -154,22 +135,20 @@ def _digest_of(entries: list[Any], name: str, at: _At) -> str:
         return whole.hexdigest()[:16]
 
 
-def _array(value: Any) -> Any:
-    if str(value.dtype) == "object":
-        return _value(value.tolist(), "", _At(_DEEPEST_FOREIGN))
-    shape = list(getattr(value, "shape", ()))
-    return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
-
-
 # --- functions and objects
 
 
 def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
+    if isinstance(function, functools.partial):
+        call = cast("functools.partial[Any]", function)
+        given = {"args": list(call.args), "keywords": call.keywords}
+        found = {"partial": _value(call.func, "", at)}
+        return found | {key: _value(entry, "", at) for key, entry in given.items() if entry}
     plain = inspect.unwrap(function)
     inner = getattr(plain, "__func__", plain)
-    found: dict[str, Any] = {"function": qualified_name(plain), "source": source_digest(inner)}
+    found = {"function": _qualified_name(plain), "source": _source_digest(inner)}
     if "<lambda>" in found["function"]:  # there may be several on one line
-        found["code"] = compiled_digest(inner)
+        found["code"] = _compiled_digest(inner)
     held = {
         "defaults": getattr(inner, "__defaults__", None),
         "keyword_defaults": getattr(inner, "__kwdefaults__", None),
@@ -192,9 +171,14 @@ def _closed_over(function: object) -> list[object]:
     return found
 
 
-def _object(value: object, at: _At) -> dict[str, Any]:
+def _object(value: Any, at: _At) -> Any:
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        if str(value.dtype) == "object":
+            return _value(value.tolist(), "", _At(_DEEPEST_FOREIGN))
+        shape = list(getattr(value, "shape", ()))
+        return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
     kind = type(value)
-    found: dict[str, Any] = {"class": qualified_name(kind)}
+    found: dict[str, Any] = {"class": _qualified_name(kind)}
     if is_own(kind.__module__):
         name, identity = getattr(value, "name", None), getattr(value, "identity", None)
         if isinstance(name, str):
@@ -205,7 +189,7 @@ def _object(value: object, at: _At) -> dict[str, Any]:
             found["identity"] = _value(cast("object", identity), "", literal)
             return found
     settings = settings_of(value)
-    maker = maker_of(kind)
+    maker = _maker_of(kind)
     if maker == "user":
         key = "class_sources" if "sources" in settings else "sources"
         found[key] = described_class(kind)["sources"]
@@ -216,15 +200,21 @@ def _object(value: object, at: _At) -> dict[str, Any]:
 
 def settings_of(value: object) -> dict[str, Any]:
     """What an object was built with, as far as it says."""
-    kind, maker = type(value), maker_of(type(value))
+    kind, maker = type(value), _maker_of(type(value))
     settings = fields(value) if is_dataclass(value) else ()
     if maker in ("ragbench", "standard") and kind.__module__ != "types":
         known = [one.name for one in settings if one.metadata.get("setting", True)]
         return {name: getattr(value, name) for name in known if not name.startswith("_")}
     found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
-        if maker_of(owner) == "user":
-            found |= {k: v for k, v in vars(owner).items() if _is_plain_attribute(k, v)}
+        if _maker_of(owner) == "user":
+            found |= {
+                key: held
+                for key, held in vars(owner).items()
+                if not key.startswith("_")
+                and key not in ("model_config", "model_fields")
+                and isinstance(held, _PLAIN_ATTRIBUTES)
+            }
         slots: object = vars(owner).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else tuple(cast("Iterable[str]", slots)):
             if slot not in ("__dict__", "__weakref__") and hasattr(value, slot):
@@ -236,19 +226,13 @@ def settings_of(value: object) -> dict[str, Any]:
     private = getattr(value, "__pydantic_private__", None)
     found |= private if isinstance(private, dict) else {}
     if maker == "installed":
-        found = {k: _not_random(v) for k, v in found.items() if not k.startswith("_")}
+        # Frameworks give their objects random names.
+        found = {
+            key: "random" if isinstance(held, str) and _RANDOM_NAME.fullmatch(held) else held
+            for key, held in found.items()
+            if not key.startswith("_")
+        }
     return {key: found[key] for key in sorted(found) if not key.startswith("__")}
-
-
-def _is_plain_attribute(name: str, value: object) -> bool:
-    if name.startswith("_") or name in ("model_config", "model_fields"):
-        return False
-    return value is None or isinstance(value, (bool, int, float, str, bytes, PurePath, list, dict))
-
-
-def _not_random(value: object) -> object:
-    """A value that is the same in every process: frameworks give their objects random names."""
-    return "random" if isinstance(value, str) and _RANDOM_NAME.fullmatch(value) else value
 
 
 # --- texts and paths
@@ -258,15 +242,21 @@ def _text(value: str | PurePath, name: str, at: _At) -> str:
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
-    path = named_path(value, name) if at.contents else None
+    path = _named_path(value, name) if at.contents else None
     if path is not None:
         content = path_content(path)
         if content.digest not in (ABSENT, "too large"):
             return f"{'folder' if path.is_dir() else 'file'}#{content.digest.rpartition(':')[2]}"
-    return _where(text) if _ABSOLUTE.fullmatch(text) else mask_text(text)
+    if not _ABSOLUTE.fullmatch(text):
+        return mask_text(text)
+    try:
+        return Path(text).expanduser().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        # Two paths that end alike must stay two.
+        return f"{PurePath(text).name}#{short_digest(text.encode('utf-8', 'surrogatepass'))[:8]}"
 
 
-def named_path(value: str | PurePath, name: str = "") -> Path | None:
+def _named_path(value: str | PurePath, name: str) -> Path | None:
     """The file or folder that a setting names; None where it names none that is there."""
     text = str(value)
     if isinstance(value, str):
@@ -288,10 +278,125 @@ def _is_everywhere(path: Path) -> bool:
     return path.is_dir() and (here in Path.cwd().parents or here in (Path.cwd(), Path.home()))
 
 
-def _where(text: str) -> str:
-    path = Path(text).expanduser()
+# --- code
+
+
+def _qualified_name(thing: object) -> str:
+    """``module:name`` of a class or function, or of a thing's class."""
+    name = getattr(thing, "__qualname__", type(thing).__qualname__)
+    module = getattr(thing, "__module__", None)
+    # A script is __main__ when it runs and has its own name when it is imported.
+    if module in (None, "__main__"):
+        return name
+    # Where a class of ragbench lies is not part of what it is: files move between versions.
+    return f"{'ragbench' if is_own(module) else module}:{name}"
+
+
+def described_class(cls: type) -> dict[str, Any]:
+    """A class by its name, with a digest of the source of each file that it was written in."""
+    owners = [owner for owner in cls.__mro__ if _maker_of(owner) in ("user", "installed")]
+    sources = {_qualified_name(owner): _source_digest(owner) for owner in owners}
+    return {"class": _qualified_name(cls), "sources": sources}
+
+
+def _maker_of(cls: type) -> Literal["ragbench", "standard", "installed", "user"]:
+    """Who wrote a class."""
+    package = cls.__module__.partition(".")[0]
+    if is_own(package):
+        return "ragbench"
+    if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
+        return "standard"
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "installed" if "site-packages" in file or "dist-packages" in file else "user"
+
+
+def _source_digest(thing: Any) -> str | None:
+    """Digest of the code that defines a class or function.
+
+    That is the whole file, for what stands beside it matters too; of code without a file (a
+    notebook's, ``exec``) its compiled form. None for what was not written in Python.
+    """
     try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        # Two paths that end alike must stay two.
-        return f"{PurePath(text).name}#{short_digest(text.encode('utf-8', 'surrogatepass'))[:8]}"
+        file = inspect.getsourcefile(thing)
+    except TypeError:
+        file = None
+    try:
+        text = None if file is None else Path(file).read_bytes()
+    except OSError:
+        text = None
+    # Line ends differ between checkouts of the same commit.
+    return _compiled_digest(thing) if text is None else short_digest(text.replace(b"\r\n", b"\n"))
+
+
+def _compiled_digest(thing: Any) -> str | None:
+    """Digest of the compiled form of a function, or of all functions of a class."""
+    code = getattr(thing, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return compiled(code)
+    members = vars(thing).items() if inspect.isclass(thing) else ()
+    found = {
+        name: _compiled_digest(member)
+        for name, member in members
+        if isinstance(getattr(member, "__code__", None), types.CodeType)
+    }
+    return short_digest(json.dumps(found, sort_keys=True).encode()) if found else None
+
+
+def compiled(code: types.CodeType) -> str:
+    """Digest of compiled code, wherever it stands in its file."""
+    return short_digest(repr(_code(code)).encode("utf-8", "backslashreplace"))
+
+
+def _code(code: types.CodeType) -> tuple[object, ...]:
+    constants = tuple(
+        _code(one) if isinstance(one, types.CodeType) else _constant(one) for one in code.co_consts
+    )
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _constant(value: object) -> str:
+    # The order in which a set shows its elements differs from process to process.
+    if isinstance(value, frozenset):
+        return f"{{{sorted(map(repr, cast('frozenset[object]', value)))}}}"
+    return repr(value)
+
+
+def short_digest(data: bytes) -> str:
+    """Digest that people can compare by eye."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def imported_sources(function: Any) -> list[str]:
+    """Digests of the file of a function and of all files beside it that those import, sorted."""
+    first = inspect.getsourcefile(function)
+    waiting, found = [Path(first)] if first else [], dict[Path, str]()
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.is_file():
+            continue
+        text = path.read_bytes().replace(b"\r\n", b"\n")
+        found[path] = short_digest(text)
+        try:
+            waiting += _imported_beside(path, ast.parse(text))
+        except SyntaxError:  # a notebook's, or a template
+            continue
+    return sorted(found.values())
+
+
+def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
+    """The files that the import statements of a module may mean, from its folder upwards."""
+    roots = [path.parent, *path.parent.parents][:4]
+    for node in ast.walk(tree):
+        names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            above = roots[max(0, node.level - 1) :][:1] if node.level else roots
+            places = [module, *(f"{module}.{name}".strip(".") for name in names)]
+        elif isinstance(node, ast.Import):
+            above, places = roots, names
+        else:
+            continue
+        for root in above:
+            for place in filterfalse(is_own, places):  # a version of ragbench is a package's
+                inside = root.joinpath(*place.split("."))
+                yield from (inside.with_suffix(".py"), inside / "__init__.py")

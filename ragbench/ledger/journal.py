@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import Entry
+from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
@@ -38,13 +38,10 @@ from ragbench.ledger.codec import (
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.runs import RunTables
-from ragbench.ledger.tables import connect, marks, transaction
+from ragbench.ledger.tables import RunTables, connect, marks, transaction
 from ragbench.masking import hidden
 
 _STATUSES = {status.value: status for status in Status}
-_NAMES = {status: status.value for status in Status}
-"""Plain strings: SQLite's module takes an adapter's detour for subclasses of str."""
 _KNOWN = {known.value: known for known in Known}
 _BATCH = 512
 _KNOWN_TEXTS = 20_000
@@ -62,6 +59,7 @@ _CONFIRM = (
     "UPDATE outcomes SET epoch = CASE WHEN key = ?4 THEN ?1 ELSE 0 END "
     "WHERE number = ?2 AND stage = ?3"
 )
+_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -69,17 +67,13 @@ _SELECT = (
     "SELECT number, key, status, known, texts, body, seconds, sharing, digest, epoch, run "
     "FROM outcomes"
 )
+Recorded = Mapping[str, Outcome[object]]
+"""By stage what the source recorded."""
+_CaseRow = tuple[str, bytes, bytes, int]
+"""Id, body, digest and position."""
+_RECORDED = Known.RECORDED.value
 RECORDED = b""
 """The key of an outcome that the source recorded."""
-
-
-class StoredCase(NamedTuple):
-    """A case of the latest command, in its order."""
-
-    number: int
-    """Stays the same for a case id as long as the journal lives."""
-    digest: bytes
-    case: Case
 
 
 class StoredOutcome(NamedTuple):
@@ -153,11 +147,11 @@ class Journal(AbstractContextManager["Journal"]):
             self.before_flush()
         db = self._db
         with transaction(db):
-            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", self._new_texts)
+            db.executemany(_TEXT, self._new_texts)
             db.executemany(_OUTCOME, self._new_outcomes)
             if self._confirmed:
                 db.executemany(_CONFIRM, self._confirmed)
-            scores.write(self.runs.epoch, are_new=self.was_empty)
+            scores.write(self.runs.epoch)
         self._new_texts.clear()
         self._new_outcomes.clear()
         self._confirmed.clear()
@@ -190,11 +184,12 @@ class Journal(AbstractContextManager["Journal"]):
 
         What the source recorded of a case becomes the outcome of its stage.
         """
-        with transaction(self._db):
+        self.flush()
+        with transaction(self._db, undo=self._known_texts.clear):
             self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
-            self._db.execute("DELETE FROM outcomes WHERE known = ?", (Known.RECORDED.value,))
-            count, seen = 0, set[bytes]()
+            self._db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
+            count = 0
             rows = enumerate(cases, start=1)
             while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
                 placed = [row for row, _ in batch]
@@ -203,11 +198,11 @@ class Journal(AbstractContextManager["Journal"]):
                     raise DataError([self._repeated(placed)])
                 count += len(batch)
                 if any(recorded for _, recorded in batch):
-                    self._record_entries(batch, seen)
+                    self._record_entries(batch)
         self.was_empty = self.is_empty()
         return count
 
-    def _repeated(self, batch: Sequence[tuple[str, bytes, bytes, int]]) -> Problem:
+    def _repeated(self, batch: Sequence[_CaseRow]) -> Problem:
         query = "SELECT position FROM cases WHERE id = ?"
         found = ((self._db.execute(query, row[:1]).fetchone()[0], row) for row in batch)
         first, row = next((first, row) for first, row in found if first != row[3])
@@ -216,49 +211,35 @@ class Journal(AbstractContextManager["Journal"]):
             field="id",
         )
 
-    def _record_entries(
-        self,
-        batch: Sequence[tuple[tuple[str, bytes, bytes, int], Mapping[str, Outcome[object]]]],
-        seen: set[bytes],
-    ) -> None:
-        """Stores the recorded outcomes of cases that were just placed, in the same transaction.
-
-        Args:
-            seen: the digests of texts that stand in it already.
-        """
-        texts: list[tuple[bytes, str]] = []
+    def _record_entries(self, batch: Sequence[tuple[_CaseRow, Recorded]]) -> None:
+        """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
         rows: list[tuple[object, ...]] = []
         ids = [row[0] for row, recorded in batch if recorded]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         numbers = dict(self._db.execute(query, ids))
         for row, recorded in batch:
-            number = numbers.get(row[0], 0)
             for stage, outcome in recorded.items():
-                encoded = encode_outcome(stage, outcome)
-                if len(seen) > _KNOWN_TEXTS:
-                    seen.clear()
-                pairs = zip(encoded.digests, encoded.texts, strict=True)
-                texts += [(key, hidden(text)) for key, text in pairs if key not in seen]
-                seen.update(encoded.digests)
-                rows.append(
-                    (
-                        *(
-                            number,
-                            stage,
-                            0,
-                            0,
-                            RECORDED,
-                            _NAMES[outcome.status],
-                            Known.RECORDED.value,
-                        ),
-                        *(b"".join(encoded.digests), encoded.body),
-                        *(outcome.seconds, outcome.sharing, encoded.output),
-                    )
-                )
-        self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
+                at = (numbers[row[0]], stage, 0, 0, RECORDED, outcome.status.value, _RECORDED)
+                rows.append(self._row(at, outcome, encode_outcome(stage, outcome)))
+        self._db.executemany(_TEXT, self._new_texts)
         self._db.executemany(_OUTCOME, rows)
+        self._new_texts.clear()
 
-    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[StoredCase]]:
+    def _row(
+        self, at: tuple[object, ...], outcome: Outcome[Any], encoded: Encoded
+    ) -> tuple[object, ...]:
+        """An outcome's row; its texts wait to be stored, but for those that are already."""
+        known = self._known_texts
+        if len(known) > _KNOWN_TEXTS:
+            known.clear()
+        for key, text in zip(encoded.digests, encoded.texts, strict=True):
+            if key not in known:
+                known.add(key)
+                self._new_texts.append((key, hidden(text)))
+        behind = (outcome.seconds, outcome.sharing, encoded.output)
+        return (*at, encoded.joined, encoded.body, *behind)
+
+    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
         if ids is not None:
             for at in range(0, len(ids), _BATCH):
@@ -268,9 +249,7 @@ class Journal(AbstractContextManager["Journal"]):
                     f"WHERE position IS NOT NULL AND id IN ({marks(some)})",
                     tuple(some),
                 )
-                found = {
-                    row[1]: StoredCase(row[0], row[2], decode_case(*row[1::2])) for row in chosen
-                }
+                found = {row[1]: RunCase(row[0], decode_case(*row[1::2]), row[2]) for row in chosen}
                 yield [found[id] for id in some if id in found]
             return
         last = 0
@@ -280,7 +259,7 @@ class Journal(AbstractContextManager["Journal"]):
             (last, _BATCH),
         ).fetchall():
             yield [
-                StoredCase(number, case_digest, decode_case(case_id, body))
+                RunCase(number, decode_case(case_id, body), case_digest)
                 for number, case_id, _, case_digest, body in rows
             ]
             last = rows[-1][2]
@@ -320,7 +299,7 @@ class Journal(AbstractContextManager["Journal"]):
         """For how many of the run's cases the source recorded an outcome, by stage."""
         rows = self._db.execute(
             "SELECT stage, count(*) FROM outcomes WHERE known = ? GROUP BY stage",
-            (Known.RECORDED.value,),
+            (_RECORDED,),
         )
         return dict(rows)
 
@@ -330,22 +309,10 @@ class Journal(AbstractContextManager["Journal"]):
         """Stores what a stage gave for a case; texts that are already stored are not again."""
         if self._path is None:
             return
-        known = self._known_texts
-        if len(known) > _KNOWN_TEXTS:
-            known.clear()
-        for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
-            if text_key not in known:
-                known.add(text_key)
-                self._new_texts.append((text_key, hidden(text)))
         self._at_risk += outcome.seconds or 0.0
         epoch, run = self.runs.epoch, self.runs.number
-        self._new_outcomes.append(
-            (
-                *(number, stage, epoch, run, key, _NAMES[outcome.status], Known.ASKED.value),
-                *(b"".join(encoded.digests), encoded.body),
-                *(outcome.seconds, outcome.sharing, encoded.output),
-            )
-        )
+        at = (number, stage, epoch, run, key, outcome.status.value, Known.ASKED.value)
+        self._new_outcomes.append(self._row(at, outcome, encoded))
         if not self.was_empty:  # another outcome may have been the valid one so far
             self._confirmed.append((epoch, number, stage, key))
 
@@ -406,13 +373,11 @@ class Journal(AbstractContextManager["Journal"]):
             ) from None
 
 
-def _case_row(
-    each: Case | Entry, position: int
-) -> tuple[tuple[str, bytes, bytes, int], Mapping[str, Outcome[object]]]:
-    case = each.case if isinstance(each, Entry) else each
-    recorded: Mapping[str, Outcome[object]] = each.recorded if isinstance(each, Entry) else {}
+def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Recorded]:
+    case, recorded = (each.case, each.recorded) if isinstance(each, Entry) else (each, {})
     try:
-        check_text(case.id)
+        if not case.id.isascii():
+            check_text(case.id)
         body = encode_case(case)
         for stage in recorded:
             if stage not in CODECS:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ragbench.core.origin import Origin, OriginPart, PartKind
 from ragbench.ledger.content import ABSENT
-from ragbench.ledger.fingerprint import always_jsonable
 
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
@@ -23,7 +22,6 @@ ARGUMENTS = "sys.argv"
 """The name under which the arguments of a user's program stand among its variables."""
 STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
-_LONGEST_VALUE = 120
 _DIGEST = re.compile(r'"[0-9a-f]{16,}"')
 """A setting that stands for a content: its letters say nothing to anybody."""
 _SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
@@ -57,11 +55,6 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
     first, *others = origin.unseen
     more = f" (and {len(others)} more)" if others else ""
     return Reuse(True, True, first + more)
-
-
-def named_origin(stage: str, identity: object) -> Origin:
-    """The origin of outcomes of a system that names its version itself."""
-    return Origin(stage, setting_parts({"stage_identity": identity}), "closed")
 
 
 # --- what changed
@@ -101,33 +94,6 @@ def appeared(part: OriginPart) -> Changed:
 
 
 # --- settings
-
-
-def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
-    """What a stage is described by, one part a value."""
-    found: list[OriginPart] = []
-    for name, text in sorted(_leaves(settings, "", 6)):
-        if name:
-            shown = text.decode("utf-8", "replace")
-            if len(shown) > _LONGEST_VALUE:
-                shown = f"{shown[:_LONGEST_VALUE]} ..."
-            digest = hashlib.sha256(text).hexdigest()[:32]
-            found.append(OriginPart("setting", name, digest, len(text), shown))
-    return tuple(found)
-
-
-def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, bytes]]:
-    items: Iterable[tuple[object, object]] = ()
-    if depth and isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-    elif depth and isinstance(value, (list, tuple)) and len(cast("list[object]", value)) <= 50:
-        items = enumerate(cast("list[object]", value))
-    found = False
-    for key, entry in items:
-        found = True
-        yield from _leaves(entry, f"{name}.{key}" if name else str(key), depth - 1)
-    if not found:
-        yield name, always_jsonable(cast("object", value))
 
 
 def own_state(first: Iterable[OriginPart], now: Iterable[OriginPart]) -> tuple[OriginPart, ...]:

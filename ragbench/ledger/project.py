@@ -10,31 +10,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
-
-import orjson
 
 from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
-from ragbench.errors import ConfigError
 from ragbench.ledger.content import (
     ABSENT,
     Content,
-    distributions,
     file_content,
     files_below,
+    packages,
     stamp_of,
+    tool_settings,
 )
+from ragbench.ledger.fingerprint import always_jsonable
 from ragbench.ledger.origin import (
     ARGUMENTS,
     CHANGED_MEANWHILE,
@@ -42,12 +39,12 @@ from ragbench.ledger.origin import (
     appeared,
     change_of,
     own_state,
-    setting_parts,
 )
-from ragbench.ledger.source import file_of, is_own
-from ragbench.ledger.watch import STARTED, Watch
+from ragbench.ledger.watch import STARTED, Watch, file_of
 from ragbench.masking import is_secret, mask_text
+from ragbench.plugins import is_own
 
+_LONGEST_SHOWN = 120
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
 _ORDER = ("unseen", "code", "file", "model", "package", "env")
@@ -125,14 +122,14 @@ class Project:
             declared = [
                 folder / Path(name).expanduser()
                 for folder in self._folders
-                for name in _settings(folder, "inputs")
+                for name in tool_settings(folder, "inputs")
             ]
             for folder in (*self._folders, *declared):
                 parts += self._files(folder)
         return {part[:2]: part for part in parts}
 
     def _files(self, folder: Path) -> Iterator[OriginPart]:
-        ignored = _settings(folder, "ignore")
+        ignored = tool_settings(folder, "ignore")
         listed = files_below(folder, self._left_out, ignored) if folder.is_dir() else [folder]
         paths = [*islice(listed, _MOST_FILES + 1)]
         stamps = [stamp_of(path) for path in paths]
@@ -273,7 +270,7 @@ def _is_apart(file: str) -> bool:
     folder = project_folder(file)
     texts = (
         path.read_bytes()
-        for path in files_below(folder, (), _settings(folder, "ignore"))
+        for path in files_below(folder, (), tool_settings(folder, "ignore"))
         if path.suffix in (".py", ".toml", ".yaml", ".yml") and str(path) != file
     )
     return not any(named.search(text) for text in texts)
@@ -286,23 +283,6 @@ def project_folder(file: str | Path = "") -> Path:
         if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
             return folder
     return here
-
-
-def _settings(folder: Path, name: str) -> Sequence[str]:
-    """A list of ``[tool.ragbench]`` in a project's pyproject.toml."""
-    file = folder / "pyproject.toml"
-    if not file.is_file():
-        return ()
-    try:
-        tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return ()  # another program's to say
-    given: object = tool.get("ragbench", {}).get(name, [])
-    found = cast("list[object]", given) if isinstance(given, list) else [None]
-    texts = [one for one in found if isinstance(one, str)]
-    if len(texts) < len(found):
-        raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
-    return texts
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")
@@ -348,48 +328,36 @@ def env_digest(name: str, value: str) -> str:
     return hashlib.blake2b(text, key=key, digest_size=size).hexdigest()
 
 
-# --- packages
+# --- settings
 
 
-def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
-    """Python and each installed distribution, by the files that it was installed with.
-
-    Args:
-        before: parts of an earlier run, by name: a RECORD that was not written since is not read.
-    """
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield OriginPart("package", "python", python)
-    for name, version, folder in distributions():
-        yield _package(name, version, folder, (before or {}).get(name))
+def named_origin(stage: str, identity: object) -> Origin:
+    """The origin of outcomes of a system that names its version itself."""
+    return Origin(stage, setting_parts({"stage_identity": identity}), "closed")
 
 
-@cache
-def _recorded(record: Path, written: int) -> str:
-    """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
-    lines = (
-        line
-        for line in record.read_bytes().split(b"\n")
-        if b".dist-info/" not in line and b"__pycache__" not in line and line[:3] != b"../"
-    )
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
+def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
+    """What a stage is described by, one part a value."""
+    found: list[OriginPart] = []
+    for name, text in sorted(_leaves(settings, "", 6)):
+        if name:
+            shown = text.decode("utf-8", "replace")
+            if len(shown) > _LONGEST_SHOWN:
+                shown = f"{shown[:_LONGEST_SHOWN]} ..."
+            digest = hashlib.sha256(text).hexdigest()[:32]
+            found.append(OriginPart("setting", name, digest, len(text), shown))
+    return tuple(found)
 
 
-def _package(name: str, version: str, folder: Path, before: OriginPart | None) -> OriginPart:
-    detail = f"version {version}"
-    if (origin := folder / "direct_url.json").is_file():
-        where: dict[str, Any] = orjson.loads(origin.read_bytes())
-        if where.get("dir_info", {}).get("editable"):
-            source = Path(unquote(urlsplit(str(where["url"])).path))
-            # Digest of a distribution that is edited where it lies: of its files.
-            whole = hashlib.sha256(version.encode())
-            for path in files_below(source, (), _settings(source, "ignore")):
-                whole.update(f"{path.relative_to(source)} {file_content(path).digest}\n".encode())
-            return OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
-    record = folder / "RECORD"
-    try:
-        written = record.stat().st_ctime_ns
-    except OSError:
-        return OriginPart("package", name, version, 0, detail)
-    if before is not None and (before.size, before.detail) == (written, detail):
-        return before
-    return OriginPart("package", name, _recorded(record, written), written, detail)
+def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, bytes]]:
+    items: Iterable[tuple[object, object]] = ()
+    if depth and isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+    elif depth and isinstance(value, (list, tuple)) and len(cast("list[object]", value)) <= 50:
+        items = enumerate(cast("list[object]", value))
+    found = False
+    for key, entry in items:
+        found = True
+        yield from _leaves(entry, f"{name}.{key}" if name else str(key), depth - 1)
+    if not found:
+        yield name, always_jsonable(cast("object", value))

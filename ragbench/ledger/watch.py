@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import ContextVar, Token
-from types import TracebackType
-from typing import Any, Self, cast
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, Literal, Self, cast
 
 from ragbench.core.calling import is_accounted
 from ragbench.ledger.content import stamp_of
-from ragbench.ledger.source import is_users, whose
 
 
 class Watch:
@@ -137,14 +139,14 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
     if name is None or name.startswith(_DEVICES) or whose(name) != "project":
         return
     # Modules are known from sys.modules.
-    if not name.endswith(".pyc") and is_users():
+    if not name.endswith(".pyc") and _is_users():
         for watch in _watching():
             watch.open(name, isinstance(flags, int) and bool(flags & _WRITING))
 
 
 def _seen_rename(source: object, target: object, *_: object) -> None:
     name = _absolute(target)
-    if name is not None and whose(name) == "project" and is_users():
+    if name is not None and whose(name) == "project" and _is_users():
         for watch in _watching():  # written under another name, and moved to where it is read
             watch.open(name, is_writing=True)
 
@@ -155,7 +157,7 @@ def _seen_sqlite(database: object) -> None:
         from urllib.parse import unquote, urlsplit
 
         text = unquote(urlsplit(text).path)
-    if text and text != ":memory:" and is_users():
+    if text and text != ":memory:" and _is_users():
         for watch in _watching():
             watch.open(os.path.abspath(text), is_writing=False)  # noqa: PTH100
 
@@ -185,7 +187,7 @@ _HARMLESS = frozenset({
 
 def _seen_process(program: object = None, *_: object) -> None:
     name = os.path.basename(os.fsdecode(program)) if isinstance(program, (str, bytes)) else ""  # noqa: PTH119
-    if name not in _HARMLESS and is_users():
+    if name not in _HARMLESS and _is_users():
         started = f"the program '{name}'" if name else "a process of its own"
         for watch in _watching():
             watch.meet(started, f"it starts {started}, whose work cannot be seen")
@@ -202,7 +204,7 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
 
 
 def _seen_connect(socket: object, address: object) -> None:
-    if is_accounted() or not is_users(leaving_out=_TELEMETRY):
+    if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return
     for watch in _watching():
         where = _address(watch, address)
@@ -232,3 +234,73 @@ _EVENTS: dict[str, Callable[..., None]] = {
     "socket.connect": _seen_connect,
     "socket.getaddrinfo": _seen_lookup,
 }
+
+
+# --- whose a file is, and on whose behalf something happens
+
+Whose = Literal["project", "ragbench", "engine", "installed", "standard"]
+"""The user's; ragbench's, of it the part that runs stages; an installed package's; Python's."""
+
+_RAGBENCH = str(Path(__file__).parents[1]) + os.sep
+_LEDGER = os.path.dirname(__file__)  # noqa: PTH120
+_ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "verbs", "views"))
+_STANDARD = tuple(
+    f"{place}{os.sep}"
+    for found in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")),
+        *(os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)),  # noqa: PTH118
+    )
+    for place in (found, os.path.realpath(found))
+)
+
+
+@lru_cache(maxsize=100_000)
+def whose(file: str) -> Whose:
+    if file.startswith(_RAGBENCH):
+        return "engine" if file.startswith(_ENGINE) else "ragbench"
+    if f"{os.sep}ragbench_cli{os.sep}" in file:
+        return "engine"
+    if f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file:
+        return "installed"
+    return "standard" if file.startswith(("<frozen", *_STANDARD)) else "project"
+
+
+def file_of(module: ModuleType | None) -> str:
+    """The source of a user's module; empty for all others, and where there is none."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return ""
+    path = os.path.abspath(file)  # noqa: PTH100  # for each module that is loaded
+    return path if whose(path) == "project" else ""
+
+
+def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
+    """Whether the user's code has a part in what happens.
+
+    It has when it stands between here and the part of ragbench that runs stages; and when nobody
+    of ragbench is there, as in threads that a library of the user's started. Packages that are
+    left out, by name, do what they do for themselves.
+    """
+    own = False
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == __file__:
+            frame = frame.f_back
+            continue
+        if file.startswith(_LEDGER):
+            return False
+        module: str = frame.f_globals.get("__name__") or ""
+        if module.partition(".")[0] in leaving_out:
+            return False
+        if file.startswith("<") and not file.startswith("<frozen"):
+            # Made by exec: by a dataclass, or typed in a notebook.
+            file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
+        kind = whose(file)
+        if kind == "project":
+            return True
+        if kind == "engine":
+            return False
+        own = own or kind == "ragbench"
+        frame = frame.f_back
+    return not own

@@ -1,19 +1,19 @@
-"""What an answer of an endpoint holds, and what follows from an error."""
+"""What an answer of an endpoint holds, what follows from an error, and how much it takes."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMRefusedError, LLMTruncatedError
-from ragbench.llm.room import limit_of
 from ragbench.masking import mask_text
 
 _SHOWN = 300
@@ -40,9 +40,8 @@ class Answer:
     @cached_property
     def effective_status(self) -> int:
         """The status, also where a gateway sends an error with status 200."""
-        if self.status != 200 or '"error"' not in self.body or '"choices"' in self.body:
-            return self.status
-        if not self.error:
+        is_error = self.status == 200 and '"error"' in self.body and '"choices"' not in self.body
+        if not is_error or not self.error:
             return self.status
         code = self.error.get("code")
         return code if isinstance(code, int) and 400 <= code < 600 else 502
@@ -55,9 +54,7 @@ def _error(body: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     error = _dict(next(iter(_list(value)), value)).get("error")
-    if isinstance(error, str):
-        return {"message": error}
-    found = _dict(error)
+    found = {"message": error} if isinstance(error, str) else _dict(error)
     message = found.get("message")
     inner = _error(message) if isinstance(message, str) and message[:1] in ("{", "[") else {}
     return {**found, **inner}
@@ -98,12 +95,12 @@ _COST_HEADER = "x-litellm-response-cost"
 def decoded(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an answer; a cost that stands in a header is put beside its tokens."""
     try:
-        body = cast("object", json.loads(answer.body, strict=False))
+        found: object = json.loads(answer.body, strict=False)
     except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
+        found = None
+    if not isinstance(found, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
-    found = cast("dict[str, Any]", body)
+    found = cast("dict[str, Any]", found)
     if _COST_HEADER in answer.headers:
         _dict(found.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
     return found
@@ -113,14 +110,12 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     choice = _dict(next(iter(_list(body.get("choices"))), None))
     if not choice:
         raise EmptyAnswerError("an answer without choices")
-    broken_off = _dict(choice.get("error"))
-    if broken_off:  # a gateway's provider did
-        said = str(broken_off.get("message"))
-        raise EmptyAnswerError(f"an error in place of an answer: {_short(said)}")
+    if broken_off := _dict(choice.get("error")):  # a gateway's provider did
+        said = _short(str(broken_off.get("message")))
+        raise EmptyAnswerError(f"an error in place of an answer: {said}")
     message = _dict(choice.get("message"))
     text, reason = _text(message.get("content")), choice.get("finish_reason")
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal:
+    if refusal := _text(message.get("refusal")):
         raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
@@ -189,19 +184,17 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     ``cost_details.upstream_inference_cost`` comes on top); LiteLLM's header.
     """
     usage = _dict(body.get("usage"))
-    cost = _amount(usage.get("cost"))
+    cost, details = _amount(usage.get("cost")), _dict(usage.get("cost_details"))
     if cost is None or usage.get("is_byok") is not True:
         return cost
-    upstream = _amount(_dict(usage.get("cost_details")).get("upstream_inference_cost"))
-    return cost + (upstream or Decimal(0))
+    return cost + (_amount(details.get("upstream_inference_cost")) or Decimal(0))
 
 
 def _amount(value: object) -> Decimal | None:
-    try:
+    with suppress(ArithmeticError):
         amount = Decimal(str(value))
-    except ArithmeticError:
-        return None
-    return amount if amount.is_finite() and amount >= 0 else None
+        return amount if amount.is_finite() and amount >= 0 else None
+    return None
 
 
 def _count(value: object) -> int | None:
@@ -215,8 +208,8 @@ def _text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def shortened(line: str) -> str:
-    return f"{line[:_SHOWN]} ..." if len(line) > _SHOWN else line
+def shortened(line: str, most: int = _SHOWN) -> str:
+    return f"{line[:most]} ..." if len(line) > most else line
 
 
 def _short(text: str) -> str:
@@ -279,16 +272,15 @@ def _is_used_up(answer: Answer) -> bool:
     when there is no money, with the code ``insufficient_quota``.
     """
     error, text = answer.error, answer.message
-    if re.search(_NO_MONEY, f"{error.get('code')} {error.get('type')} {text}", re.IGNORECASE):
+    # A limit of 0: this model is not part of the plan.
+    said = f"{error.get('code')} {error.get('type')} {text}"
+    if re.search(rf"{_NO_MONEY}|\blimit: 0\b", said, re.IGNORECASE):
         return True
-    if re.search(r"\blimit: 0\b", text):  # this model is not part of the plan
-        return True
-    quotas = [
-        f"{violation.get('quotaId', '')} {violation.get('quotaMetric', '')}"
-        for detail in _dicts(error.get("details"))
-        for violation in _dicts(detail.get("violations"))
+    violations = [
+        one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))
     ]
-    if quotas:
+    if violations:
+        quotas = [f"{one.get('quotaId')} {one.get('quotaMetric')}" for one in violations]
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
     if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False
@@ -309,11 +301,79 @@ def requested_wait(answer: Answer) -> float | None:
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
     for detail in _dicts(answer.error.get("details")):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
-        if found is not None:
+        if found := re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay"))):
             return float(found[1])
-    asked = _ASKED_TO_WAIT.search(answer.message)
-    if asked is None:
+    if (asked := _ASKED_TO_WAIT.search(answer.message)) is None:
         return None
     seconds = float(asked["amount"]) * _UNITS[asked["unit"].lower()]
     return 60.0 * int(asked["minutes"] or 0) + seconds
+
+
+# --- how much an endpoint takes at a time, as it says when it was asked for more
+
+_N = r"(\d[\d,]*)"
+_LIMITS = re.compile(
+    rf"maximum (?:context|model) length (?:is|of) (?:only )?{_N}|"
+    rf"with {_N} maximum context|"
+    rf"context (?:size|window|limit|length)[^\d+>]{{0,30}}{_N}(?![\d,]| \+)|"
+    rf"\d \+ \d+ > {_N}|max_new_tokens. must be <= {_N}|\bLimit:? {_N},[^.]*? Requested|"
+    rf"\bn_ctx\W+{_N}",
+    re.IGNORECASE,
+)
+_PROMPTS = re.compile(
+    rf"{_N} (?:in the messages|of text input|input tokens|tokens from the input|.inputs. tokens)|"
+    rf"resulted in {_N} tokens|length {_N}\) is longer|\bcontains {_N} tokens|{_N} \+ \d+ > \d|"
+    rf"input \({_N} tokens|"
+    rf"\bn_prompt_tokens\W+{_N}",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(rf"\brequested(?: about| a total of)? {_N}", re.IGNORECASE)
+_PER_MINUTE = re.compile(r"\bLimit:? [\d,]+,[^.]*? Requested|tokens per min", re.IGNORECASE)
+
+
+WIDER = (
+    "judge with fewer contexts, or give the server more (vLLM: --max-model-len; llama.cpp: -c; "
+    "Ollama: OLLAMA_CONTEXT_LENGTH)"
+)
+
+
+class Limit(NamedTuple):
+    """What a request was refused for: prompt and answer together were too long."""
+
+    most: int
+    """Tokens that both may have."""
+    prompt: int | None
+    """Those of the prompt; None where that is not said."""
+    is_rate: bool
+    """Whether it is the most of a minute, not the length of the context."""
+
+    @property
+    def remedy(self) -> str:
+        return "judge with fewer contexts, or ask for a higher limit" if self.is_rate else WIDER
+
+
+def limit_of(text: str, asked: int | None) -> Limit | None:
+    """What an error says of the room for prompt and answer; None where it says nothing.
+
+    Args:
+        asked: tokens that the answer was given room for.
+
+    Example:
+        >>> limit_of("TPM: Limit 30000, Requested 60000.", 4096)
+        Limit(most=30000, prompt=55904, is_rate=True)
+    """
+
+    def number(pattern: re.Pattern[str]) -> int | None:
+        found = pattern.search(text)
+        first = next(filter(None, found.groups()), None) if found else None
+        return None if first is None else int(first.replace(",", ""))
+
+    most, prompt, both = map(number, (_LIMITS, _PROMPTS, _BOTH))
+    if most is None:
+        return None
+    if prompt is None and both is not None:
+        prompt = both - (asked or 0)
+    is_rate = _PER_MINUTE.search(text) is not None
+    if is_rate and (both or 0) <= most:  # it will fit in another minute
+        return None
+    return Limit(most, prompt, is_rate)

@@ -163,8 +163,7 @@ class Ledger:
 
     def add(self, kind: str, *event: Any) -> None:
         if kind == "p":
-            currency, origin = event
-            self._price_of = (currency, origin)
+            self._price_of = (event[0], event[1])
         elif kind == "s":
             number, purpose, model, most = event
             line = self._line(purpose, model)
@@ -193,8 +192,7 @@ class Ledger:
 
     def cut_off(self) -> int:
         """What is in flight never ends, since its command was killed; gives how much that is."""
-        numbers = list(self._open)
-        for number in numbers:
+        for number in (numbers := list(self._open)):
             self.add("e", number, True)
         return len(numbers)
 
@@ -260,21 +258,18 @@ class CallBook:
                 (self._folder / CALLS).unlink()
 
 
+_OF_RECEIPT = (
+    "currency", "price_origin", "cost", "unconfirmed", "unconfirmed_estimate", "lines"
+)  # fmt: skip
+
+
 def _append(path: Path, receipt: Receipt, **more: Any) -> None:
     """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
 
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
     """
-    line = {
-        "currency": receipt.currency,
-        "price_origin": receipt.price_origin,
-        "cost": receipt.cost,
-        "unconfirmed": receipt.unconfirmed,
-        "unconfirmed_estimate": receipt.unconfirmed_estimate,
-        "lines": receipt.lines,
-        **more,
-    }
+    line = {name: getattr(receipt, name) for name in _OF_RECEIPT} | more
     with path.open("ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
 
@@ -334,10 +329,13 @@ class Budget:
     @property
     def left(self) -> Decimal | None:
         """What may still be spent, that in flight included; None without a limit."""
+        return min((limit - spent for _, limit, spent in self._caps()), default=None)
+
+    def _caps(self) -> list[tuple[str, Decimal, Decimal]]:
+        """What is capped, at how much, and how much of it is spent."""
         before = Decimal(0) if self.book is None else self.book.spent_before
-        caps = ((self.limit, Decimal(0)), (self.run_limit, before))
-        known = [limit - self.spent - earlier for limit, earlier in caps if limit is not None]
-        return min(known, default=None)
+        caps = (("the cost", self.limit, Decimal(0)), (_OF_RUN, self.run_limit, before))
+        return [(what, cap, self.spent + earlier) for what, cap, earlier in caps if cap is not None]
 
     async def reserve(self, amount: Decimal) -> None:
         """Sets money aside, waiting for requests in flight to return some where that can help."""
@@ -348,14 +346,9 @@ class Budget:
         """Sets money aside, or gives the event that some has come back."""
         if self.book is not None:
             self.book.open()  # reads what earlier commands spent
-        before = Decimal(0) if self.book is None else self.book.spent_before
-        caps = (("the cost", self.limit, Decimal(0)), (_OF_RUN, self.run_limit, before))
         with self._lock:
             fits = True
-            for what, limit, earlier in caps:
-                if limit is None:
-                    continue
-                spent = self.spent + earlier
+            for what, limit, spent in self._caps():
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{what} is capped at {limit:f}; {spent:.6f} is spent, and the next call "

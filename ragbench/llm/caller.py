@@ -30,9 +30,17 @@ from ragbench.llm.answers import (
 )
 from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, most_prompt_tokens, price_for
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
+from ragbench.llm.transport import (
+    CallLimits,
+    Circuit,
+    Clock,
+    Concurrency,
+    NoAnswerError,
+    OpenAITransport,
+    Transport,
+)
+from ragbench.safe_text import counted
 
 ValueT = TypeVar("ValueT")
 _GIVEN_UP = 8
@@ -153,11 +161,16 @@ class Caller:
         what they could take.
         """
         left = None if self._budget is None else self._budget.left
-        if self.price is None or left is None:
-            return longest
+        most = self._at_most(payload, longest)
+        is_near = left is not None and most is not None and most * _SHARE > left
+        return min(longest, needed) if is_near else longest
+
+    def _at_most(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
+        """What a request can cost; None where nobody knows."""
+        if self.price is None or completion is None:
+            return None
         prompt = most_prompt_tokens(payload)
-        most = self.price.at_most(prompt_tokens=prompt, completion_tokens=longest)
-        return longest if most * _SHARE <= left else min(longest, needed)
+        return self.price.at_most(prompt_tokens=prompt, completion_tokens=completion)
 
     async def call(
         self,
@@ -176,10 +189,7 @@ class Caller:
         """
         self.check_open()
         left = None if self._ends is None else self._ends - self.clock.now()
-        most = None
-        if self.price is not None and max_tokens is not None:
-            prompt = most_prompt_tokens(payload)
-            most = self.price.at_most(prompt_tokens=prompt, completion_tokens=max_tokens)
+        most = self._at_most(payload, max_tokens)
         try:
             if left is not None and left <= 0:
                 raise TimeoutError
@@ -215,7 +225,7 @@ class Caller:
         limits, asked = self._limits, sent.wait or 0.0
         question.failures += 1
         if question.failures > limits.retries or asked > limits.rate_limit_wait:
-            count = "one request" if question.attempts == 1 else f"{question.attempts} requests"
+            count = counted(question.attempts, "request")
             raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
         await self.clock.sleep(max(asked, limits.wait(question.failures - 1, question.spread)))
 
@@ -240,21 +250,18 @@ class Caller:
         return LLMUnavailableError(text, status=sent.status)
 
     def _refusal(self, sent: Sent) -> LLMError:
+        where, detail, status = self._where, sent.detail, sent.status
         if sent.meaning is Meaning.REFUSED:
-            return LLMRefusedError(
-                f"a filter of {self._where} declines this prompt: {sent.detail}", status=sent.status
-            )
+            text = f"a filter of {where} declines this prompt: {detail}"
+            return LLMRefusedError(text, status=status)
         if sent.meaning is Meaning.NO_ACCESS:
-            error = LLMAccessError(
-                f"{self._where} gives no access: {sent.detail}. Check the key, the model's name, "
-                "the address and the quota: ragbench doctor --llm",
-                status=sent.status,
+            text = (
+                f"{where} gives no access: {detail}. Check the key, the model's name, the address "
+                "and the quota: ragbench doctor --llm"
             )
-            self.circuit.open(error)
+            self.circuit.open(error := LLMAccessError(text, status=status))
             return error
-        rejected = RejectedError(
-            f"{self._where} rejects this request: {sent.detail}", status=sent.status
-        )
+        rejected = RejectedError(f"{where} rejects this request: {detail}", status=status)
         rejected.body = sent.text
         return rejected
 
@@ -264,8 +271,7 @@ class Caller:
         budget, reserved = self._budget, most or Decimal(0)
         if budget is not None:
             await budget.reserve(reserved)
-        cost = Decimal(0)
-        in_flight: int | None = None
+        cost, in_flight = Decimal(0), None
         try:
             async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # it may have opened while this stood in line
@@ -291,18 +297,15 @@ class Caller:
         except (TimeoutError, NoAnswerError) as error:
             lost = error if isinstance(error, NoAnswerError) else NoAnswerError("timeout", "")
             late = f"no answer within {self._limits.timeout:g} s"
-            return Sent(
-                meaning=Meaning.UNANSWERED,
-                detail=late if lost.kind == "timeout" else lost.detail,
-                may_be_billed=lost.may_be_billed,
-            )
+            detail = late if lost.kind == "timeout" else lost.detail
+            billed = lost.kind != "connection"  # else the endpoint may have done the work
+            return Sent(meaning=Meaning.UNANSWERED, detail=detail, may_be_billed=billed)
         for name, value in answer.headers.items():
             if name.startswith(_RATE) and value.isdecimal():
                 self.rates[name.removeprefix(_RATE)] = int(value)
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
-        status = answer.effective_status
+        status, wait = answer.effective_status, retry_after(answer.headers)
         if meaning is not Meaning.ANSWERED:
-            wait = retry_after(answer.headers)
             return Sent(
                 meaning=meaning,
                 detail=f"{status} {shortened(answer.message)}".rstrip(),
@@ -312,11 +315,10 @@ class Caller:
                 may_be_billed=status in _MAY_HAVE_WORKED,
             )
         try:
-            body = decoded(answer)
+            return Sent(meaning=meaning, status=status, body=decoded(answer))
         except EmptyAnswerError as error:
             detail = str(error)
             return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
-        return Sent(meaning=meaning, status=status, body=body)
 
     def _note(self, epoch: int, sent: Sent) -> None:
         if sent.meaning is Meaning.RATE_LIMITED:
@@ -324,22 +326,19 @@ class Caller:
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
             self.concurrency.failed(epoch)
         else:
-            self.concurrency.succeeded()
-            if "remaining-requests" in self.rates:
-                self.concurrency.left(self.rates["remaining-requests"])
+            self.concurrency.succeeded(self.rates.get("remaining-requests"))
         if sent.meaning is Meaning.UNANSWERED:
             self.circuit.unanswered(sent.detail)
         else:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
     def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
-        billed = sent.may_be_billed
-        if sent.body is not None:
-            usage, cost, billed = usage_of(sent.body), reported_cost(sent.body), True
-            if usage.reported or cost is not None:
-                if cost is None and self.price is not None:
-                    cost = self.price.of(usage)
-                self.ledger.answered(number, usage, cost)
-                return cost or Decimal(0)
-        self.ledger.ended(number, billed=billed)
-        return most if billed else Decimal(0)
+        billed = sent.may_be_billed or sent.body is not None
+        usage, cost = usage_of(sent.body or {}), reported_cost(sent.body or {})
+        if not usage.reported and cost is None:
+            self.ledger.ended(number, billed=billed)
+            return most if billed else Decimal(0)
+        if cost is None and self.price is not None:
+            cost = self.price.of(usage)
+        self.ledger.answered(number, usage, cost)
+        return cost or Decimal(0)

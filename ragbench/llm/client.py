@@ -21,20 +21,28 @@ from ragbench.errors import (
     LLMRequestError,
     LLMTruncatedError,
 )
-from ragbench.llm.answers import Answer, Completion, EmptyAnswerError, completion_of, usage_of
+from ragbench.llm.answers import (
+    WIDER,
+    Answer,
+    Completion,
+    EmptyAnswerError,
+    completion_of,
+    limit_of,
+    shortened,
+    usage_of,
+)
 from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
-from ragbench.llm.dialect import SPARE, Dialect, Learned, schema_text
+from ragbench.llm.dialect import SPARE, Dialect, Learned, Reading, fewest_prompt_tokens, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.marker import Reading, fewest_prompt_tokens
-from ragbench.llm.room import limit_of
 from ragbench.llm.schema import Schema, read_structure
 
 _MEND = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
+_CHAT = "/chat/completions"
 _SHOWN = 1000
 _FIRST_ANSWER, _USUAL_ANSWER = 512, 256
 """Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
@@ -161,9 +169,8 @@ class LLMClient(Caller):
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
         started = self.clock.now()
-        spread = int.from_bytes(key[:4], "big") / 2**32
         mode = self.dialect.structured
-        asked = _Asked(purpose=purpose, spread=spread, schema=schema, mode=mode)
+        asked = _Asked(purpose=purpose, spread=_spread(key), schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
         last = asked.said[-1]
         reply = Reply(
@@ -181,9 +188,8 @@ class LLMClient(Caller):
         )
         if self.cache is not None:
             try:
-                model = self.endpoint.model
+                model, learned = self.endpoint.model, self.dialect.learned
                 self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
-                learned = self.dialect.learned
                 if learned is not self._kept_dialect:  # the next command need not find it out
                     self._kept_dialect = learned
                     self.cache.keep_dialect(self._place, msgspec.json.encode(learned))
@@ -211,8 +217,7 @@ class LLMClient(Caller):
                     break
             asked.mode = weaker
             text = await self._complete(messages, asked)
-        shown = problem if len(problem) <= _SHOWN else f"{problem[:_SHOWN]} ..."
-        objection = _MEND.format(problem=shown)
+        objection = _MEND.format(problem=shortened(problem, _SHOWN))
         if asked.mode is StructuredOutput.JSON_SCHEMA:  # it was in the request alone
             objection += f"\n\n{schema_text(schema.definition)}"
         said = Message(role="assistant", content=text)
@@ -257,8 +262,10 @@ class LLMClient(Caller):
                     asked.needed = 4 * limit
                 elif not error.reasoned:
                     raise _narrow(error, longest, dialect.longest) from None
-                elif dialect.learned is before and not dialect.found_to_reason():
+                elif dialect.learned is before and before.reasons:
                     raise
+                else:
+                    dialect.learn(reasons=True)
             else:
                 asked.said.append(found)
                 self._longest_answer = max(self._longest_answer, found.usage.completion_tokens)
@@ -289,8 +296,7 @@ class LLMClient(Caller):
         if learned is not None:
             left_out.append(learned)
             return True
-        structured = asked.schema is not None
-        weaker = dialect.weaker(asked.mode, status, error.body) if structured else None
+        weaker = asked.schema and dialect.weaker(asked.mode, status, error.body)
         asked.mode = weaker or asked.mode
         return weaker is not None
 
@@ -319,10 +325,7 @@ class LLMClient(Caller):
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         question = Question(purpose="prompt check", spread=0.5)
-        found = await self.call(
-            "/chat/completions", payload, question, completion_of, max_tokens=longest
-        )
-        return found.text
+        return (await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)).text
 
     async def _once(
         self, payload: Mapping[str, Any], asked: _Asked, limit: int | None
@@ -334,10 +337,7 @@ class LLMClient(Caller):
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-
-        found = await self.call(
-            "/chat/completions", payload, asked, completion_of, max_tokens=limit
-        )
+        found = await self.call(_CHAT, payload, asked, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
             await self._reading.check(found.usage, fewest)
         return found
@@ -345,13 +345,11 @@ class LLMClient(Caller):
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
         kept = None if self.cache is None else self.cache.get(key)
-        if kept is None:
-            return None
-        try:
-            value = kept.text if schema is None else read_structure(kept.text, schema)
-        except LLMReplyError:
-            return None
-        return self._priced(replace(kept, value=value))
+        with suppress(LLMReplyError):
+            if kept is not None:
+                value = kept.text if schema is None else read_structure(kept.text, schema)
+                return self._priced(replace(kept, value=value))
+        return None
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
         """With what its tokens cost now, where the endpoint reported no cost."""
@@ -360,25 +358,25 @@ class LLMClient(Caller):
         return replace(reply, cost=self.price.of(reply.usage))
 
 
+def _spread(key: bytes) -> float:
+    return int.from_bytes(key[:4], "big") / 2**32
+
+
 def _failed_generation(error: RejectedError) -> str | None:
     """What a model said that was held to JSON and failed: it is read, or asked to mend it.
 
     Source: https://console.groq.com/docs/errors, ``json_validate_failed``.
     """
     told = Answer(status=400, headers={}, body=error.body).error
-    if told.get("code") != "json_validate_failed":
-        return None
-    return str(told.get("failed_generation") or told.get("message"))
+    said = str(told.get("failed_generation") or told.get("message"))
+    return said if told.get("code") == "json_validate_failed" else None
 
 
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
     """The same error, which says that it was the prompt that left no more room."""
     if limit is None or limit == longest:
         return error
-    text = (
-        f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: give the server "
-        "more context, or judge with fewer contexts"
-    )
+    text = f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: {WIDER}"
     return LLMTruncatedError(text, reply=error.reply, attempts=error.attempts)
 
 
@@ -435,8 +433,7 @@ class EmbeddingClient(Caller):
     ) -> tuple[list[Vector], Usage]:
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
-        spread = int.from_bytes(keys[texts[0]][:4], "big") / 2**32
-        question = Question(purpose=purpose, spread=spread)
+        question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
 
         def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
             return _vectors(body, len(texts)), usage_of(body)
@@ -457,10 +454,9 @@ class EmbeddingClient(Caller):
 
     def _kept(self, key: bytes) -> Vector | None:
         kept = None if self.cache is None else self.cache.get(key)
-        try:
+        with suppress(TypeError, ValueError):
             return None if kept is None else tuple(map(float, json.loads(kept.text)))
-        except (TypeError, ValueError):
-            return None
+        return None
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:

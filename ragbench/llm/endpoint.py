@@ -50,20 +50,16 @@ class ApiKey:
         return next(iter(self.places), "none")
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        if self.variable:
-            found = environ.get(self.variable, "").strip()
-            if not found:
-                raise ConfigError(f"the environment variable {self.variable} holds no API key")
-        elif self.file:
-            try:
-                found = Path(self.file).expanduser().read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-                raise ConfigError(f"the API key file {self.file}: {reason}") from None
-            if not found:
-                raise ConfigError(f"the API key file {self.file} is empty")
-        elif self.command:
-            try:
+        if not self.places:
+            return None
+        found, reason = "", "it is empty"
+        try:
+            if self.variable:
+                found = environ.get(self.variable, "")
+            elif self.file:
+                found = Path(self.file).expanduser().read_text("utf-8")
+            else:
+                # What it prints to stderr may quote what it was given: that is not shown.
                 done = subprocess.run(
                     self.command,
                     env=dict(environ),
@@ -73,14 +69,13 @@ class ApiKey:
                     timeout=_COMMAND_SECONDS,
                     check=False,
                 )
-            except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-                raise ConfigError(f"the {self} gives no API key: {type(error).__name__}") from None
-            found = done.stdout.strip()
-            if done.returncode != 0 or not found:
-                # What it prints to stderr may quote what it was given.
-                raise ConfigError(f"the {self} gives no API key: exit code {done.returncode}")
-        else:
-            return None
+                found = "" if done.returncode else done.stdout
+                reason = f"exit code {done.returncode}"
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+        found = found.strip()
+        if not found:
+            raise ConfigError(f"the {self} gives no API key: {reason}")
         if not found.isascii() or not found.isprintable() or " " in found:
             raise ConfigError(
                 f"the content of {self} is not an API key: it must be one word in ASCII"

@@ -15,16 +15,17 @@ from ragbench.errors import (
     LLMReplyError,
     LLMTruncatedError,
 )
+from ragbench.llm.answers import WIDER
 from ragbench.llm.client import LLMClient
-from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.dialect import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.marker import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
-from ragbench.llm.transport import Transport
+from ragbench.llm.transport import CallLimits, Clock, Transport
 
 _TRIES = 3
 _PREFLIGHT = "preflight"
+_CAPITAL = "Which city is the capital of France, and how many letters has its name?"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +44,7 @@ async def ask_word(client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int 
 async def ask_capital(
     client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
 ) -> Reply[Capital]:
-    question = "Which city is the capital of France, and how many letters has its name?"
-    asked = [Message(role="user", content=question)]
+    asked = [Message(role="user", content=_CAPITAL)]
     return await client.ask(asked, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
 
 
@@ -132,11 +132,12 @@ async def probe(
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     dialect = client.dialect
+    refused = dialect.learned.not_sent
     found = [
         Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
-        for name, reason in dialect.learned.not_sent.items()
+        for name, reason in refused.items()
     ]
-    if endpoint.temperature is not None and "temperature" not in dialect.learned.not_sent:
+    if endpoint.temperature is not None and "temperature" not in refused:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
     if dialect.longest is not None:
         thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""
@@ -156,10 +157,9 @@ _ODD = {
 }
 
 
-def _is_odd(value: object) -> str:
+def _check_odd(value: object) -> None:
     if value != {"zebra": "striped-17"}:
         raise ValueError("it does not follow the schema")
-    return "striped-17"
 
 
 async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]) -> Finding:
@@ -169,7 +169,7 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     the schema, and does not see it, does not hit on it.
     """
     asked = [Message(role="user", content="Say hello in a short sentence.")]
-    schema: Schema[str] = Schema(definition=_ODD, check=_is_odd)
+    schema: Schema[None] = Schema(definition=_ODD, check=_check_odd)
     ignored: list[str] = []
     for way in list(StructuredOutput)[1:]:
         async with opened(replace(endpoint, structured=way)) as client:
@@ -244,7 +244,6 @@ def _too_long(words: int, what: str, read: int) -> Finding:
     return Finding(
         name="context",
         good=False,
-        detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are read as a whole. Give "
-        "the server more context, or judge with fewer contexts",
+        detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are all read: {WIDER}",
         settings={"context": read} if read else {},
     )

@@ -221,9 +221,7 @@ def said_text(reply: str) -> str:
 
 
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
-    reply = chat.complete(messages)
-    text = said_text(reply)
-    if not text:
+    if not (text := said_text(reply := chat.complete(messages))):
         raise LLMReplyError("the model's answer is empty", reply=reply)
     return text
 

@@ -21,11 +21,10 @@ from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 if TYPE_CHECKING:  # every evaluation has a session, and few have a model
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
-    from ragbench.llm.concurrency import Clock
     from ragbench.llm.endpoint import Price
     from ragbench.llm.schema import Schema
     from ragbench.llm.settings import LLMSettings
-    from ragbench.llm.transport import Transport
+    from ragbench.llm.transport import Clock, Transport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +42,13 @@ class ModelClients:
     def chats(self) -> tuple[LLMClient, ...]:
         return () if self.chat is None else (self.chat, *self.panel)
 
+    @property
+    def _every(self) -> list[LLMClient | EmbeddingClient]:
+        return [client for client in (*self.chats, self.embeddings) if client is not None]
+
     def stop_when(self, stopped: Callable[[], bool]) -> None:
         """Has all clients ask no more, and wait for nothing, once the run is stopped."""
-        embeddings = () if self.embeddings is None else (self.embeddings,)
-        for client in (*self.chats, *embeddings):
+        for client in self._every:
             client.clock.stopped = stopped
 
     @property
@@ -55,18 +57,14 @@ class ModelClients:
         if not self.panel:
             return ()
         models = [chat.endpoint.model for chat in self.chats]
-        names = [
-            model if models.count(model) == 1 else f"{model} #{models[: at + 1].count(model)}"
-            for at, model in enumerate(models)
-        ]
-        return tuple(
-            (name, ModelClients(chat=chat, embeddings=self.embeddings))
-            for name, chat in zip(names, self.chats, strict=True)
-        )
+        found: list[tuple[str, ModelClients]] = []
+        for at, (model, chat) in enumerate(zip(models, self.chats, strict=True), start=1):
+            alike = "" if models.count(model) == 1 else f" #{models[:at].count(model)}"
+            found.append((f"{model}{alike}", ModelClients(chat=chat, embeddings=self.embeddings)))
+        return tuple(found)
 
     def receipt(self) -> Receipt:
-        embeddings = () if self.embeddings is None else (self.embeddings,)
-        return Receipt.of(client.receipt() for client in (*self.chats, *embeddings))
+        return Receipt.of(client.receipt() for client in self._every)
 
 
 @asynccontextmanager
@@ -96,9 +94,8 @@ async def open_models(
             if name is not None and name not in caches:
                 opened = cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
                 caches[name] = stack.enter_context(opened)
-            found = None if name is None else caches[name]
-            new = kind(settings.endpoint, limits=settings.limits, cache=found, **shared)
-            return await stack.enter_async_context(new)
+            more = {"limits": settings.limits, "cache": caches.get(name or ""), **shared}
+            return await stack.enter_async_context(kind(settings.endpoint, **more))
 
         yield ModelClients(
             chat=await client(LLMClient, chat),

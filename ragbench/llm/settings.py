@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from ragbench.errors import ConfigError, NoModelError
-from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.endpoint import (
     ApiKey,
     Endpoint,
@@ -24,6 +23,7 @@ from ragbench.llm.endpoint import (
     by_address,
     by_model,
 )
+from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text, mask_url
 
 if TYPE_CHECKING:
@@ -163,12 +163,10 @@ class _Found:
                 raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {known}")
         for name in _ROWS:
             variable = f"{self.prefix}{name.upper()}"
-            places = (
-                (f"option --llm-{name.replace('_', '-')}", options.get(name)),
-                (f"{file}: {kind}.{name}", section.get(name)),
-                (variable, environ.get(variable) or None),
-            )
-            for rank, (origin, given) in enumerate(places):
+            option = f"option --llm-{name.replace('_', '-')}"
+            origins = (option, f"{file}: {kind}.{name}", variable)
+            places = (options.get(name), section.get(name), environ.get(variable) or None)
+            for rank, (origin, given) in enumerate(zip(origins, places, strict=True)):
                 if given is not None:
                     self.values[name] = _read(name, given, origin)
                     self._origins[name], self._ranks[name] = origin, rank
@@ -216,18 +214,15 @@ class _Found:
         provider, is_named = by_address(base_url), False
         if provider is None and self.provider is not None:
             provider, is_named = self.provider[0], True
-        names = () if provider is None else provider.keys
+        names = [] if provider is None else provider.keys
         # A server of the user's own may ask for none.
-        others = () if is_named else names
-        return ApiKey(variable=next(filter(is_set, names), next(iter(others), None)))
+        other = names[0] if names and not is_named else None
+        return ApiKey(variable=next(filter(is_set, names), other))
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
-        parts = {
-            name.removeprefix("price_"): value
-            for name, value in self.values.items()
-            if name.startswith("price_")
-        }
+        named = ((name.partition("price_")[2], value) for name, value in self.values.items())
+        parts = {name: value for name, value in named if name}
         if parts and not {"input", "output"} <= set(parts):
             raise ConfigError("a price needs both price_input and price_output, per million tokens")
         return Price(**parts, origin=self._origins["price_input"]) if parts else None
@@ -245,13 +240,10 @@ class _Found:
         shown |= {name: value for name, value in self.values.items() if name not in shown}
         origins = {"api_key": next(filter(None, map(self._origins.get, _KEYS)), "default")}
         origins |= self._origins
+        told = {name: NOT_SENT if it is None else str(it) for name, it in shown.items()}
         return tuple(
-            Setting(
-                name=name,
-                value=mask_text(NOT_SENT if value is None else str(value)),
-                origin=origins.get(name, "default"),
-            )
-            for name, value in shown.items()
+            Setting(name, mask_text(value), origins.get(name, "default"))
+            for name, value in told.items()
             if name not in _KEYS
         )
 
@@ -282,8 +274,8 @@ class _Found:
         )
 
     def _fields_of(self, kind: type[DataclassInstance]) -> dict[str, Any]:
-        names = [field.name for field in fields(kind)]
-        return {name: self.values[name] for name in names if name in self.values}
+        known = {field.name for field in fields(kind)}
+        return {name: value for name, value in self.values.items() if name in known}
 
 
 def resolve(

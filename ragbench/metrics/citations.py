@@ -60,26 +60,22 @@ _OPENS = re.compile(r"[\[【(]")
 """Without it no mark is in an answer."""
 
 
-def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
-    """The sentences of an answer with their citations; none where it cites nothing at all."""
-    metadata: Mapping[str, Any] = generation.metadata or {}
-    if _OPENS.search(generation.response) or metadata.get("citations"):
-        return _sentences(generation, retrieval)
-    return []
-
-
-def _sentences(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
+def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited] | Skip:
     """The sentences of an answer with their citations; its list of sources is none of them."""
+    metadata: Mapping[str, Any] = generation.metadata or {}
+    if not _OPENS.search(generation.response) and not metadata.get("citations"):
+        return _NOT_CITED
     response, ids = generation.response[:LONGEST], [*(retrieval.context_ids or ())]
     first = {m[1]: m.start() for m in reversed([*_OPENED.finditer(response)])}
     listed = {m[1]: m[2] for m in _LISTED.finditer(response) if first[m[1]] < m.start(1) - 2}
     body = _LISTED.sub(lambda m: "" if m[1] in listed else m[0], response)
     found = [(text, [*_markers(text, ids)]) for text in _with_their_marks(body)]
     if not any(markers for _, markers in found):
-        given = _of_metadata(generation.metadata)
-        found = [(body, given)] if given else found
-    places = _Places(ids, retrieval.contexts, listed, [one for _, each in found for one in each])
-    return [Cited(text, tuple(each), tuple(map(places.of, each))) for text, each in found]
+        found = [(body, _of_metadata(metadata))]
+    if not any(markers for _, markers in found):
+        return _NOT_CITED
+    places = _places(ids, retrieval.contexts, listed, [one for _, each in found for one in each])
+    return [Cited(text, tuple(each), tuple(map(places.get, each))) for text, each in found]
 
 
 def _with_their_marks(response: str) -> list[str]:
@@ -106,9 +102,9 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
         yield from (part for part in named if part in ids and not part.isdecimal())
 
 
-def _of_metadata(metadata: Mapping[str, Any] | None) -> list[str]:
+def _of_metadata(metadata: Mapping[str, Any]) -> list[str]:
     """What a RAG says that it cites: positions or ids, or mappings that hold one."""
-    given: object = (metadata or {}).get("citations")
+    given: object = metadata.get("citations")
     found: list[str] = []
     for one in cast("list[object]", given) if isinstance(given, list) else ():
         named: object = one
@@ -122,70 +118,48 @@ def _of_metadata(metadata: Mapping[str, Any] | None) -> list[str]:
 _ID_KEYS = ("id", "chunk_id", "index")
 
 
-class _Places:
+def _places(
+    ids: Sequence[str], contexts: Sequence[str], listed: Mapping[str, str], markers: Sequence[str]
+) -> dict[str, int]:
     """Which chunk a marker points to.
 
     By the label that the chunks begin with (``[3] ...``), else by id where every marker is one,
     else by rank, from 1 (from 0 where the answer cites 0).
     """
-
-    def __init__(
-        self,
-        ids: Sequence[str],
-        contexts: Sequence[str],
-        listed: Mapping[str, str],
-        markers: Sequence[str],
-    ) -> None:
-        labels = [None if (m := _LABEL.match(text)) is None else m[1] for text in contexts]
-        ranks = [str(at) for at in range("0" not in markers, len(contexts) + 1)][: len(contexts)]
-        is_by_id = bool(markers) and all(one in ids for one in markers)
-        numbers = labels if contexts and all(labels) else ids if is_by_id else ranks
-        self._places = {str(name): at for at, name in reversed([*enumerate(ids)])}
-        self._places |= {str(name): at for at, name in reversed([*enumerate(numbers)])}
-        for number, source in listed.items():
-            named = [at for at, one in enumerate(ids) if one in re.split(r"[\s,;:()]+", source)]
-            if named:
-                self._places[number] = named[0]
-
-    def of(self, marker: str) -> int | None:
-        return self._places.get(marker)
+    labels = [None if (m := _LABEL.match(text)) is None else m[1] for text in contexts]
+    ranks = [str(at) for at in range("0" not in markers, len(contexts) + 1)][: len(contexts)]
+    is_by_id = bool(markers) and all(one in ids for one in markers)
+    numbers = labels if contexts and all(labels) else ids if is_by_id else ranks
+    places = {str(name): at for at, name in reversed([*enumerate(ids)])}
+    places |= {str(name): at for at, name in reversed([*enumerate(numbers)])}
+    for number, source in listed.items():
+        named = [at for at, one in enumerate(ids) if one in re.split(r"[\s,;:()]+", source)]
+        if named:
+            places[number] = named[0]
+    return places
 
 
 @metric(group="generator", abstains=True, cite=_CITE)
-def citation_validity(
-    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
-) -> float | Skip:
+def citation_validity(citations: Sequence[Cited]) -> float:
     """Share of an answer's citations that point to a chunk that was shown."""
-    found = [place for one in cited(generation, retrieval) for place in one.chunks]
-    return sum(place is not None for place in found) / len(found) if found else _NOT_CITED
+    found = [place for one in citations for place in one.chunks]
+    return sum(place is not None for place in found) / len(found)
 
 
 @metric(group="generator", abstains=True, cite=_CITE)
-def citation_coverage(
-    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
-) -> float | Skip:
+def citation_coverage(citations: Sequence[Cited]) -> float:
     """Share of the sentences that state something which cite; of answers that cite at all."""
-    sentences = cited(generation, retrieval)
-    if not any(one.markers for one in sentences):
-        return _NOT_CITED
-    factual = [bool(one.markers) for one in sentences if one.is_factual or one.markers]
+    factual = [bool(one.markers) for one in citations if one.is_factual or one.markers]
     return sum(factual) / len(factual)
 
 
 @metric(group="generator", abstains=True, cite=_CITE)
-def citation_attribution(
-    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
-) -> float | Skip:
+def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) -> float | Skip:
     """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
-    sentences = cited(generation, retrieval)
     checked = [
-        _better(one, retrieval.contexts) is None
-        for one in sentences
-        if _is_attributable(one, retrieval.contexts)
+        _better(one, contexts) is None for one in citations if _is_attributable(one, contexts)
     ]
-    if not checked:
-        return _NOT_CITED if not any(one.markers for one in sentences) else _NOT_HELD
-    return sum(checked) / len(checked)
+    return sum(checked) / len(checked) if checked else _NOT_HELD
 
 
 _NOT_HELD = Skip("no sentence that cites a shown chunk can be compared with it")
@@ -225,7 +199,10 @@ def notes_of(
     contexts = retrieval.contexts
     held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
-    for one in _sentences(generation, retrieval):
+    found = cited(generation, retrieval)
+    if isinstance(found, Skip):
+        found = [Cited(text, (), ()) for text in _with_their_marks(generation.response[:LONGEST])]
+    for one in found:
         if missing := numbers_of(one.text).lacking(held):
             yield AnswerNote(
                 sentence=one.text,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.metrics.metric import metric
 from ragbench.text.amounts import Amount, Wording, wording
@@ -22,13 +22,8 @@ _CITE = (
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
-    return right_by_any(query, response, references)
-
-
-def right_by_any(query: str, response: str, references: Sequence[str]) -> float:
-    """The same, where it is no metric's: by the reference that speaks most for the answer."""
     known = len(references)
-    return max(probability(query, response, reference, known) for reference in references)
+    return max([probability(query, response, reference, known) for reference in references])
 
 
 @lru_cache(maxsize=8192)
@@ -40,11 +35,9 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     a logistic regression on words decides; the one for references of more than twelve telling
     words knows little more than how much of them is said, and rarely is sure.
     """
-    query, response, reference = query[:_LONGEST], response[:_LONGEST], reference[:_LONGEST]
-    compared = AnswerBeside.of(query, response, reference, known)
-    features = compared.features()
-    weights = _model()["long" if compared.is_long else "short"]
-    total = sum(map(mul, weights.values(), map(features.__getitem__, weights)))
+    compared = AnswerBeside(query, response, reference, known)
+    weights = _table()["weights"]["long" if compared.is_long else "short"]
+    total = sum(map(mul, weights.values(), compared.features().values()))
     found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
     if compared.contradiction():
         return min(found, CONTRADICTED)
@@ -75,19 +68,19 @@ _LONG = 12
 
 
 @cache
-def _model() -> Mapping[str, Mapping[str, float]]:
-    return dict(table("ragbench.metrics", "correct")["weights"])
+def _table() -> Mapping[str, Any]:
+    return table("ragbench.metrics", "correct")
 
 
 @cache
 def word_list(kind: str) -> frozenset[str]:
-    return frozenset(table("ragbench.metrics", "correct")["words"][kind].split())
+    return frozenset(_table()["words"][kind].split())
 
 
 @cache
 def opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
-    for row in table("ragbench.metrics", "correct")["words"]["opposites"]:
+    for row in _table()["words"]["opposites"]:
         sides = [frozenset(side.split()) for side in row.split("|")]
         whole = frozenset[str]().union(*sides)
         found |= {word: whole - side for side in sides for word in side}
@@ -112,107 +105,105 @@ def _telling(text: str) -> tuple[str, ...]:
     return tuple([one for one in tokens if one not in common]) or tokens
 
 
-class AnswerBeside(NamedTuple):
+class AnswerBeside:
     """An answer beside a reference."""
 
-    query: str
-    response: str
-    reference: str
-    given: tuple[str, ...]
-    """The telling words of the answer."""
-    wanted: tuple[str, ...]
-    new: tuple[str, ...]
-    """Those of the reference that the question does not hold; all where it holds them all."""
-    asked: Wording
-    said: Wording
-    right: Wording
-    known: int
-    """References of the case: an answer like none of twenty is wrong more often than one that is
-    not like the only one."""
-
-    @classmethod
-    def of(cls, query: str, response: str, reference: str, known: int = 1) -> AnswerBeside:
-        asked, said, right = wording(query), wording(response), wording(reference)
-        wanted = _telling(reference)
-        in_question = set(asked.tokens)
-        new = tuple([one for one in wanted if one not in in_question]) or wanted
-        given = _telling(response)
-        return cls(query, response, reference, given, wanted, new, asked, said, right, known)
-
-    @property
-    def is_long(self) -> bool:
-        return len(self.wanted) > _LONG
+    def __init__(self, query: str, response: str, reference: str, known: int = 1) -> None:
+        self.query, self.response = query[:_LONGEST], response[:_LONGEST]
+        self.reference = reference[:_LONGEST]
+        self.asked, self.said = wording(self.query), wording(self.response)
+        self.right = wording(self.reference)
+        self.is_same = self.said.tokens == self.right.tokens
+        self.given, self.wanted = _telling(self.response), _telling(self.reference)
+        """The telling words of the answer, and of the reference."""
+        self.is_long = len(self.wanted) > _LONG
+        in_question = set(self.asked.tokens)
+        new = tuple([one for one in self.wanted if one not in in_question])
+        self.new = new or self.wanted
+        """Those of the reference that the question does not hold; all where it holds them all."""
+        self.known = known
+        """References of the case: an answer like none of twenty is wrong more often than one that
+        is not like the only one."""
 
     # --- what a model weighs
 
     def features(self) -> dict[str, float]:
-        """By name, each about 0 to 1."""
+        """By name, each about 0 to 1; in the order of the weights."""
         given, wanted, new = set(self.given), self.wanted, self.new
-        lacking = [one for one in new if one not in given]
-        recall = sum([one in given for one in wanted]) / max(len(wanted), 1)
-        unlike = sum([not _is_among(one, given) for one in lacking])
-        right = set(wanted)
-        precision = sum([one in right for one in self.given]) / max(len(self.given), 1)
+        recall = recall_of_new = precision = float(bool(wanted))
+        lacking: list[str] = []
+        if not self.is_same:
+            right = set(wanted)
+            lacking = [one for one in new if one not in given]
+            unlike = len([one for one in lacking if not _is_among(one, given)])
+            recall_of_new = 1 - unlike / len(new) if new else 0.0
+            recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
+            precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
+        unsure = float(_is_unsure(self.response.lower()))
+        if self.is_long:
+            return {
+                "bias": 1.0,
+                "recall_of_new": recall_of_new,
+                "sentences": self._of_sentences({_stem(one) for one in given}),
+                "precision": precision,
+                "unsure": unsure,
+            }
         size = min(len(wanted), 10) / 10
-        found = {
+        return {
             "bias": 1.0,
             "recall": recall,
-            "recall_of_new": 1 - unlike / len(new) if new else 0.0,
+            "recall_of_new": recall_of_new,
             "precision": precision,
             "f1": 2 * recall * precision / (recall + precision) if recall + precision else 0.0,
             "size": size,
             "recall_by_size": recall * size,
             "length": min(len(self.given), 60) / 60,
-            "unsure": float(_is_unsure(self.response.lower())),
+            "unsure": unsure,
             **self._of_amounts(),
+            **self._of_a_phrase(given, lacking),
         }
-        if self.is_long:
-            found["sentences"] = self._of_sentences({_stem(one) for one in given})
-        else:
-            found.update(self._of_a_phrase(given))
-        return found
 
-    def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
+    def _of_a_phrase(self, given: set[str], lacking: Sequence[str]) -> dict[str, float]:
         """How much of a short reference stands in the answer as it is, or nearly."""
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
-        near = [1.0] * len(self.new)
-        if not given.issuperset(self.new):
-            nearest = _nearest_of(given)
-            near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
         alike = 100.0 if phrase in whole else _rapidfuzz()[0](phrase[:_LONGEST_PHRASE], whole)
-        alike *= bool(phrase and whole)
+        nearest = farthest = average = float(bool(self.new))
+        if lacking:
+            likeness = _likeness_to(given)
+            near = [1.0 if one in given else likeness(one) for one in self.new]
+            nearest, farthest, average = max(near), min(near), sum(near) / len(near)
+        turned = False  # whether one of both denies something, and the other does not
+        if not self.is_same:
+            denials = word_list("denials")
+            turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
-            "near_phrase": alike / 100,
-            "near": sum(near) / max(len(near), 1),
-            "least_near": min(near, default=0.0),
+            "near_phrase": alike * bool(phrase and whole) / 100,
+            "near": average,
+            "least_near": farthest,
             "first": float(bool(wanted) and wanted[0] in given),
             "last": float(bool(wanted) and wanted[-1] in given),
             "in_question": float(len(self.new) < len(wanted)),
-            "equal": float(self.said.tokens == self.right.tokens),
-            "turned": float(self._is_turned()),
-            "unlike": float(max(near, default=0.0) < _LIKE),
+            "equal": float(self.is_same),
+            "turned": float(turned),
+            "unlike": float(nearest < _LIKE),
             "few": 1 / self.known,
         }
 
     def _of_amounts(self) -> dict[str, float]:
-        if not self.right.amounts and not self.said.amounts:
+        said, right, asked = self.said.amounts, self.right.amounts, self.asked.amounts
+        if not right and not said:
             return _NO_AMOUNTS
-        held = [any(one.equals(other) for other in self.said.amounts) for one in self._amounts()]
-        more = {a.number for a in self.said.amounts} - {
-            a.number for a in (*self.right.amounts, *self.asked.amounts)
-        }
+        wanted = [one for one in right if one not in asked] or right
+        held = len([one for one in wanted if one in said or any(map(one.equals, said))])
+        numbers = {one.number for one in right + asked}
+        more = len({one.number for one in said} - numbers)
         return {
-            "amounts": float(bool(held) and all(held)),
-            "amounts_missing": float(bool(held) and not all(held)),
-            "amounts_held": sum(held) / len(held) if held else 0.0,
-            "other_amounts": min(len(more), 5) / 5,
+            "amounts": float(bool(held) and held == len(wanted)),
+            "amounts_missing": float(held < len(wanted)),
+            "amounts_held": held / len(wanted) if wanted else 0.0,
+            "other_amounts": min(more, 5) / 5,
         }
-
-    def _amounts(self) -> tuple[Amount, ...]:
-        """Those of the reference that the question does not name."""
-        new = tuple(one for one in self.right.amounts if one not in self.asked.amounts)
-        return new or self.right.amounts
 
     def _of_sentences(self, stems: set[str]) -> float:
         """Share of the reference's sentences of which most is said."""
@@ -231,40 +222,25 @@ class AnswerBeside(NamedTuple):
         Beside a long reference nothing is: on MTRAG's answers, people called most of what looked
         like an opposite or another amount right.
         """
-        if self.is_long or self.said.tokens == self.right.tokens:
+        if self.is_long or self.is_same:
             return None
-        checks = (
-            (self._other_side, "yes for no, or no for yes"),
-            (self._other_amount, "another amount"),
-            (self._other_date, "another date"),
-            (self._other_person, "another person of that family name"),
-            (self._is_denied, "the answer is denied"),
-            (self._opposite, "the opposite"),
-        )
-        for check, what in checks:
-            if check():
-                return what
-        return None
+        return next((what for what, says_so in _CONTRADICTIONS.items() if says_so(self)), None)
 
-    def _other_side(self) -> bool:
+    def is_other_side(self) -> bool:
         right, said = _side(self.right.tokens), _side(self.said.tokens)
         return right * said < 0
 
-    def _other_amount(self) -> bool:
+    def is_other_amount(self) -> bool:
         """One of the reference lacks, and another of its kind stands there."""
         if not self.right.amounts:
             return False
         wanted = [one for one in self.right.amounts if one not in self.asked.amounts]
         known = (*self.right.amounts, *self.asked.amounts, *_years(self.right))
-        given = [
-            one
-            for one in (*self.said.amounts, *_years(self.said))
-            if not any(one.equals(other) for other in known)
-        ]
+        named = (*self.said.amounts, *_years(self.said))
+        given = [one for one in named if not any(map(one.equals, known))]
         if not wanted or not given or self._is_between(wanted, given):
             return False
-        held = (*self.said.amounts, *_years(self.said))
-        lacking = [one for one in wanted if not any(one.equals(other) for other in held)]
+        lacking = [one for one in wanted if not any(map(one.equals, named))]
         kinds = {one.dimension for one in lacking if one.dimension}
         if any(one.dimension in kinds for one in given):
             return True
@@ -284,7 +260,7 @@ class AnswerBeside(NamedTuple):
         has_any = bool(right.amounts or right.dates)  # most have none, and need no longer look
         return has_any and right.is_typed and right.is_named_by(self.said)
 
-    def _other_date(self) -> bool:
+    def is_other_date(self) -> bool:
         if self.right.dates and self.said.dates:
             return not any(a.equals(b) for a in self.right.dates for b in self.said.dates)
         if not self.right.amounts and not self.right.dates:
@@ -294,7 +270,7 @@ class AnswerBeside(NamedTuple):
             return False
         return bool(right and said and not right & said)
 
-    def _other_person(self) -> bool:
+    def is_other_person(self) -> bool:
         """Another first name stands before the family name, and the right one nowhere."""
         if self.reference.count(" ") not in (1, 2):
             return False
@@ -322,12 +298,7 @@ class AnswerBeside(NamedTuple):
             for one in before
         )
 
-    def _is_turned(self) -> bool:
-        """Whether one of both denies something and the other does not."""
-        denials = word_list("denials")
-        return denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
-
-    def _is_denied(self) -> bool:
+    def is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = word_list("denials")
         if denials.isdisjoint(self.said.tokens):
@@ -345,7 +316,7 @@ class AnswerBeside(NamedTuple):
                 break
         return bool(holding) and all(_denies(one, wanted, denials) for one in holding)
 
-    def _opposite(self) -> bool:
+    def is_opposite(self) -> bool:
         known = opposites()
         words = [word for word in self.right.tokens if word in known]
         given, asked = set(self.said.tokens if words else ()), set(self.asked.tokens)
@@ -356,6 +327,14 @@ class AnswerBeside(NamedTuple):
         return False
 
 
+_CONTRADICTIONS: Mapping[str, Callable[[AnswerBeside], bool]] = {
+    "yes for no, or no for yes": AnswerBeside.is_other_side,
+    "another amount": AnswerBeside.is_other_amount,
+    "another date": AnswerBeside.is_other_date,
+    "another person of that family name": AnswerBeside.is_other_person,
+    "the answer is denied": AnswerBeside.is_denied,
+    "the opposite": AnswerBeside.is_opposite,
+}
 _CAPITAL = re.compile(r"[A-Z][\w'’-]*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
@@ -405,16 +384,18 @@ def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[...
     return fuzz.partial_ratio, process.extractOne, fuzz.ratio
 
 
-def _nearest_of(given: set[str]) -> Callable[[str], Any]:
+def _likeness_to(given: set[str]) -> Callable[[str], float]:
+    """How alike the most similar of the words is, 0 to 1; a number is itself or not."""
     _, nearest, ratio = _rapidfuzz()
     others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-    return partial(nearest, choices=others, scorer=ratio)
 
+    def likeness(word: str) -> float:
+        if word[-1].isdecimal():
+            return 0.0
+        found = nearest(word[:_LONGEST_PHRASE], others, scorer=ratio)
+        return 0.0 if found is None else found[1] / 100
 
-def _likeness(word: str, nearest: Callable[[str], Any]) -> float:
-    """How alike the most similar word is, 0 to 1; a number is itself or not."""
-    found = None if word[-1].isdecimal() else nearest(word[:_LONGEST_PHRASE])
-    return 0.0 if found is None else found[1] / 100
+    return likeness
 
 
 def _side(tokens: Sequence[str]) -> int:

@@ -45,15 +45,18 @@ class Numbers(NamedTuple):
         if not self.amounts and not self.dates:
             return []
         index = _index(held)
-        found = [_shown(one) for one in self.amounts if not _is_held(one, index)]
-        for one in self.dates:
-            year = one.year is None or _is_near(one.year, 0, index[""])
-            day = one._replace(year=None)
-            if not (
-                any(one.is_within(each) for each in held.dates)
-                or (year and any(day.is_within(each) for each in held.dates))
+        found: list[str] = []
+        for amount in self.amounts:
+            if not _is_held(amount, index):
+                number = amount.number
+                found.append(f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}")
+        for date in self.dates:
+            day = date._replace(year=None)
+            is_of_year = date.year is None or date.year in index[""]
+            if not any(
+                date.is_within(one) or (is_of_year and day.is_within(one)) for one in held.dates
             ):
-                parts = (one.day, _MONTHS[one.month], one.year)
+                parts = (date.day, _MONTHS[date.month], date.year)
                 found.append(" ".join(str(part) for part in parts if part))
         return found
 
@@ -64,48 +67,38 @@ _MONTHS = (
 )
 
 
-def _parts(dates: Iterable[Date]) -> list[Amount]:
-    """Years and days: "31" may stand in "31 March"."""
-    return [Amount("", part, part) for one in dates for part in (one.year, one.day) if part]
-
-
-def _shown(amount: Amount) -> str:
-    return f"{amount.number:,.12g}" if amount.number >= 10_000 else f"{amount.number:.12g}"
-
-
 @lru_cache(maxsize=64)
 def _index(held: Numbers) -> dict[str, list[float]]:
     """Values by dimension, sorted; under the empty one as they are written, whatever they count."""
     found: dict[str, list[float]] = {"": [], "bare": []}
-    for one in (*held.amounts, *_parts(held.dates)):
+    # "31" may stand in "31 March".
+    parts = [part for one in held.dates for part in (one.year, one.day) if part]
+    for one in (*held.amounts, *(Amount("", part, part) for part in parts)):
         found[""].append(one.number)
         found.setdefault(one.dimension or "bare", []).append(one.value)
     return {dimension: sorted(values) for dimension, values in found.items()}
 
 
 def _is_held(said: Amount, index: dict[str, list[float]]) -> bool:
-    """Whether a number stands there, or one that it is when rounded to at least two digits."""
-    if not said.dimension:
-        return _is_near(said.number, _rounding(said.number), index[""])
-    near = TOLERANCES.get(said.dimension, 0.0) * abs(said.value)
-    rounded = _rounding(said.number) * abs(said.value / said.number) if said.number else 0.0
-    return _is_near(said.number, _rounding(said.number), index["bare"]) or _is_near(
-        said.value, max(near, rounded), index.get(said.dimension, [])
-    )
+    """Whether a number stands there, or one that it is when rounded to at least two digits.
 
-
-def _rounding(number: float) -> float:
-    """How far a number may lie from what it is rounded from; a year may not."""
-    digits = len(f"{abs(number):.12g}".replace(".", "").strip("0"))
-    if digits < 2 or 1000 <= number <= 2100:
-        return 0.0
-    return 0.5 * 10.0 ** (math.floor(math.log10(abs(number))) - digits + 1)
-
-
-def _is_near(value: float, most: float, values: list[float]) -> bool:
-    margin = max(most, 1e-6 * abs(value))
-    at = bisect_left(values, value - margin)
-    return at < len(values) and values[at] <= value + margin
+    A year is not rounded.
+    """
+    number, rounding = abs(said.number), 0.0
+    digits = len(f"{number:.12g}".replace(".", "").strip("0"))
+    if digits >= 2 and not 1000 <= said.number <= 2100:
+        rounding = 0.5 * 10.0 ** (math.floor(math.log10(number)) - digits + 1)
+    places = [(said.number, rounding, index["bare" if said.dimension else ""])]
+    if said.dimension:
+        near = TOLERANCES.get(said.dimension, 0.0) * abs(said.value)
+        rounded = rounding * abs(said.value / said.number) if said.number else 0.0
+        places.append((said.value, max(near, rounded), index.get(said.dimension, [])))
+    for value, most, values in places:
+        margin = max(most, 1e-6 * abs(value))
+        at = bisect_left(values, value - margin)
+        if at < len(values) and values[at] <= value + margin:
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)

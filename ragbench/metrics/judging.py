@@ -14,7 +14,7 @@ from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
-from ragbench.metrics.window import blocked
+from ragbench.metrics.plan import blocked
 from ragbench.plugins import load_attribute
 
 if TYPE_CHECKING:

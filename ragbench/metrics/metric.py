@@ -33,7 +33,7 @@ from typing import (
 
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
 from ragbench.errors import ConfigError
-from ragbench.ledger.source import is_own
+from ragbench.plugins import is_own
 from ragbench.safe_text import did_you_mean
 from ragbench.text.declining import RULES
 
@@ -53,6 +53,11 @@ ARGUMENTS: Mapping[str, Argument] = {
     "multi_responses": Argument((Need.MULTI_RESPONSES,), "a tuple of candidates, best first"),
     "confidence": Argument((Need.CONFIDENCE,), "how sure the system is of its answer, 0 to 1"),
     "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
+    "citations": Argument(
+        (Need.RESPONSE, Need.RETRIEVED_CONTEXTS),
+        "its sentences, each with its text, its markers and the chunks that these point to; an "
+        "answer without a citation is skipped",
+    ),
     "reference": Argument(
         (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
     ),

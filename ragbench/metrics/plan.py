@@ -1,26 +1,42 @@
-"""What the functions of metrics give for cases, cell by cell."""
+"""What the functions of metrics give for cases, cell by cell.
+
+A window of cases becomes columns, one for each argument that some function reads; each is made when
+it is first asked for, and then serves every metric.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
+from itertools import compress
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
+from ragbench.core.case import Case
+from ragbench.core.matched import Matched
 from ragbench.core.metric import Direction, Metric, Need, Skip
-from ragbench.core.outcome import Cell, Failure, Status
+from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
-from ragbench.metrics.matching import Matching
-from ragbench.metrics.registry import computable
-from ragbench.metrics.window import Compared, Window, blocked
+from ragbench.metrics.abstention import declined
+from ragbench.metrics.citations import cited
+from ragbench.metrics.matching import NO_GOLD, Matching, match
+from ragbench.metrics.operational import token_counts
+from ragbench.metrics.rank import ranking_of
 
+Check = Callable[[Trace], Cell | None]
+Compared: TypeAlias = Matched | Skip | None
+"""A retrieval compared with what is relevant; None where nothing was retrieved."""
 _REMEMBERED = 4096
 """Values of a metric whose cells are kept: most metrics take few, and a cell never changes."""
+_PLAIN = frozenset({float, int, bool, Skip})
 _NO_VALUE = Skip("the metric gave no value")
+_NO_RESULT = Skip("retrieval gave no result")
 _TOLERANCE = 1e-9
 """How far rounding may take a value out of its metric's range."""
+_REASONED = ("ranking", "citations")
+"""Arguments that may be a `Skip`: why the function is not asked about a case."""
 
 
 class Plan:
@@ -37,14 +53,15 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
-        self._columns = [
-            _Column(one if one.definition.formula else computable(one)) for one in metrics
-        ]
-        self._groups: dict[tuple[frozenset[Need], bool], list[int]] = {}
-        for position, column in enumerate(self._columns):
-            definition = column.definition
-            group = (definition.needs, definition.abstains)
-            self._groups.setdefault(group, []).append(position)
+        self._groups: dict[tuple[frozenset[Need], bool], list[tuple[int, _Column]]] = {}
+        for position, metric in enumerate(metrics):
+            if metric.definition.formula is None:
+                from ragbench.metrics.registry import computable  # of stored metrics alone
+
+                metric = computable(metric)
+            column = _Column(metric)
+            group = (column.definition.needs, column.definition.abstains)
+            self._groups.setdefault(group, []).append((position, column))
 
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
@@ -55,19 +72,45 @@ class Plan:
         """
         if not self.metrics:
             return [()] * len(traces)
-        whole = Window(traces, self.matching, matched)
+        whole = _Window(traces, self.matching, matched)
         columns: list[Sequence[Cell]] = [()] * len(self.metrics)
-        for (needs, abstains), positions in self._groups.items():
+        for (needs, abstains), members in self._groups.items():
             known = [blocked(trace, needs=needs, abstains=abstains) for trace in traces]
-            rows = [row for row, cell in enumerate(known) if cell is None]
+            asked = [cell is None for cell in known]
             part = whole
-            if len(rows) < len(traces):
-                given = None if matched is None else [matched[row] for row in rows]
-                part = Window([traces[row] for row in rows], self.matching, given)
-            for position in positions:
-                scored = iter(self._columns[position].cells(part) if rows else ())
+            if not all(asked):
+                given = None if matched is None else [*compress(matched, asked)]
+                part = _Window([*compress(traces, asked)], self.matching, given)
+            for position, column in members:
+                scored = iter(column.cells(part) if part.traces else ())
                 columns[position] = [cell or next(scored) for cell in known]
         return list(zip(*columns, strict=True))
+
+
+class _Window(dict[str, list[Any]]):
+    """By argument what each case gives for it."""
+
+    def __init__(
+        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
+    ) -> None:
+        self.traces, self.matching, self.matched = traces, matching, matched
+
+    def __missing__(self, argument: str) -> list[Any]:
+        read = _READ.get(argument)
+        if read is not None:
+            found = [*map(read, self.traces)]
+        else:
+            both = ((trace.case, trace.context.value) for trace in self.traces)
+            matched = self.matched or [
+                None if result is None else match(case, result, self.matching)
+                for case, result in both
+            ]
+            found = [
+                ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                for one in matched
+            ]
+        self[argument] = found
+        return found
 
 
 class _Column:
@@ -84,10 +127,11 @@ class _Column:
         self._function = partial(formula.function, **given) if given else formula.function
         self._is_batch = formula.batch
         self._arguments = formula.arguments
-        self._reads_ranking = "ranking" in formula.arguments
+        reasoned = [at for at, one in enumerate(formula.arguments) if one in _REASONED]
+        self._reasoned = reasoned[0] if reasoned else None
         self._takes_best = (
             "reference" in formula.arguments
-            and not self._reads_ranking
+            and not reasoned
             and metric.definition.direction is not Direction.NEITHER
         )
         # Of a pure function of the ranking alone, what it gave for one is what it gives for the
@@ -96,8 +140,8 @@ class _Column:
         self._by_ranking: dict[object, Cell] = {}
         self._known: dict[object, Cell] = {}
 
-    def cells(self, window: Window) -> list[Cell]:
-        columns = [window.column(argument) for argument in self._arguments]
+    def cells(self, window: _Window) -> list[Cell]:
+        columns = [window[argument] for argument in self._arguments]
         if self._is_pure:
             known = self._by_ranking
             if len(known) > _REMEMBERED:
@@ -107,7 +151,7 @@ class _Column:
                 known.update(zip(new, self._computed([new]), strict=True))
             return [known[ranking] for ranking in columns[0]]
         if self._takes_best:
-            references = window.column("references")
+            references = window["references"]
             if any(len(several) > 1 for several in references):
                 return self._best(columns, references)
         return self._computed(columns)
@@ -132,37 +176,26 @@ class _Column:
         return best
 
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
-        values, known = self._values(columns), self._known
-        try:
-            return [known.get(value) or self._cell(value) for value in values]
-        except TypeError:  # a value that has no hash
-            return [self._cell(value) for value in values]
-
-    def _values(self, columns: list[list[Any]]) -> list[Any]:
-        """What the function gives; it is not asked about a case whose ranking says why not."""
-        if self._reads_ranking:
-            rankings = columns[self._arguments.index("ranking")]
-            there = [row for row, one in enumerate(rankings) if not isinstance(one, Skip)]
-            if len(there) < len(rankings):
-                found = iter(self._values([[column[row] for row in there] for column in columns]))
-                return [one if isinstance(one, Skip) else next(found) for one in rankings]
+        """A cell for each row; the function is not asked about one whose argument says why not."""
+        function, reasoned, known = self._function, self._reasoned, self._known
         if self._is_batch:
-            return self._of_batch(columns)
-        values: list[Any] = []
-        # A map goes on with the next case after the function has raised for one.
-        given = map(self._function, *columns)
-        while len(values) < len(columns[0]):
+            reasons = columns[reasoned] if reasoned is not None else []
+            asked = [not isinstance(one, Skip) for one in reasons] or [True] * len(columns[0])
+            values = iter(self._of_batch([[*compress(column, asked)] for column in columns]))
+            function = lambda *_: next(values)  # noqa: E731
+        cells: list[Cell] = []
+        for given in zip(*columns, strict=True):
             try:
-                for value in given:
-                    values.append(value)
+                value = None if reasoned is None else given[reasoned]
+                if not isinstance(value, Skip):
+                    value = function(*given)
             except (ConfigError, MissingExtraError):
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
-                values.append(_failed(error))
-            else:
-                if len(values) < len(columns[0]):
-                    values.append(_failed(RuntimeError("the metric raised StopIteration")))
-        return values
+                value = error
+            cell = known.get(value) if type(value) in _PLAIN else None
+            cells.append(cell or self._cell(value))
+        return cells
 
     def _of_batch(self, columns: list[list[Any]]) -> list[Any]:
         """Calls the function; where that fails, in halves, so that one case costs one cell."""
@@ -177,7 +210,7 @@ class _Column:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
             if rows == 1:
-                return [_failed(error)]
+                return [error]
             half = rows // 2
             first = self._of_batch([column[:half] for column in columns])
             return [*first, *self._of_batch([column[half:] for column in columns])]
@@ -186,8 +219,8 @@ class _Column:
     def _cell(self, value: object) -> Cell:
         if isinstance(value, Cell):
             return value
-        if isinstance(value, Exception):
-            return _failed(value)
+        if isinstance(value, BaseException):
+            return Cell.failed(Failure.of(value, stage="score"))
         if value is None or isinstance(value, Skip):
             cell = Cell.skipped((value or _NO_VALUE).reason)
         else:
@@ -240,5 +273,138 @@ def _unusable(given: str) -> Cell:
     return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
 
 
-def _failed(error: BaseException) -> Cell:
-    return Cell.failed(Failure.of(error, stage="score"))
+# --- which cases can be scored, and what functions are given
+
+
+def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | None:
+    """The cell of a case that a metric must not be asked about; None when it can be computed.
+
+    A failed stage comes before a declined answer, and a declined answer before what the case does
+    not know: "I don't know" without a reference answer is an abstention.
+    """
+    if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
+        return _missing(trace.context, "retrieval")
+    if abstains or not needs.isdisjoint(_OF_GENERATION):
+        if trace.generation.value is None:
+            return _missing(trace.generation, "generation")
+        if abstains and declined(trace.generation):
+            return _DECLINED
+    for check in _checks(needs):
+        cell = check(trace)
+        if cell is not None:
+            return cell
+    return None
+
+
+@cache
+def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
+    return tuple(check for need, check in _KNOWN.items() if need in needs)
+
+
+def _missing(outcome: Outcome[Any], stage: str) -> Cell:
+    if outcome.status is Status.FAILED:
+        unknown = Failure(type="Failure", message="the cause was not recorded", stage=stage)
+        return Cell.failed(outcome.failure or unknown)
+    return Cell.skipped(outcome.reason or f"no {stage}")
+
+
+def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
+    if outcome.value is None:
+        return _missing(outcome, stage)
+    if outcome.sharing > 1:
+        return _SHARED_TIME
+    return _NO_TIME if outcome.seconds is None else None
+
+
+_NO_TIME = Cell.skipped("no time was measured")
+_SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
+_DECLINED = Cell.abstained("the system declined to answer")
+
+
+_OF_RETRIEVAL = frozenset(
+    {Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS, Need.SCORES, Need.CONTEXT_METADATA}
+)
+_OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
+
+
+def _unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
+    skipped = Cell.skipped(reason)
+    return lambda trace: None if is_there(trace) else skipped
+
+
+_NO_IDS = _unless("no reference context ids", lambda t: t.case.judgements is not None)
+_KNOWN: dict[Need, Check] = {
+    Need.JUDGEMENTS: _unless(
+        NO_GOLD,
+        lambda t: (
+            t.case.judgements is not None
+            or t.case.reference_contexts is not None
+            or bool(t.case.evidence)
+        ),
+    ),
+    Need.RETRIEVED_CONTEXT_IDS: _unless(
+        "retrieval gave no context ids", lambda t: t.context.value.context_ids is not None
+    ),
+    Need.SCORES: _unless("retrieval gave no scores", lambda t: t.context.value.scores is not None),
+    Need.CONTEXT_METADATA: _unless(
+        "retrieval gave no metadata of contexts",
+        lambda t: t.context.value.context_metadata is not None,
+    ),
+    Need.REFERENCE: _unless("no reference answer", lambda t: bool(t.case.references)),
+    Need.REFERENCE_CONTEXTS: _unless(
+        "no reference contexts", lambda t: bool(t.case.reference_contexts)
+    ),
+    Need.REFERENCE_CONTEXT_IDS: _NO_IDS,
+    Need.GRADES: _NO_IDS,
+    Need.EVIDENCE: _unless("no evidence", lambda t: bool(t.case.evidence)),
+    Need.MULTI_RESPONSES: _unless(
+        "generation gave no candidates", lambda t: bool(t.generation.value.multi_responses)
+    ),
+    Need.CONFIDENCE: _unless(
+        "generation gave no confidence", lambda t: t.generation.value.confidence is not None
+    ),
+    Need.ANSWERABLE: _unless(
+        "not known whether the case is answerable", lambda t: t.case.answerable is not None
+    ),
+    Need.RUBRICS: _unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
+    Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
+    Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
+}
+
+
+def _relevant_ids(case: Case) -> tuple[str, ...]:
+    """The reference ids, or else those that the grades call relevant."""
+    if case.reference_context_ids is not None or case.grades is None:
+        return case.reference_context_ids or ()
+    return tuple([id for id, grade in case.grades.items() if grade > 0])
+
+
+# A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
+# one metric does with them must not reach the next.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "query": lambda trace: trace.case.query,
+    "response": lambda trace: trace.generation.value.response,
+    "multi_responses": lambda trace: tuple(trace.generation.value.multi_responses),
+    "confidence": lambda trace: trace.generation.value.confidence,
+    "declined": lambda trace: declined(trace.generation),
+    "citations": lambda trace: cited(trace.generation.value, trace.context.value),
+    "tokens": lambda trace: token_counts(trace.generation.value.metadata),
+    "reference": lambda trace: trace.case.references[0],
+    "references": lambda trace: trace.case.references,
+    "answerable": lambda trace: trace.case.answerable,
+    "contexts": lambda trace: tuple(trace.context.value.contexts),
+    "context_ids": lambda trace: tuple(trace.context.value.context_ids),
+    "scores": lambda trace: tuple(trace.context.value.scores),
+    "context_metadata": lambda trace: tuple(trace.context.value.context_metadata),
+    "reference_contexts": lambda trace: trace.case.reference_contexts,
+    "reference_context_ids": lambda trace: _relevant_ids(trace.case),
+    "grades": lambda trace: trace.case.judgements,
+    "evidence": lambda trace: trace.case.evidence,
+    "retrieval_seconds": lambda trace: trace.retrieval.seconds,
+    "generation_seconds": lambda trace: trace.generation.seconds,
+    "retrieval": lambda trace: trace.context.value,
+    "generation": lambda trace: trace.generation.value,
+    "case": lambda trace: trace.case,
+    "trace": lambda trace: trace,
+}
+"""All arguments but ``ranking``, which depends on how chunks are compared."""

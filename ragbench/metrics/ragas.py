@@ -1,7 +1,8 @@
-"""RAGAS' metrics without a model.
+"""RAGAS' metrics, as ragas.toml lists them: those without a model are computed here.
 
 RAGAS' ``evaluate()`` does the same with two hundred times the work around each score, and turns an
-exception into NaN; its metrics asked directly raise.
+exception into NaN; its metrics asked directly raise. How the judged ones are asked is in
+`ragbench.metrics.ragas_judge`.
 """
 
 from __future__ import annotations
@@ -9,28 +10,57 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
-from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Skip
+from ragbench.core.metric import (
+    Cost,
+    Direction,
+    Formula,
+    Group,
+    Metric,
+    MetricDefinition,
+    Need,
+    Parameter,
+    Skip,
+)
+from ragbench.errors import ConfigError, DataError
+from ragbench.io.yaml_file import read_yaml
 from ragbench.metrics.metric import ARGUMENTS
 from ragbench.plugins import import_ragas, require
 from ragbench.text.declining import RULES
+from ragbench.text.tables import table
 
 Values = list[float | Skip | Exception]
 
-_IDS = {"context_ids": "retrieved_context_ids", "reference_context_ids": "reference_context_ids"}
-"""What a metric reads of a case, each with the field of RAGAS' sample that takes it."""
-_TEXTS = {"contexts": "retrieved_contexts", "reference_contexts": "reference_contexts"}
-_ANSWER = {"response": "response", "references": "reference"}
+_ES = "Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4"
+_READ: Mapping[str, Mapping[str, str]] = {
+    "ids": {
+        "context_ids": "retrieved_context_ids",
+        "reference_context_ids": "reference_context_ids",
+    },
+    "texts": {"contexts": "retrieved_contexts", "reference_contexts": "reference_contexts"},
+    "answer": {"response": "response", "references": "reference"},
+}
+"""What a metric without a model reads of a case, with the fields of RAGAS' sample that take it."""
 
 
-def _definition(
-    name: str, cls: str, fields: Mapping[str, str], summary: str, package: str
-) -> MetricDefinition:
+@cache
+def definitions() -> tuple[MetricDefinition, ...]:
+    plain: Mapping[str, Sequence[str]] = table("ragbench.metrics", "ragas")["plain"]
+    return (
+        *(_definition(name, *row) for name, row in plain.items()),
+        *(one.definition for one in judged_metrics().values()),
+    )
+
+
+def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> MetricDefinition:
     """A metric that asks a class of RAGAS, and what else has to be installed for it."""
+    fields, is_of_answer = _READ[reads], reads == "answer"
 
     def prepare() -> None:
         _package()
@@ -39,46 +69,25 @@ def _definition(
 
     def scores(*columns: Sequence[Any]) -> Values:
         given = [dict(zip(fields.values(), row, strict=True)) for row in zip(*columns, strict=True)]
-        if fields is _ANSWER:
+        if is_of_answer:
             given = [{**row, "reference": row["reference"][0]} for row in given]
         return _run(_scores(cls, given))
 
     return MetricDefinition(
         name=f"ragas:{name}",
-        group=Group.GENERATOR if fields is _ANSWER else Group.RETRIEVER,
+        group=Group.GENERATOR if is_of_answer else Group.RETRIEVER,
         needs=frozenset(need for argument in fields for need in ARGUMENTS[argument].needs),
         direction=Direction.HIGHER,
         summary=f"{summary} ({cls})",
-        citation="Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4",
+        citation=_ES,
         scorer=f"ragbench.metrics.ragas:{name}",
-        abstains=fields is _ANSWER,
-        version=RULES if fields is _ANSWER else 1,
+        abstains=is_of_answer,
+        version=RULES if is_of_answer else 1,
         extra="ragas",
         formula=Formula(function=scores, arguments=tuple(fields), batch=True, prepare=prepare),
     )
 
 
-_METRICS: tuple[tuple[str, str, Mapping[str, str], str, str], ...] = (
-    ("id_based_context_precision", "IDBasedContextPrecision", _IDS,
-     "Share of the distinct retrieved ids that are reference ids", ""),
-    ("id_based_context_recall", "IDBasedContextRecall", _IDS,
-     "Share of the distinct reference ids that were retrieved", ""),
-    ("non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
-     "Average precision of contexts that resemble a reference context", ""),
-    ("non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
-     "Share of the reference contexts that a context resembles", ""),
-    ("exact_match", "ExactMatch", _ANSWER,
-     "1 when the answer is the reference, character by character", ""),
-    ("string_presence", "StringPresence", _ANSWER,
-     "1 when the answer holds the reference, character by character", ""),
-    ("non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
-     "1 - normalised Levenshtein distance", ""),
-    ("bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", "sacrebleu"),
-    ("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", "rouge_score"),
-    ("chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", "sacrebleu"),
-)  # fmt: skip
-
-DEFINITIONS = tuple(_definition(*row) for row in _METRICS)
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
@@ -121,3 +130,145 @@ def _run(work: Coroutine[Any, Any, Values]) -> Values:
         return asyncio.run(work)
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+# --- those that ask models
+
+_NEEDS = {
+    "user_input": Need.QUERY,
+    "response": Need.RESPONSE,
+    "retrieved_contexts": Need.RETRIEVED_CONTEXTS,
+    "reference_contexts": Need.REFERENCE_CONTEXTS,
+    "reference": Need.REFERENCE,
+    "rubrics": Need.RUBRICS,
+}
+"""What a field of RAGAS' sample needs of a case."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RagasMetric:
+    """A metric class of RAGAS, and what ragbench says of it; see ragas.toml."""
+
+    name: str
+    """Without ``ragas:``."""
+    summary: str
+    cls: str = "AspectCritic"
+    takes: str = "user_input response"
+    """Fields of a sample that its ``ascore`` takes."""
+    optional: str = ""
+    calls: str = "1"
+    aliases: str = ""
+    citation: str = _ES
+    group: str = "generator"
+    direction: str = "higher"
+    low: float = 0.0
+    high: float = 1.0
+    unbounded: bool = False
+    """Whether there is no highest value."""
+    parameters: Sequence[Mapping[str, Any]] = ()
+    embeds: bool = False
+    """Whether it is built with a model for embeddings."""
+    asks: bool = True
+    """Whether it is built with a language model."""
+    allowed: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    """Values of whole numbers in answers."""
+
+    @property
+    def columns(self) -> list[str]:
+        return self.takes.split()
+
+    @property
+    def is_aspect(self) -> bool:
+        """Whether it is the critic of the older interface, which takes a sample."""
+        return self.cls == "AspectCritic"
+
+    @property
+    def definition(self) -> MetricDefinition:
+        needs = {_NEEDS[column] for column in self.columns}
+        needs |= {Need.LLM} if self.asks else set()
+        needs |= {Need.EMBEDDINGS} if self.embeds else set()
+        return MetricDefinition(
+            name=f"ragas:{self.name}",
+            group=Group(self.group),
+            needs=frozenset(needs),
+            direction=Direction(self.direction),
+            summary=f"{self.summary} ({self.cls})",
+            citation=self.citation,
+            scorer="ragbench.metrics.ragas_judge:RagasJudge",
+            aliases=tuple(f"ragas:{alias}" for alias in self.aliases.split()),
+            low=self.low,
+            high=None if self.unbounded else self.high,
+            parameters=tuple(
+                Parameter(**{**one, "choices": tuple(one.get("choices", ()))})
+                for one in self.parameters
+            ),
+            # An answer that declines is no answer to judge.
+            abstains="response" in self.columns,
+            version=RULES if self.group == "generator" else 1,
+            extra="ragas,llm",
+            cost=Cost.LLM if self.asks else Cost.EMBEDDINGS,
+            calls=self.calls,
+        )
+
+    def arguments(self, metric: Metric) -> dict[str, Any]:
+        """What else its class is built with: its parameters, mostly."""
+        given = {one["name"]: metric.parameter(one["name"]) for one in self.parameters}
+        if self.is_aspect and not given:  # its definition is the one that RAGAS brings
+            critics = require("ragas.metrics._aspect_critic", extra="ragas")
+            return {"name": self.name, "definition": getattr(critics, self.name).definition}
+        made = _ARGUMENTS.get(self.name)
+        return given if made is None else made(metric, given)
+
+
+@cache
+def judged_metrics() -> Mapping[str, RagasMetric]:
+    """By name, with ``ragas:``."""
+    known: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
+    return {f"ragas:{name}": RagasMetric(name=name, **row) for name, row in known.items()}
+
+
+def _share(metric: Metric, given: Mapping[str, Any], name: str) -> float:
+    value = float(given[name])
+    if value > 1:
+        raise ConfigError(f"'{metric.name}': {name} must be at most 1")
+    return value
+
+
+def _of_correctness(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
+    weight = _share(metric, given, "factuality")
+    return {"weights": [weight, 1 - weight], "beta": float(given["beta"])}
+
+
+def _of_summary(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**given, "coeff": _share(metric, given, "coeff")}
+
+
+def _of_critic(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
+    text = str(given["definition"]).strip()
+    if not text:
+        raise ConfigError(
+            f"'{metric.name}' needs a definition: "
+            'ragas:aspect_critic(definition="Does the answer name its source?")'
+        )
+    return {"name": "aspect_critic", "definition": text}
+
+
+def _of_rubrics(_: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"with_reference": bool(given["reference"])}
+    if given["rubrics"]:
+        file = read_yaml(Path(str(given["rubrics"])))
+        value = cast("object", file.value)
+        rubrics = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        wanted = {f"score{grade}_description" for grade in range(1, 6)}
+        if set(rubrics) != wanted or not all(isinstance(text, str) for text in rubrics.values()):
+            raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])
+        found["rubrics"] = rubrics
+    return found
+
+
+_ARGUMENTS: Mapping[str, Callable[[Metric, Mapping[str, Any]], dict[str, Any]]] = {
+    "answer_correctness": _of_correctness,
+    "summary_score": _of_summary,
+    "aspect_critic": _of_critic,
+    "rubrics_score": _of_rubrics,
+}

@@ -15,8 +15,8 @@ from ragbench.core.outcome import Cell, Failure, Judgement
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
 from ragbench.metrics.judging import digest_of
+from ragbench.metrics.ragas import RagasMetric, judged_metrics
 from ragbench.metrics.ragas_calls import JudgeCalls, NothingToJudgeError
-from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasMetric
 from ragbench.plugins import import_ragas, require
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _UNDEFINED = Cell.skipped("RAGAS gave NaN: the metric is not defined for this ca
 
 
 class RagasJudge:
-    """Computes every metric of `ragbench.metrics.ragas_judged`.
+    """Computes every judged metric of `ragbench.metrics.ragas`.
 
     RAGAS' ``evaluate()`` sends the same prompts, loses their answers and turns what fails into
     NaN.
@@ -80,9 +80,9 @@ class RagasJudge:
 
     def identity(self) -> Mapping[str, str]:
         every = [
-            Metric(definition=definition)
-            for definition in DEFINITIONS
-            if definition.name != "ragas:aspect_critic"  # without a definition there is none
+            Metric(definition=one.definition)
+            for one in judged_metrics().values()
+            if one.name != "aspect_critic"  # without a definition there is none
         ]
         return {"ragas": self._version, "prompts": digest_of([self.prepare(m) for m in every])}
 
@@ -92,7 +92,7 @@ class RagasJudge:
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        known = CATALOGUE[metric.definition.name]
+        known = judged_metrics()[metric.definition.name]
         row = _row(trace, known)
         found = _unaskable(metric, known, row)
         if found is not None:
@@ -139,7 +139,7 @@ class RagasJudge:
         judge = self._object(metric)
         given = {
             name: _listed(row[name])
-            for name in (*known.columns, *known.optional)
+            for name in (*known.columns, *known.optional.split())
             if row[name] is not None
         }
         if known.is_aspect:
@@ -152,7 +152,7 @@ class RagasJudge:
 
     def _object(self, metric: Metric) -> Any:
         if metric.name not in self._objects:
-            known = CATALOGUE[metric.definition.name]
+            known = judged_metrics()[metric.definition.name]
             module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
             arguments = known.arguments(metric)
             if known.asks:

@@ -11,7 +11,6 @@ MAP what it brings that is new, recall which gold contexts were found.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -130,7 +129,8 @@ def recall(
 ) -> float | Skip:
     """Share of the relevant contexts that are among the first k retrieved."""
     ranking = ranking.judged() if judged_only else ranking
-    return _lacks(ranking, rel) or ranking.found(k, rel) / _relevant(ranking.golds, rel)
+    wanted = [grade for grade in ranking.golds if grade >= rel]
+    return ranking.found(k, rel) / len(wanted) if wanted else _lacks(ranking, rel)
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
@@ -139,7 +139,9 @@ def precision(
 ) -> float | Skip:
     """Share of the first k places that hold a relevant chunk; missing places count."""
     ranking = ranking.judged() if judged_only else ranking
-    return _lacks(ranking, 1) or _relevant(ranking.grades[:k], rel) / k
+    if ranking.golds[0] < 1:
+        return _NOTHING_RELEVANT
+    return len([grade for grade in ranking.grades[:k] if grade >= rel]) / k
 
 
 @metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING)
@@ -148,7 +150,9 @@ def hit_rate(
 ) -> float | Skip:
     """1 when a relevant chunk is among the first k, else 0."""
     ranking = ranking.judged() if judged_only else ranking
-    return _lacks(ranking, 1) or float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
+    if ranking.golds[0] < 1:
+        return _NOTHING_RELEVANT
+    return float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
 
 
 @metric(
@@ -166,7 +170,7 @@ def reciprocal_rank(
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
-    return _lacks(ranking, 1) or 0.0
+    return 0.0 if ranking.golds[0] >= 1 else _NOTHING_RELEVANT
 
 
 @metric(
@@ -181,14 +185,14 @@ def average_precision(
 ) -> float | Skip:
     """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
     ranking = ranking.judged() if judged_only else ranking
-    if skip := _lacks(ranking, rel):
-        return skip
+    if ranking.golds[0] < rel:
+        return _lacks(ranking, rel)
     found, precisions = 0, 0.0
     for rank, gain in enumerate(ranking.gains[:k], 1):
         if gain >= rel:
             found += 1
             precisions += found / rank
-    return precisions / _relevant(ranking.ideal, rel)
+    return precisions / len([gain for gain in ranking.ideal if gain >= rel])
 
 
 @metric(
@@ -206,14 +210,18 @@ def ndcg(
 ) -> float | Skip:
     """Gain by grade, discounted by the logarithm of the rank, against the best order."""
     ranking = ranking.judged() if judged_only else ranking
-    if skip := _lacks(ranking, 1):
-        return skip
+    if ranking.golds[0] < 1:
+        return _NOTHING_RELEVANT
     gains, ideal = ranking.gains[:k], ranking.ideal[:k]
     if dcg == "exp-log2":
         if (highest := ranking.golds[0]) > _HIGHEST:
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
         gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
-    return _discounted(gains) / _discounted(ideal)
+    totals = [0.0, 0.0]
+    for at, some in enumerate((gains, ideal)):  # sum() adds up in another way since Python 3.12
+        for rank, gain in enumerate(some, 1):
+            totals[at] += gain / math.log2(rank + 1) if gain > 0 else 0.0
+    return totals[0] / totals[1]
 
 
 @metric(
@@ -235,53 +243,33 @@ def set_precision(
 ) -> float | Skip:
     """Share of all retrieved chunks that are relevant."""
     ranking = ranking.judged() if judged_only else ranking
-    return _lacks(ranking, 1) or _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
+    return precision(ranking, k=max(len(ranking.grades), 1), rel=rel)
 
 
 @metric(group="retriever", aliases=("SetR",), cite=_MANNING)
 def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
     """Share of the relevant contexts that were retrieved at any rank."""
-    return _lacks(ranking, rel) or ranking.found(level=rel) / _relevant(ranking.golds, rel)
+    return recall(ranking, k=len(ranking.grades), rel=rel)
 
 
 @metric(group="retriever", aliases=("SetF",), cite=_MANNING)
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float | Skip:
     """Harmonic mean of set_precision and set_recall."""
     ranking = ranking.judged() if judged_only else ranking
-    if skip := _lacks(ranking, rel):
-        return skip
-    precision = _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
-    recall = ranking.found(level=rel) / _relevant(ranking.golds, rel)
-    return 2 * precision * recall / (precision + recall) if recall else 0.0
+    precise, complete = set_precision(ranking, rel=rel), set_recall(ranking, rel=rel)
+    if isinstance(precise, Skip):
+        return precise
+    if isinstance(complete, Skip):
+        return complete
+    return 2 * precise * complete / (precise + complete) if complete else 0.0
 
 
 _NOTHING_RELEVANT = Skip(NO_GOLD)
 _NOTHING_RETRIEVED = Skip("nothing was retrieved")
 
 
-def _lacks(ranking: Ranking, level: int) -> Skip | None:
-    """Why nothing can be measured, where no gold context has a high enough grade."""
-    best = ranking.golds[0]
-    if best >= level:
-        return None
-    if best < 1:
+def _lacks(ranking: Ranking, level: int) -> Skip:
+    """Why nothing can be measured: no gold context has a high enough grade."""
+    if ranking.golds[0] < 1:
         return _NOTHING_RELEVANT
     return Skip(f"no context has a grade of {level} or more")
-
-
-def _relevant(grades: Sequence[int], level: int) -> int:
-    return len([grade for grade in grades if grade >= level])
-
-
-def _discounted(gains: Sequence[int]) -> float:
-    while len(_LOGARITHMS) < len(gains):
-        _LOGARITHMS.append(math.log2(len(_LOGARITHMS) + 2))
-    total = 0.0  # sum() adds up in another way since Python 3.12
-    for gain, logarithm in zip(gains, _LOGARITHMS, strict=False):
-        if gain > 0:
-            total += gain / logarithm
-    return total
-
-
-_LOGARITHMS: list[float] = []
-"""Of 2, 3, 4 ..., to base 2."""

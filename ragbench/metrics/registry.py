@@ -1,4 +1,4 @@
-"""Every metric by name, in a file, and out of a stored run.
+"""Every metric by name, in a file, and out of a stored run; how metrics are written.
 
 Other packages add metrics through entry points in the group ``ragbench.metrics``; each names a
 function that `ragbench.metric` made a metric, a `MetricDefinition` of a judged one, or a sequence
@@ -11,58 +11,51 @@ of these::
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
-from ragbench.core.metric import Metric, MetricDefinition
+from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
+from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.identity import described
-from ragbench.ledger.source import compiled, is_own
-from ragbench.metrics import (
-    abstention,
-    answer,
-    candidates,
-    citations,
-    correct,
-    hops,
-    operational,
-    ragas,
-    rank,
-    support,
-)
-from ragbench.metrics import ragas_judged as judged
+from ragbench.ledger.identity import compiled, described
 from ragbench.metrics.metric import definition_of, definitions_in
-from ragbench.metrics.spelling import bound, read_spelling, split_metrics
-from ragbench.plugins import Registry, load_attribute, load_target
+from ragbench.plugins import Registry, is_own, load_attribute, load_target
 from ragbench.text.declining import RULES
 
 MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 """A metric, its spelling, a function that `ragbench.metric` made one, or a `functools.partial` of
 that with its parameters and cutoff."""
 
-_BUILT_IN: tuple[MetricDefinition, ...] = (
-    *(
-        definition
-        for module in (rank, correct, answer, citations, candidates, abstention, operational, hops)
-        for definition in definitions_in(vars(module))
-    ),
-    *ragas.DEFINITIONS,
-    *judged.DEFINITIONS,
-    *support.DEFINITIONS,
+_FAMILIES = (
+    *("rank", "correct", "answer", "citations", "candidates", "abstention", "operational", "hops"),
+    *("ragas", "support"),
 )
+"""Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
-_DEFAULT = (
-    "answer_correct, recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, "
-    "token_f1, numbers_supported, citation_validity, citation_coverage, citation_attribution, "
-    "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
-    "answer_rate, abstention_recall"
+DEFAULT = (
+    *("answer_correct", "recall@5", "precision@5", "hit_rate@5", "MRR@10", "nDCG@10", "Judged@10"),
+    *("exact_match", "token_f1", "numbers_supported", "citation_validity", "citation_coverage"),
+    *("citation_attribution", "best_of_n", "candidate_agreement", "brier", "ECE", "end_to_end_f1"),
+    *("abstention_accuracy", "answer_rate", "abstention_recall"),
 )
+"""The names of what a run measures when nothing else is asked for."""
+
+
+@cache
+def _family(name: str) -> Sequence[MetricDefinition]:
+    module = vars(import_module(f"ragbench.metrics.{name}"))
+    if name == "ragas":
+        return cast("Sequence[MetricDefinition]", module["definitions"]())
+    return module.get("DEFINITIONS") or tuple(definitions_in(module))
 
 
 def definitions() -> tuple[MetricDefinition, ...]:
@@ -79,7 +72,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     "not a function with @metric"
                 )
             found.append(_identified(definition))
-    return (*_BUILT_IN, *tuple(found))
+    return (*(one for family in _FAMILIES for one in _family(family)), *found)
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -88,16 +81,17 @@ def find_definition(name: str) -> MetricDefinition:
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
     """
-    found = _built_in_index().get(name.casefold())
+    wanted = name.casefold()
+    found = next((known[wanted] for each in _FAMILIES if wanted in (known := _index(each))), None)
     if found is None and name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
     if found is None and ".py:" not in name:
         # Only now: looking for entry points reads the metadata of every installed package.
-        known = _index(definitions())
-        found = known.get(name.casefold())
+        known = _spellings(definitions())
+        found = known.get(wanted)
         prefixes = {one.partition(":")[0] for one in known if ":" in one}
         if found is None and (":" not in name or name.partition(":")[0].casefold() in prefixes):
-            close = get_close_matches(name.casefold(), known, n=3)
+            close = get_close_matches(wanted, known, n=3)
             meant = dict.fromkeys(known[match].name for match in close)
             hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
             raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
@@ -168,7 +162,11 @@ def default_metrics(*, has_hops: bool = False) -> tuple[Metric, ...]:
     Args:
         has_hops: whether answers are known to rest on several searches.
     """
-    return parse_metrics(f"{_DEFAULT}, {hops.HOP_METRICS}" if has_hops else _DEFAULT)
+    if not has_hops:
+        return parse_metrics(DEFAULT)
+    from ragbench.metrics.hops import HOP_METRICS
+
+    return parse_metrics((*DEFAULT, *split_metrics(HOP_METRICS)))
 
 
 def computable(metric: Metric) -> Metric:
@@ -192,11 +190,11 @@ def computable(metric: Metric) -> Metric:
 
 
 @cache
-def _built_in_index() -> dict[str, MetricDefinition]:
-    return _index(_BUILT_IN)
+def _index(family: str) -> dict[str, MetricDefinition]:
+    return _spellings(_family(family))
 
 
-def _index(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+def _spellings(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     index: dict[str, MetricDefinition] = {}
     names = [(definition.name, definition) for definition in known]
     names += [(alias, definition) for definition in known for alias in definition.aliases]
@@ -239,10 +237,104 @@ def _formula_digest(function: Callable[..., Any]) -> str:
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.source import imported_sources  # of users' metrics alone
+    from ragbench.ledger.identity import imported_sources  # of users' metrics alone
 
     plain = inspect.unwrap(function)
     own = described(function)
     # A file has another name as a module where that name is taken.
     own.pop("function", None)
     return fingerprint((imported_sources(plain), compiled(plain.__code__), own))[:16]
+
+
+# --- how metrics are written: ``recall@5``, ``P(rel=2)@5``, ``my.py:recall(rel=2)@5``
+#
+# The grammar is that of ir_measures (MacAvaney et al. 2022, "Streamlining Evaluation with
+# ir-measures", ECIR), with quotes optional around plain words, and places of functions as names.
+
+_QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
+_METRIC = re.compile(
+    rf"""\s*(?P<name>[^\W\d][\w.:-]*|[^\s()'",@=]+\.py:[\w.]+)
+    \s*(?:\((?P<arguments>(?:[^()'"]|{_QUOTED})*)\))?
+    \s*(?:@\s*(?P<cutoff>\d+))?\s*""",
+    re.VERBOSE,
+)
+_ARGUMENT = re.compile(
+    rf"""\s*(?P<key>[^\W\d]\w*)\s*=\s*(?P<value>{_QUOTED}|[^\s,'"=()]+)\s*(?:,|$)""", re.VERBOSE
+)
+_PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
+
+
+def split_metrics(text: str) -> list[str]:
+    """Splits a list of metrics at commas and white space outside parentheses."""
+    return _PART.findall(text)
+
+
+def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
+    """A metric as it was written: its name, the texts of its parameters, and its cutoff.
+
+    The name is a registered one, ``file.py:function`` or ``package.module:function``.
+    """
+    found = _METRIC.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
+    written = (found["arguments"] or "").rstrip()
+    arguments: dict[str, str] = {}
+    position = 0
+    while position < len(written):
+        part = _ARGUMENT.match(written, position)
+        if part is None:
+            raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
+        if part["key"] in arguments:
+            raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
+        arguments[part["key"]] = _unquoted(text, part["value"])
+        position = part.end()
+    return found["name"], arguments, None if found["cutoff"] is None else int(found["cutoff"])
+
+
+def _unquoted(text: str, value: str) -> str:
+    if value.startswith("'"):
+        return value[1:-1]
+    if value.startswith('"'):
+        try:
+            return str(json.loads(value))
+        except ValueError as error:
+            raise ConfigError(f"'{text}': {value} is not a valid quoted text: {error}") from error
+    return value
+
+
+def bound(
+    definition: MetricDefinition,
+    values: Mapping[str, object],
+    cutoff: int | None,
+    *,
+    spelled: str = "",
+) -> Metric:
+    known = {parameter.name: parameter for parameter in definition.parameters}
+    found: dict[str, ParameterValue] = {}
+    for name, value in values.items():
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
+        found[name] = _value(definition.name, known[name], value)
+    if cutoff is None and definition.cutoff == "required":
+        spelled = spelled or definition.name
+        raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
+    if cutoff is not None and definition.cutoff == "none":
+        raise ConfigError(f"'{definition.name}' takes no cutoff (@{cutoff})")
+    if cutoff is not None and cutoff < 1:
+        raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
+    return Metric(
+        definition=definition,
+        parameters=tuple((k, v) for k, v in sorted(found.items()) if v != known[k].default),
+        cutoff=cutoff,
+    )
+
+
+def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
+    """A value of the default's type, from a text or from such a value."""
+    kind: Any = Literal[parameter.choices] if parameter.choices else type(parameter.default)
+    where = f"'{name}': {parameter.name}"
+    value: ParameterValue = converted(given, kind, where, strict=False)
+    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+        raise ConfigError(f"{where} must be at least {parameter.low:g}")
+    return value

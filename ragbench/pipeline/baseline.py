@@ -18,7 +18,13 @@ from ragbench.pipeline.documents import (
 )
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
+from ragbench.pipeline.stages import (
+    BatchRetrieval,
+    RetrievalStage,
+    Searching,
+    Stages,
+    WordWeights,
+)
 from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
 
 

@@ -15,7 +15,7 @@ import orjson
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.paths import FilePath
+from ragbench.io.settings import FilePath
 from ragbench.plugins import Registry
 from ragbench.stores.mapping import FieldMapping
 from ragbench.text.sentences import Span

@@ -54,9 +54,11 @@ TermWeight = Callable[[str], float]
 # out (0.075), and 3,168 that people wrote to have no answer (0.075). Questions that get a sentence
 # and those that get a part of it have a curve each. Offset and slope, as printed by
 # benchmarks/baseline.py fit.
-_RIGHT = (-2.831, 5.475)
-_RIGHT_SPAN = (-2.760, 4.229)
-_ANSWERABLE = (-1.128, 5.141)
+RIGHT = (-2.831, 5.475)
+"""That the best sentence holds the right answer."""
+RIGHT_SPAN = (-2.760, 4.229)
+ANSWERABLE = (-1.128, 5.141)
+"""That the corpus has an answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,23 +142,8 @@ def rank_sentences(
     return sorted(found, key=lambda one: one.support, reverse=True)
 
 
-def answer_confidence(support: float, *, is_span: bool = False) -> float:
-    """The chance that the best sentence, having this support, holds the right answer.
-
-    A logistic curve that rises with the support.
-    """
-    return _logistic(_RIGHT_SPAN if is_span else _RIGHT, support)
-
-
-def abstention_confidence(support: float) -> float:
-    """The chance that the corpus has no answer when the best sentence has this support.
-
-    A logistic curve that falls with the support.
-    """
-    return 1 - _logistic(_ANSWERABLE, support)
-
-
-def _logistic(curve: tuple[float, float], support: float) -> float:
+def logistic(curve: tuple[float, float], support: float) -> float:
+    """The chance that rises with the best sentence's support, by a curve's offset and slope."""
     offset, slope = curve
     return 1 / (1 + math.exp(-(offset + slope * support)))
 
@@ -273,9 +260,9 @@ class ExtractiveGenerator(Checked):
         support = candidates[0].support if candidates else 0.0
         answered = bool(candidates) and support >= self.threshold
         responses = [contexts[one.context_index][slice(*one.answer)] for one in candidates]
-        confidence = abstention_confidence(support)
+        confidence = 1 - logistic(ANSWERABLE, support)
         if answered:
-            confidence = answer_confidence(support, is_span=candidates[0].part is not None)
+            confidence = logistic(RIGHT if candidates[0].part is None else RIGHT_SPAN, support)
         else:
             responses = [abstention(question.language)]
         metadata: dict[str, Any] = {

@@ -14,7 +14,7 @@ from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.metrics.matching import gold_texts, holds, normalised
-from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery, pre_retrieved
+from ragbench.pipeline.pre_retrieval import SearchQuery, Transformed, pre_retrieved
 from ragbench.pipeline.stages import Retriever
 
 _TELLING = 20
@@ -132,7 +132,7 @@ class Searched(Protocol):
 
 @dataclass(slots=True)
 class _Sought:
-    queries: PreRetrieved
+    queries: Transformed
     golds: Sequence[Gold]
     fates: dict[int, SearchedGold] = field(default_factory=dict[int, SearchedGold])
     """By position; those that are settled."""
@@ -158,7 +158,7 @@ class GoldLocator:
     document, id or text.
     """
 
-    rankings: Callable[[Retriever, Sequence[PreRetrieved], int], list[list[Chunk]]]
+    rankings: Callable[[Retriever, Sequence[Transformed], int], list[list[Chunk]]]
     """How the evaluated retrieval asks a retriever: for these queries, so many chunks each."""
     retriever: Retriever
     """A `Searched` one."""
@@ -175,7 +175,7 @@ class GoldLocator:
         sought: list[_Sought] = []
         for case, result in inputs:  # what was searched for stands there: no model is asked again
             queries = pre_retrieved(result).queries or (SearchQuery(text=case.query),)
-            sought.append(_Sought(queries=PreRetrieved(queries=queries), golds=golds_of(case)))
+            sought.append(_Sought(queries=Transformed(queries=queries), golds=golds_of(case)))
         for one, (_, result) in zip(sought, inputs, strict=True):
             one.take(_chunks_of(result), GoldCause.RETRIEVED)
         for variant, cause, limit in (

@@ -22,11 +22,9 @@ from ragbench.pipeline.agreement import measured_weight
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database
-from ragbench.stores.record import encode
+from ragbench.stores.database import Database, being_written, sole_writer
+from ragbench.stores.record import WordsForm, check_words, encode
 from ragbench.stores.registry import open_database
-from ragbench.stores.words import WordsForm, check_words
-from ragbench.stores.writers import being_written, sole_writer
 from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -235,8 +233,8 @@ def index_documents(
     Args:
         patience: seconds to wait where another one writes to the same folder.
     """
-    cut = _Cutting(documents, chunker)
-    stream = iter(cut)
+    cut = Counter[str]()
+    stream = _chunks(documents, chunker, cut)
     head = list(islice(stream, _SAMPLED))
     if not head:
         raise ConfigError("there is nothing to index: the corpus has no document with text")
@@ -255,16 +253,16 @@ def index_documents(
         try:
             for chunks, unchanged in writing.write(batches):
                 if progress is not None:
-                    progress(documents=cut.documents - reported, chunks=chunks, unchanged=unchanged)
-                    reported = cut.documents
+                    through, reported = cut["documents"] - reported, cut["documents"]
+                    progress(documents=through, chunks=chunks, unchanged=unchanged)
             removed = writing.finish()
         except BaseException:
             writing.leave_incomplete()
             raise
     return IndexResult(
         collection=collection,
-        documents=cut.documents,
-        empty=cut.empty,
+        documents=cut["documents"],
+        empty=cut["empty"],
         chunks=len(writing.seen),
         written=writing.written,
         unchanged=len(writing.seen) - writing.written,
@@ -284,25 +282,16 @@ def _passages(
     return lambda batches: [opened.embed_passages(texts) for texts in batches]
 
 
-class _Cutting:
-    """The chunks of documents, one after another, and what was noticed on the way."""
-
-    def __init__(self, documents: Iterable[Document], chunker: Chunker) -> None:
-        self._source = documents
-        self._chunker = chunker
-        self.documents = 0
-        self.empty = 0
-
-    def __iter__(self) -> Iterator[Chunk]:
-        ids: set[str] = set()
-        for document in self._source:
-            if document.id in ids:
-                raise ConfigError(f"two documents have the id '{document.id}'")
-            ids.add(document.id)
-            self.documents += 1
-            chunks = document_chunks(document, self._chunker)
-            self.empty += not chunks
-            yield from chunks
+def _chunks(documents: Iterable[Document], chunker: Chunker, cut: Counter[str]) -> Iterator[Chunk]:
+    """The chunks of documents, one after another; counts documents, and the empty ones."""
+    ids: set[str] = set()
+    for document in documents:
+        if document.id in ids:
+            raise ConfigError(f"two documents have the id '{document.id}'")
+        ids.add(document.id)
+        chunks = document_chunks(document, chunker)
+        cut.update(documents=1, empty=not chunks)
+        yield from chunks
 
 
 def _opened(
@@ -315,8 +304,8 @@ def _opened(
 ) -> OwnCollection:
     """The collection: as it is, where the embedder fits, or a new one."""
     if collection in database.collections():
-        store = database.open(collection)
-        try:
+        with ExitStack() as stack:
+            store = stack.enter_context(database.open(collection))
             info = store.info()
             known = IndexIdentity.from_json(info.identity, collection=info.name)
             if dict(known.embedder) != dict(identity.embedder):
@@ -325,9 +314,7 @@ def _opened(
                     f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use "
                     "that one, or index under another name"
                 )
-        except BaseException:
-            store.close()
-            raise
+            stack.pop_all()
         return store
     spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
     read = getattr(embedder, "languages", ()) or (*spoken,)
@@ -442,9 +429,8 @@ class _Writing:
 def _embedded_text(chunk: Chunk) -> str:
     """What the embedder reads: the title says what a passage from the middle is about."""
     title = chunk.metadata.get("title")
-    if not isinstance(title, str) or not title.strip() or chunk.text.startswith(title):
-        return readable_text(chunk.text)
-    return readable_text(f"{title}\n{chunk.text}")
+    is_told = isinstance(title, str) and title.strip() and not chunk.text.startswith(title)
+    return readable_text(f"{title}\n{chunk.text}" if is_told else chunk.text)
 
 
 def words_of(
@@ -476,9 +462,6 @@ def words_of(
         return kept
     if place == "here":
         return None
-    lengths = [
-        len(measured.tokens(chunk))
-        for document in documents
-        for chunk in document_chunks(document, chunker)
-    ]
+    chunks = (chunk for document in documents for chunk in document_chunks(document, chunker))
+    lengths = [len(measured.tokens(chunk)) for chunk in chunks]
     return replace(measured, average=sum(lengths) / len(lengths) if lengths else 0.0)

@@ -143,23 +143,21 @@ class OpenPipeline:
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
     """What each stage's results depend on, as JSON."""
-    retriever: Retriever
+    stages: Stages
     documents: Sequence[Document] | None = None
     """What was indexed; None where nothing had to be read."""
 
-    searching: Searching
-    """How it retrieves."""
-    top_k: int
-    """How many chunks are retrieved when a call does not say."""
+    @property
+    def retriever(self) -> Retriever:
+        return self.stages.searching.retriever
 
     @property
     def locator(self) -> GoldLocator | None:
         """What says where the gold of a case was lost; None where its retrieval cannot be asked."""
+        rankings, top_k = self.stages.searching.rankings, self.stages.top_k
         if not isinstance(self.retriever, Searched):
             return None
-        return GoldLocator(
-            rankings=self.searching.rankings, retriever=self.retriever, top_k=self.top_k
-        )
+        return GoldLocator(rankings=rankings, retriever=self.retriever, top_k=top_k)
 
     def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
@@ -228,29 +226,21 @@ class Pipeline:
             yield OpenPipeline(
                 rag=plain if own is None else own(stages),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
-                retriever=retriever,
+                stages=stages,
                 documents=source.known,
-                searching=stages.searching,
-                top_k=stages.top_k,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
         generation, context = self.generation, dict[str, Any]()
         weights = retriever.word_weights
-        if (
-            isinstance(generation, ExtractiveGenerator)
-            and generation.word_weights == "corpus"
-            and weights is not None
-        ):
+        if isinstance(generation, ExtractiveGenerator) and generation.word_weights == "contexts":
+            weights = None
+        if isinstance(generation, ExtractiveGenerator) and weights is not None:
             context = {"word_weights": dict(weights.identity)}
             generation = replace(generation, weight=weights.weight)
+        fusion = {name: getattr(self.orchestration, name) for name in ("rrf_k", "candidates")}
         return Stages(
-            searching=Searching(
-                retriever=retriever,
-                pre_retrieval=self.pre_retrieval,
-                rrf_k=self.orchestration.rrf_k,
-                candidates=self.orchestration.candidates,
-            ),
+            searching=Searching(retriever=retriever, pre_retrieval=self.pre_retrieval, **fusion),
             generator=generation,
             post_retrieval=self.post_retrieval,
             top_k=self.retrieval.top_k,

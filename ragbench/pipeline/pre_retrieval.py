@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
@@ -52,12 +52,12 @@ class SearchQuery(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transformed:
-    """The result of a transform of a query."""
+    """The result of a transform of a query, or of all of them."""
 
     queries: tuple[SearchQuery, ...]
     """What is searched for in its place; the query itself is among them or is not."""
     failures: tuple[Failure, ...] = ()
-    """What went wrong inside and was made up for."""
+    """What went wrong inside and was made up for; ``stage`` names the transform."""
 
 
 @runtime_checkable
@@ -82,16 +82,6 @@ be asked again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PreRetrieved:
-    """What is searched for in place of one question."""
-
-    queries: tuple[SearchQuery, ...]
-    """At least one; each text once a kind."""
-    failures: tuple[Failure, ...] = ()
-    """What went wrong and was made up for; ``stage`` names the transform."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PreRetrieval(Checked):
     """Transforms, applied one after the other to each query that is there.
 
@@ -109,21 +99,26 @@ class PreRetrieval(Checked):
     ``"keep"``: the query is searched for as it was, and the failure stands on the result.
     ``"raise"``: it is raised. Every other error is always raised."""
 
-    def run(self, question: str, said: Said = ()) -> PreRetrieved:
+    def run(self, question: str, said: Said = ()) -> Transformed:
         """Takes one question through every transform; ``said`` is what was said before it."""
         queries: tuple[SearchQuery, ...] = (SearchQuery(text=question),)
         failures: list[Failure] = []
         for transform in self.transforms:
             found: list[SearchQuery] = []
             for query in queries:
+                done = Transformed(queries=(query,))
                 if query.kind == "query":
                     done = self._applied(transform, query, said)
-                    failures += done.failures
-                    found += done.queries
-                else:
-                    found.append(query)
-            queries = _merged(found)
-        return PreRetrieved(queries=queries, failures=tuple(failures))
+                failures += done.failures
+                found += done.queries
+            merged: dict[tuple[str, str], SearchQuery] = {}
+            for query in found:  # each text once a kind, where it stood first, counts for all
+                weight = query.weight
+                if known := merged.get(key := (query.kind, query.text)):
+                    query, weight = known, known.weight + weight
+                merged[key] = replace(query, weight=weight)
+            queries = tuple(merged.values())
+        return Transformed(queries=queries, failures=tuple(failures))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -154,35 +149,23 @@ class PreRetrieval(Checked):
         )
 
 
-def _merged(queries: Iterable[SearchQuery]) -> tuple[SearchQuery, ...]:
-    """Each text once a kind, where it stood first; a repeated one counts for both."""
-    found: dict[tuple[str, str], SearchQuery] = {}
-    for query in queries:
-        key = (query.kind, query.text)
-        known = found.get(key)
-        if known is not None:
-            query = replace(known, weight=known.weight + query.weight)
-        found[key] = query
-    return tuple(found.values())
-
-
 PRE_RETRIEVE = "pre_retrieve"
 """The key of what was searched for, in a result's metadata."""
 
 
-def transformed_object(asked: PreRetrieved) -> dict[str, Any]:
+def transformed_object(asked: Transformed) -> dict[str, Any]:
     """What was searched for and what went wrong, as JSON holds it."""
     failures = tuple(replace(failure, traceback=None) for failure in asked.failures)
     found: dict[str, Any] = msgspec.to_builtins(replace(asked, failures=failures))
     return {key: list(value) for key, value in found.items() if value}
 
 
-def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
+def pre_retrieved(result: RetrievalResult[Any]) -> Transformed:
     """What was searched for; nothing where a result does not say."""
     try:
-        return msgspec.convert(record_of(result, PRE_RETRIEVE), PreRetrieved)
+        return msgspec.convert(record_of(result, PRE_RETRIEVE), Transformed)
     except (msgspec.ValidationError, ConfigError):
-        return PreRetrieved(queries=())  # a RAG of a user's may have a key of this name, too
+        return Transformed(queries=())  # a RAG of a user's may have a key of this name, too
 
 
 QUERY_TRANSFORMS = Registry(kind="query_transforms")

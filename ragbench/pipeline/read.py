@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,8 +19,14 @@ from ragbench.embedders.embedder import (
 )
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.paths import placed_model
-from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, listed_names
+from ragbench.io.settings import (
+    Makers,
+    Place,
+    built_own,
+    converted,
+    from_settings,
+    placed_model,
+)
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
@@ -52,6 +59,7 @@ from ragbench.plugins import Registry
 from ragbench.post.build import Resources, counter_makers, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import listed_names
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import check_foreign_address, check_store_address, placed_address
 
@@ -76,8 +84,6 @@ class Chosen:
     settings: Mapping[str, Any]
     """Without the name."""
     place: Place
-    own: bool
-    """Whether it is a user's class."""
     target: Any = None
     """What is registered; None for a user's class."""
 
@@ -99,7 +105,7 @@ class PipelineFile(SettingsFile):
             self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(known)}")
             return None
         if is_own(name):
-            return Chosen(name=str(name), settings=settings, place=place, own=True)
+            return Chosen(name=str(name), settings=settings, place=place)
         if name not in known:
             self.wrong(
                 at,
@@ -108,15 +114,14 @@ class PipelineFile(SettingsFile):
             )
             return None
         target = registry.load(str(name))
-        return Chosen(name=str(name), settings=settings, place=place, own=False, target=target)
+        return Chosen(name=str(name), settings=settings, place=place, target=target)
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """The settings of an implementation; None, and problems, where they are wrong."""
         target, settings, name = chosen.target, chosen.settings, chosen.name
+        options: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
         return self.built(
-            chosen.place,
-            settings,
-            lambda: from_settings(target, settings, where=name, made=makers, folder=self.folder),
+            chosen.place, settings, lambda: from_settings(target, settings, **options)
         )
 
     def stage(
@@ -133,7 +138,7 @@ class PipelineFile(SettingsFile):
         chosen = self.chosen(place, registry, what, default)
         if chosen is None:
             return None
-        if chosen.own:
+        if chosen.target is None:
             return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
         return self.made(chosen, None if models is None else models.for_stage(chosen))
 
@@ -158,39 +163,33 @@ class PipelineModels:
     """Settings that hold where the file says nothing."""
     budget: Budget | None = None
     """Caps what all of them cost together."""
-    _known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
-
-    def shared(self) -> Chat | None:
-        return self._model(("llm",))
+    known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
 
     def for_stage(self, chosen: Chosen) -> Makers:
         """What makes a stage's model: the file's, with the stage's own ``llm`` over it.
 
         Takes ``llm`` out of the stage's settings.
         """
-        own = "llm" in chosen.settings
         settings: Any = chosen.settings
-        settings.pop("llm", None)
+        place = ("llm",) if settings.pop("llm", None) is None else (*chosen.place, "llm")
 
         def make(value: object) -> ChatModel:
-            model = self._model((*chosen.place, "llm")) if own else self.shared()
+            model = self.model(place)
             if model is not None:
                 return model.booked_under(str(chosen.place[0]))
             # What is wrong with a section is noted already.
-            if self.reading.at((*chosen.place, "llm") if own else ("llm",)) is None:
+            if self.reading.at(place) is None:
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
             return _NO_MODEL
 
         return {ChatModel: make}
 
-    def opened(self) -> tuple[Chat, ...]:
-        return tuple(model for model in self._known.values() if model is not None)
-
-    def _model(self, place: Place) -> Chat | None:
-        if place in self._known:
-            return self._known[place]
-        shared = placed_model(self.reading.mapping(("llm",)), self.reading.folder)
-        given = placed_model(self.reading.mapping(place), self.reading.folder)
+    def model(self, place: Place = ("llm",)) -> Chat | None:
+        reading = self.reading
+        if place in self.known:
+            return self.known[place]
+        places = (("llm",), place)
+        shared, given = (placed_model(reading.mapping(at), reading.folder) for at in places)
         section = {**self.defaults, **shared, **given}
         named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
 
@@ -202,8 +201,8 @@ class PipelineModels:
                 raise ConfigError(str(error).removeprefix(": llm.")) from error
 
         # Where none is named, whoever needs one says so.
-        found = self.reading.built(place, given, make) if named or given else None
-        self._known[place] = found
+        found = reading.built(place, given, make) if named or given else None
+        self.known[place] = found
         return found
 
 
@@ -251,7 +250,7 @@ def load_pipeline(
         reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
     )
     if reading.at(("llm",)) is not None:
-        models.shared()  # says what is wrong with it, also when no stage needs it
+        models.model()  # says what is wrong with it, also when no stage needs it
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
     indexing = _indexing(reading)
@@ -260,22 +259,17 @@ def load_pipeline(
     )
     post_retrieval = None
     if reading.at(("post_retrieval",)) is not None:
-        resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
+        resources = Resources(service=service, chat=models.model(), folder=reading.folder)
         post_retrieval = read_stage(reading, ("post_retrieval",), resources)
+    answering: dict[str, Any] = {"default": "extractive", "models": models}
     generation = reading.stage(
-        ("generation",),
-        GENERATIONS,
-        "generation",
-        _own_generator,
-        default="extractive",
-        models=models,
+        ("generation",), GENERATIONS, "generation", _own_generator, **answering
     )
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
-        for is_wrong, place, message in (
-            *_index_rules(reading, indexing, retrieval),
-            *_stage_rules(reading, retrieval, post_retrieval, generation),
-        ):
+        rules = _index_rules(reading, indexing, retrieval)
+        later = _stage_rules(reading, retrieval, post_retrieval, generation)
+        for is_wrong, place, message in chain(rules, later):
             if is_wrong:
                 reading.wrong(place, message)
     reading.finish()
@@ -291,7 +285,7 @@ def load_pipeline(
         orchestration=orchestration,
         own_orchestration=own,
         service=service,
-        chats=models.opened(),
+        chats=tuple(filter(None, models.known.values())),
     )
 
 
@@ -303,10 +297,9 @@ def _indexing(reading: PipelineFile) -> Indexing:
     given = reading.mapping(_INDEXING)
     named = given.pop("map", None) is not None
     mapping = reading.section((*_INDEXING, "map"), FieldMapping) if named else None
+    where: dict[str, Any] = {"where": "indexing", "folder": reading.folder}
     settings: IndexingSettings | None = reading.built(
-        _INDEXING,
-        given,
-        lambda: from_settings(IndexingSettings, given, where="indexing", folder=reading.folder),
+        _INDEXING, given, lambda: from_settings(IndexingSettings, given, **where)
     )
     if settings is None:
         return Indexing()
@@ -377,26 +370,20 @@ def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Ch
 
 def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
-    listed: object = reading.at(place)
-    if listed is None:
-        return PreRetrieval()
     on_error: Any = "keep"
-    if isinstance(listed, Mapping):
+    if isinstance(reading.at(place), Mapping):
         section = reading.mapping(place, ("transforms", "on_error"))
-        on_error = section.get("on_error") or on_error
-        place = (*place, "transforms")
-        listed = section.get("transforms")
+        on_error, place = section.get("on_error") or on_error, (*place, "transforms")
     found = [
         reading.stage((*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models)
-        for at, _ in enumerate([] if listed is None else reading.items(place))
+        for at, _ in enumerate([] if reading.at(place) is None else reading.items(place))
     ]
     transforms = tuple(one for one in found if one is not None)
-    made = reading.built(
-        ("pre_retrieval", "on_error"),
-        on_error,
-        lambda: PreRetrieval(transforms=transforms, on_error=on_error),
-    )
-    return made or PreRetrieval()
+
+    def make() -> PreRetrieval:
+        return PreRetrieval(transforms=transforms, on_error=on_error)
+
+    return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
 
 
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
@@ -429,7 +416,7 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     if chosen is None:
         return Orchestration(), None
     own, rest, name = None, dict(chosen.settings), chosen.name
-    if chosen.own:
+    if chosen.target is None:
         names = {one.name for one in fields(Orchestration)}
         shared = {key: rest.pop(key) for key in chosen.settings if key in names}
         own = reading.built(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import filters_to_json, parse_filters
@@ -79,9 +79,8 @@ class StoreRetrieval(RetrievalStage):
             raise ConfigError(f"filters: {error}") from error
 
     def engine_settings(self) -> RetrievalSettings:
-        known = {one.name for one in fields(RetrievalSettings)}
-        own = [one.name for one in fields(self) if one.name in known]
-        given: dict[str, Any] = {name: getattr(self, name) for name in own}
+        known = {one.name for one in fields(RetrievalSettings)} & {one.name for one in fields(self)}
+        given: dict[str, Any] = {name: getattr(self, name) for name in known}
         return RetrievalSettings(strategy=self.strategy, **given)
 
     def parsed_filters(self) -> Filter | None:
@@ -98,8 +97,15 @@ class StoreRetrieval(RetrievalStage):
         with ExitStack() as stack:
             database = open_database(indexing.settings.store)
             stack.callback(database.close)
-            if not indexing.names_embedder:
-                indexing = _with_default(database, documents, indexing)
+            if not indexing.names_embedder:  # that of the collection, or the documents' language
+                read = documents.read if _fills(documents, indexing) else tuple
+                name, settings = default_embedder(database, _collection(indexing), read)
+                indexing = replace(
+                    indexing,
+                    embedder=open_embedder(name, **settings),
+                    embedder_name=name,
+                    embedder_settings=settings,
+                )
             embedder = indexing.embedder
             if embedder is None:
                 raise ConfigError(f"{self.strategy} retrieval needs an embedder")
@@ -266,14 +272,6 @@ def _collection(indexing: Indexing) -> str:
     return indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
 
 
-def _with_default(database: Database, documents: Documents, indexing: Indexing) -> Indexing:
-    """The same with the embedder of the collection, or that of the documents' language."""
-    read = documents.read if _fills(documents, indexing) else tuple
-    name, settings = default_embedder(database, _collection(indexing), read)
-    opened = open_embedder(name, **settings)
-    return replace(indexing, embedder=opened, embedder_name=name, embedder_settings=settings)
-
-
 def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
@@ -328,7 +326,14 @@ class StoreRetriever:
             texts = [queries[at].text for at in places]
             rankings = self.strategy.retrieve(texts, replace(search, kind=kind))
             for at, chunks in zip(places, rankings, strict=True):
-                found[at] = self._with_vectors(chunks)
+                found[at] = chunks
+                if self.gives_embeddings and isinstance(self.store, OwnCollection):
+                    vectors = self.store.vectors([chunk.id for chunk in chunks])
+                    known = ({"embedding": vectors[chunk.id].tolist()} for chunk in chunks)
+                    found[at] = [
+                        replace(chunk, metadata={**chunk.metadata, **more})
+                        for chunk, more in zip(chunks, known, strict=True)
+                    ]
         return found
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
@@ -371,27 +376,16 @@ class StoreRetriever:
         if self.filters is None and self.store.native_filter is None:
             return None
         every = self.store.unfiltered()
-        return replace(
-            unlimited, store=every, strategy=over_store(self.strategy, every), filters=None
-        )
+        strategy = over_store(self.strategy, every)
+        return replace(unlimited, store=every, strategy=strategy, filters=None)
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         if not self.gives_embeddings or self.embedder is None or not query.strip():
             return None
-        vector: list[float] = self.embedder.embed_queries([query])[0].tolist()
-        return vector
+        return cast("list[float]", self.embedder.embed_queries([query])[0].tolist())
 
     def close(self) -> None:
         self.closing.close()
-
-    def _with_vectors(self, chunks: list[Chunk]) -> list[Chunk]:
-        if not self.gives_embeddings or isinstance(self.store, ForeignCollection):
-            return chunks
-        vectors = self.store.vectors([chunk.id for chunk in chunks])
-        return [
-            replace(chunk, metadata={**chunk.metadata, "embedding": vectors[chunk.id].tolist()})
-            for chunk in chunks
-        ]
 
 
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
@@ -467,7 +461,7 @@ def vector_problem(
 ) -> str | None:
     """What is wrong with the embedder of a search; None where it fits, or none is used."""
     dense = dense_of(strategy)
-    view = collection.on_trial()
+    view = collection.unfiltered(is_reported=False)
     known = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
     if dense is None or len(known) < _FEWEST or collection.count() < _ROWS:
         return None

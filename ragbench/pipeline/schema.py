@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ragbench.io.settings import schema_of_settings
@@ -14,7 +15,6 @@ from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
 from ragbench.post.rerank import Rerank
 
 _OWN = r"^[^:]+:[^:]+$"
-_ON_ERROR = {"enum": ["keep", "raise"]}
 
 
 def pipeline_schema() -> dict[str, Any]:
@@ -33,9 +33,19 @@ def pipeline_schema() -> dict[str, Any]:
             "name": {"type": "string", "description": "How reports call it."},
             "llm": _llm(),
             "indexing": _indexing(),
-            "pre_retrieval": _pre_retrieval(),
+            "pre_retrieval": _listed(
+                "transforms",
+                "Query transforms, in order.",
+                _choice(QUERY_TRANSFORMS, required=True, llm=True),
+            ),
             "retrieval": _choice(RETRIEVALS, required=False),
-            "post_retrieval": _post_retrieval(),
+            "post_retrieval": _listed(
+                "operators",
+                "Operators, in order; see docs/post_retrieval.md.",
+                {"anyOf": _operators()},
+                score_field={"type": "string"},
+                now={"type": "string", "description": "What ages are counted from, a date."},
+            ),
             "generation": _choice(GENERATIONS, required=False, llm=True),
             "orchestration": _choice(ORCHESTRATIONS, required=False),
         },
@@ -65,33 +75,12 @@ def _indexing() -> dict[str, Any]:
     return schema
 
 
-def _pre_retrieval() -> dict[str, Any]:
-    listed = {"type": "array", "items": _choice(QUERY_TRANSFORMS, required=True, llm=True)}
-    whole = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"transforms": listed, "on_error": _ON_ERROR},
-    }
-    return {"description": "Query transforms, in order.", "anyOf": [listed, whole]}
-
-
-def _post_retrieval() -> dict[str, Any]:
-    listed = {"type": "array", "items": {"anyOf": _operators()}}
-    whole = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["operators"],
-        "properties": {
-            "operators": listed,
-            "on_error": _ON_ERROR,
-            "score_field": {"type": "string"},
-            "now": {"type": "string", "description": "What ages are counted from, a date."},
-        },
-    }
-    return {
-        "description": "Operators, in order; see docs/post_retrieval.md.",
-        "anyOf": [listed, whole],
-    }
+def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """A list, or a mapping that holds it beside settings."""
+    listed = {"type": "array", "items": items}
+    properties = {key: listed, "on_error": {"enum": ["keep", "raise"]}, **settings}
+    whole = {"type": "object", "additionalProperties": False, "properties": properties}
+    return {"description": about, "anyOf": [listed, whole]}
 
 
 def _operators() -> list[dict[str, Any]]:
@@ -105,14 +94,13 @@ def _operators() -> list[dict[str, Any]]:
     common = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
-        schema.setdefault("properties", {}).update(common)
+        schema["properties"] = schema.get("properties", {}) | common
         named = {"action": {"const": "rerank"}, "type": {"const": name}}
         found.append(_with_names(schema, named))
     place = {"type": "string", "pattern": _OWN}
-    own = {"type": "object", "required": ["action"]}
-    found.append({**own, "properties": {"action": place}})
-    reranker = {"action": {"const": "rerank"}, "type": place}
-    found.append({**own, "properties": reranker, "required": ["action", "type"]})
+    own = {"type": "object"}
+    found.append(_with_names(own, {"action": place}))
+    found.append(_with_names(own, {"action": {"const": "rerank"}, "type": place}))
     return found
 
 
@@ -127,19 +115,14 @@ def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[st
     options: list[dict[str, Any]] = [
         {"enum": names},
         {"type": "string", "pattern": _OWN},
-        {
-            "type": "object",
-            "required": ["type"],
-            "properties": {"type": {"type": "string", "pattern": _OWN}},
-        },
+        _with_names({"type": "object"}, {"type": {"type": "string", "pattern": _OWN}}),
     ]
     for place, name in enumerate(names):
         schema = schema_of_settings(registry.load(name))
-        properties: dict[str, Any] = {"type": {"const": name}, **schema.get("properties", {})}
         if llm:
-            properties["llm"] = _llm()
-        needed = list(schema.get("required", []))
-        if required or place:  # the first is what is meant when no type is given
-            needed = ["type", *needed]
-        options.append({**schema, "properties": properties, "required": needed})
+            schema["properties"] = schema.get("properties", {}) | {"llm": _llm()}
+        schema = _with_names(schema, {"type": {"const": name}})
+        if not required and not place:  # the first is what is meant when no type is given
+            schema["required"].remove("type")
+        options.append(schema)
     return {"anyOf": options}

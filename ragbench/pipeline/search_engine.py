@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -185,18 +186,17 @@ class RetrievalEngine:
     def collection(self, dataset_id: str) -> Collection:
         found = self._collections.get(dataset_id)
         if found is None:
-            found = Collection(
-                store=self.database.open(dataset_id),
-                settings=self.settings,
-                given=self.embedder,
-                sparse_folder=self.sparse_folder,
-            )
-            try:
+            with ExitStack() as stack:
+                found = Collection(
+                    store=self.database.open(dataset_id),
+                    settings=self.settings,
+                    given=self.embedder,
+                    sparse_folder=self.sparse_folder,
+                )
+                stack.callback(found.close)
                 if not self.allow_incomplete:
                     found.check_complete()
-            except BaseException:
-                found.close()
-                raise
+                stack.pop_all()
             self._collections[dataset_id] = found
         return found
 

@@ -21,8 +21,7 @@ from ragbench.errors import warn
 from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.pipeline.strategies import Search
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.record import searched_fields, similarity
-from ragbench.stores.words import WordsForm, WordVector, word_number
+from ragbench.stores.record import WordsForm, WordVector, searched_fields, similarity, word_number
 from ragbench.text.language import guess_language
 from ragbench.text.question import function_tokens
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise

@@ -22,15 +22,15 @@ from ragbench.core.config import RAGConfig
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
-from ragbench.ledger.source import described_class
+from ragbench.ledger.identity import described_class
 from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.extractive import TermWeight
 from ragbench.pipeline.pre_retrieval import (
     PRE_RETRIEVE,
     Normalise,
     PreRetrieval,
-    PreRetrieved,
     SearchQuery,
+    Transformed,
     transformed_object,
 )
 from ragbench.plugins import Registry
@@ -193,7 +193,7 @@ class Searching:
         Args:
             said: what was said before them.
         """
-        asked: list[PreRetrieved | Exception] = []
+        asked: list[Transformed | Exception] = []
         for question in questions:
             try:
                 asked.append(self.pre_retrieval.run(question, said))
@@ -201,7 +201,7 @@ class Searching:
                 raise  # no other question would fare better
             except Exception as error:  # noqa: BLE001  # it is that question's outcome
                 asked.append(error)
-        known = [one for one in asked if isinstance(one, PreRetrieved)]
+        known = [one for one in asked if isinstance(one, Transformed)]
         rankings = iter(self.rankings(self.retriever, known, top_k))
         return [
             one if isinstance(one, Exception) else self._result(question, one, next(rankings))
@@ -209,7 +209,7 @@ class Searching:
         ]
 
     def rankings(
-        self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int
+        self, retriever: Retriever, asked: Sequence[Transformed], top_k: int
     ) -> list[list[Chunk]]:
         """One ranking each; single queries are searched for together, and so are several."""
         plain = [one.queries[0] for one in asked if len(one.queries) == 1]
@@ -230,7 +230,7 @@ class Searching:
         ]
 
     def _result(
-        self, question: str, asked: PreRetrieved, chunks: Sequence[Chunk]
+        self, question: str, asked: Transformed, chunks: Sequence[Chunk]
     ) -> RetrievalResult:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:

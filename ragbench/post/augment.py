@@ -15,7 +15,14 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import age_text, asked_of, known_time, made_from, rewritten
+from ragbench.post.chunks import (
+    age_text,
+    asked_of,
+    known_time,
+    made_from,
+    rewritten,
+    rewritten_by,
+)
 from ragbench.post.operator import (
     AboveZero,
     Checked,
@@ -27,6 +34,7 @@ from ragbench.post.operator import (
     Positive,
     RankedChunk,
     in_order,
+    ranked,
 )
 
 
@@ -46,14 +54,13 @@ class Context(Checked):
     joined_by: str = " > "
     """Text between two of them."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        chunks: list[RankedChunk] = []
-        for entry in context.chunks:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        def headed(entry: RankedChunk) -> str | None:
             known = {"document_id": entry.chunk.document_id, **entry.chunk.metadata}
             parts = [str(known[one]) for one in self.fields if known.get(one) not in (None, "")]
-            headed = f"[{self.joined_by.join(parts)}]\n{entry.chunk.text}"
-            chunks.append(rewritten(entry, headed, by=self.name) if parts else entry)
-        return OperatorOutput(chunks=tuple(chunks))
+            return f"[{self.joined_by.join(parts)}]\n{entry.chunk.text}" if parts else None
+
+        return rewritten_by(self.name, context.chunks, headed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,14 +75,13 @@ class Metadata(Checked):
     fields: Annotated[Sequence[str], Meta(min_length=1)]
     """Metadata keys, in the order in which they are written."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        chunks: list[RankedChunk] = []
-        for entry in context.chunks:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        def described(entry: RankedChunk) -> str | None:
             known = entry.chunk.metadata
             lines = [f"{one}: {known[one]}" for one in self.fields if known.get(one) is not None]
-            described = "\n".join([entry.chunk.text, *lines])
-            chunks.append(rewritten(entry, described, by=self.name) if lines else entry)
-        return OperatorOutput(chunks=tuple(chunks))
+            return "\n".join([entry.chunk.text, *lines]) if lines else None
+
+        return rewritten_by(self.name, context.chunks, described)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +101,7 @@ class Neighbours(Checked):
     top_k: Positive = 2
     """How many neighbours to ask for at each."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         present = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
         for entry in context.chunks[: self.first]:
@@ -103,7 +109,7 @@ class Neighbours(Checked):
             fresh = [found.chunk for found in given if found.chunk.id not in present]
             present.update(chunk.id for chunk in fresh)
             widened.append(self._widened(entry, fresh))
-        return OperatorOutput(chunks=(*widened, *context.chunks[self.first :]))
+        return (*widened, *context.chunks[self.first :])
 
     def _widened(self, entry: RankedChunk, around: Sequence[Chunk]) -> RankedChunk:
         if not around:
@@ -143,13 +149,13 @@ class Reflection(Checked):
     first: Positive = 10
     """How many chunks it reads."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         read = context.chunks[: self.first]
         if not read:
-            return OperatorOutput(chunks=context.chunks)
+            return ()
         reflection = ask_text(self.chat, asked_of(_TASK, context.query.text, read))
         added = made_from(read, reflection, id=REFLECTION_ID, by=self.name)
-        return OperatorOutput(chunks=in_order([added, *context.chunks]))
+        return (added, *context.chunks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,22 +175,19 @@ class Temporal(Checked):
     """The metadata key of the time; see `ragbench.post.chunks.known_time`."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]
         now = context.query.now
-        undated = sum(time is None for time in times)
-        notes: list[str] = []
+
+        def dated(entry: RankedChunk) -> str | None:
+            time = known_time(entry.chunk.metadata.get(self.field))
+            age = "" if time is None or now is None else f", {age_text(time, now)}"
+            return None if time is None else f"[{time.shown}{age}]\n{entry.chunk.text}"
+
+        chunks, notes = rewritten_by(self.name, context.chunks, dated), list[str]()
+        undated = sum(new is old for new, old in zip(chunks, context.chunks, strict=True))
         if undated:
-            notes.append(f"{undated} of {len(times)} chunks have no time in '{self.field}'")
-        if now is None and undated < len(times):
+            notes.append(f"{undated} of {len(chunks)} chunks have no time in '{self.field}'")
+        if now is None and undated < len(chunks):
             notes.append("no 'now' is set: dates were written without ages")
-        chunks: list[RankedChunk] = []
-        for entry, time in zip(context.chunks, times, strict=True):
-            if time is not None:
-                age = "" if now is None else f", {age_text(time, now)}"
-                text = f"[{time.shown}{age}]\n{entry.chunk.text}"
-                chunks.append(rewritten(entry, text, by=self.name))
-            else:
-                chunks.append(entry)
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
 
@@ -195,22 +198,12 @@ Rankings = Sequence[Sequence[RankedChunk]]
 
 def newcomers(chunks: Sequence[Chunk]) -> list[RankedChunk]:
     """What a service gave, as chunks that retrieval did not give."""
-    found: list[RankedChunk] = []
     for chunk in chunks:
         if not isinstance(chunk, Chunk):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
             raise InterfaceError(f"the chunk service gave {type(chunk).__name__}, not a Chunk")
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
-        found.append(
-            RankedChunk(
-                chunk=chunk,
-                score=chunk.score,
-                rank=len(found) + 1,
-                initial_score=chunk.score,
-                initial_rank=None,
-            )
-        )
-    return found
+    return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
 
 
 def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:

@@ -18,7 +18,6 @@ from ragbench.io.settings import (
     build_named,
     built_own,
     from_settings,
-    listed_names,
     schema_of_settings,
     summary_of,
 )
@@ -28,6 +27,7 @@ from ragbench.post.chunks import parse_time
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import listed_names
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 OPERATORS = Registry(kind="operators")
@@ -140,14 +140,11 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
     settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
     resources = resources or Resources()
     action = settings.pop("action", None)
+    name = str(action) if is_own(action) else _name(action, settings)
+    made = _makers(name, resources)
     if is_own(action):
-        name = str(action)
-        made = _makers(name, resources)
         built = built_own(name, settings, folder=resources.folder, made=made)
     else:
-        name = _name(action, settings)
-        settings = _with_reranker(settings) if name == "rerank" else settings
-        made = _makers(name, resources)
         target = OPERATORS.load(name)
         built = from_settings(target, settings, where=name, made=made, folder=resources.folder)
     if not isinstance(built, Operator):
@@ -156,35 +153,31 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 
 
 def _name(action: object, settings: dict[str, Any]) -> str:
+    """The operator's name; the settings of a reranker are put into one place."""
     types: dict[str, list[str]] = {}
     for one in OPERATORS.targets():
         first, dot, kind = one.partition(".")
         types.setdefault(first, []).extend([kind] if dot else [])
-    action = _known("action", action, [*types], missing="the setting")
-    if not types[action]:
-        return action
-    missing = f"{action}: the setting"
-    given = settings.pop("type", None)
-    return f"{action}.{_known('type', given, types[action], missing=missing, of=action)}"
+    name = _known("action", action, [*types], "")
+    if name == "rerank" and "reranker" not in settings:
+        kind = settings.pop("type", None)
+        if not is_own(kind):
+            kind = _known("type", kind, [*RERANKERS.targets()], name)
+        own = {key: settings.pop(key) for key in [*settings] if key not in _OF_RERANK}
+        settings["reranker"] = {"name": str(kind), **own}
+    if not types[name]:
+        return name
+    return f"{name}.{_known('type', settings.pop('type', None), types[name], name)}"
 
 
-def _known(key: str, given: object, known: Sequence[str], *, missing: str, of: str = "") -> str:
+def _known(key: str, given: object, known: Sequence[str], of: str) -> str:
     if given is None:
+        missing = f"{of}: the setting" if of else "the setting"
         raise ConfigError(f"{missing} '{key}' is missing. Known: {', '.join(known)}")
-    if given not in known and not (of == "rerank" and is_own(given)):
+    if given not in known:
         of = f" of {of}" if of else ""
         raise ConfigError(f"unknown {key} '{given}'{of}.{listed_names(given, known)}")
     return str(given)
-
-
-def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a rerank operator, with those of its reranker in one place."""
-    if "reranker" in settings:
-        return settings
-    known, given = [*RERANKERS.targets()], settings.pop("type", None)
-    kind = _known("type", given, known, missing="rerank: the setting", of="rerank")
-    own = {key: settings.pop(key) for key in _OF_RERANK if key in settings}
-    return {**own, "reranker": {"name": kind, **settings}}
 
 
 def _makers(name: str, resources: Resources) -> Makers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -48,6 +48,14 @@ def rewritten(entry: RankedChunk, text: str, *, by: str, more: Sequence[str] = (
     """A chunk with another text. Id, document, offsets and metadata are those of the origin."""
     change = {"by": by, "from": [entry.chunk.id, *more]}
     return replace(entry, chunk=replace(entry.chunk, text=text, metadata=_with(entry, change)))
+
+
+def rewritten_by(
+    name: str, chunks: Sequence[RankedChunk], text_of: Callable[[RankedChunk], str | None]
+) -> list[RankedChunk]:
+    """The chunks with the texts that a function gives them; one that it gives None stays."""
+    texts = ((entry, text_of(entry)) for entry in chunks)
+    return [entry if text is None else rewritten(entry, text, by=name) for entry, text in texts]
 
 
 def sliced(

@@ -18,7 +18,7 @@ from ragbench.post.operator import (
     NotNegative,
     OperatorInput,
     OperatorOutput,
-    in_order,
+    RankedChunk,
     refuse,
 )
 
@@ -67,9 +67,9 @@ class LongContext:
 
     name = "format.long_context"
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         chunks = context.chunks
-        return OperatorOutput(chunks=in_order([*chunks[::2], *chunks[1::2][::-1]]))
+        return (*chunks[::2], *chunks[1::2][::-1])
 
 
 Field = Literal[

@@ -131,53 +131,8 @@ def rerank(
         InterfaceError: with ``on_error="raise"``, the scores are unusable.
         StageTimeoutError: with ``on_error="raise"``, the timeout is over.
     """
-    Rerank(reranker=reranker, top_k=top_k, timeout=timeout, on_error=on_error)  # checks them
-    entries = ranked(chunks)
-    if not entries:
-        return Reranked(chunks=())
-    try:
-        scores = _scores(as_query(query), entries, reranker, timeout)
-    except (InputError, LLMStoppedError):
-        raise
-    except (Exception, SystemExit) as error:
-        if on_error == "raise":
-            raise
-        failure = Failure.of(error, stage=f"rerank {reranker.name}")
-        kept = [_placed(one, rank, one.score) for rank, one in enumerate(entries[:top_k], start=1)]
-        return Reranked(chunks=tuple(kept), failure=failure)
-    # sorted() is stable: of equal scores, the chunk that stands first stays first.
-    order = sorted(range(len(entries)), key=lambda at: -scores[at])[:top_k]
-    kept = [_placed(entries[at], rank, scores[at]) for rank, at in enumerate(order, start=1)]
-    return Reranked(chunks=tuple(kept), notes=scores.notes)
-
-
-def _scores(
-    query: Query, chunks: Sequence[RankedChunk], reranker: Reranker, timeout: float | None
-) -> NotedScores:
-    # One that was scored since is a record of its own, with the same text and metadata.
-    present = [
-        one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
-        for one in chunks
-    ]
-    if timeout is None:
-        return checked_scores(reranker, query, present)
-
-    def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
-        return [checked_scores(reranker, one, present) for one in queries]
-
-    # The time allowed is for the whole list, not for each chunk of it.
-    return with_deadline(call, timeout)([query])[0]
-
-
-def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
-    # Written out: replace() takes several times as long, and this is done for every chunk.
-    return RankedChunk(
-        chunk=ranked.chunk,
-        score=score,
-        rank=rank,
-        initial_score=ranked.initial_score,
-        initial_rank=ranked.initial_rank,
-    )
+    asked = Rerank(reranker=reranker, top_k=top_k, timeout=timeout, on_error=on_error)
+    return asked.reranked(as_query(query), ranked(chunks))
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
@@ -206,19 +161,50 @@ class Rerank(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: a permutation of the chunks, or the first ``top_k`` of one."""
-        done = rerank(
-            context.query,
-            context.chunks,
-            self.reranker,
-            on_error=self.on_error,
-            timeout=self.timeout,
-            top_k=self.top_k,
+        done = self.reranked(context.query, context.chunks)
+        failures = () if done.failure is None else (done.failure,)
+        return OperatorOutput(chunks=done.chunks, notes=done.notes, failures=failures)
+
+    def reranked(self, query: Query, entries: Sequence[RankedChunk]) -> Reranked:
+        if not entries:
+            return Reranked(chunks=())
+        # One that was scored since is a record of its own, with the same text and metadata.
+        present = [
+            one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
+            for one in entries
+        ]
+        failure: Failure | None = None
+        try:
+            scores = self._scores(query, present)
+        except (InputError, LLMStoppedError):
+            raise
+        except (Exception, SystemExit) as error:
+            if self.on_error == "raise":
+                raise
+            failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
+            order, values = [*range(len(entries))], [one.score for one in entries]
+        else:
+            # sorted() is stable: of equal scores, the chunk that stands first stays first.
+            order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
+        # Written out: replace() takes several times as long, and this is done for every chunk.
+        kept = tuple(
+            RankedChunk(
+                chunk=entries[at].chunk,
+                score=values[at],
+                rank=rank,
+                initial_score=entries[at].initial_score,
+                initial_rank=entries[at].initial_rank,
+            )
+            for rank, at in enumerate(order[: self.top_k], start=1)
         )
-        return OperatorOutput(
-            chunks=done.chunks,
-            notes=done.notes,
-            failures=() if done.failure is None else (done.failure,),
-        )
+        return Reranked(chunks=kept, failure=failure, notes=() if failure else scores.notes)
+
+    def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
+            return [checked_scores(self.reranker, one, chunks) for one in queries]
+
+        # The time allowed is for the whole list, not for each chunk of it.
+        return (call if self.timeout is None else with_deadline(call, self.timeout))([query])[0]
 
 
 _TABLE = """

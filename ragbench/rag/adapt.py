@@ -22,8 +22,13 @@ from ragbench.rag.forms import (
 )
 from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
-from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, compose, is_coroutine_function, taking_history
+from ragbench.rag.parts import (
+    Parts,
+    compose,
+    is_coroutine_function,
+    parts_of_one_call,
+    taking_history,
+)
 from ragbench.rag.shapes import read_generation, read_retrieval
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
@@ -82,7 +87,12 @@ def as_rag(
     if obj is None and retrieve is None and generate is None:
         raise InterfaceError(f"as_rag needs one of: {'; '.join(_SHAPES)}; or retrieve=, generate=")
     if obj is None:
-        rag = _of_two(retrieve, generate, top_k)
+        if retrieve is None and top_k is not None:
+            raise InterfaceError("top_k is for retrieval, and only generate= is given")
+        given = {"retrieval": retrieve, "generation": generate}
+        known = {family: one for family, one in given.items() if one is not None}
+        parts = [_slot(one, family) for family, one in known.items()]
+        rag = compose("+".join(map(name_of, known.values())), parts, top_k)
     else:
         if isinstance(obj, str):
             obj = _endpoint(obj)
@@ -107,7 +117,7 @@ def _endpoint(url: str) -> object:
             f"as_rag takes objects and URLs, and {url!r} is not a URL; "
             "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
         )
-    return load_attribute("ragbench.rag.http:http_rag")(url)
+    return load_attribute("ragbench.rag.load:http_rag")(url)
 
 
 def _instance(cls: type) -> object:
@@ -120,15 +130,6 @@ def _instance(cls: type) -> object:
     except ValueError:  # a class written in C has no signature
         pass
     return cls()
-
-
-def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
-    if retrieve is None and top_k is not None:
-        raise InterfaceError("top_k is for retrieval, and only generate= is given")
-    given = {"retrieval": retrieve, "generation": generate}
-    known = {family: obj for family, obj in given.items() if obj is not None}
-    parts = [_slot(obj, family) for family, obj in known.items()]
-    return compose("+".join(map(name_of, known.values())), parts, top_k)
 
 
 def _slot(obj: object, family: str) -> Parts:
@@ -212,10 +213,9 @@ def _of_function(function: Callable[..., Any]) -> Parts:
 
 def _retriever(function: Callable[..., Any]) -> Parts:
     """``function(query)`` or ``function(query, top_k=...)``; ``k``, ``limit`` and the like too."""
-    where = name_of(function)
+    where, name = name_of(function), "retrieve_with_metadata"
     ask = _with_top_k(function, keyword_for_top_k(function), where)
-    method = _method("retrieve_with_metadata", function, where, ask)
-    return Parts(source=function, methods={"retrieve_with_metadata": method})
+    return Parts(source=function, methods={name: _method(name, function, where, ask)})
 
 
 def _generator(function: Callable[..., Any]) -> Parts:
@@ -224,9 +224,9 @@ def _generator(function: Callable[..., Any]) -> Parts:
     def ask(query: str, contexts: list[str], **said: Any) -> Any:
         return function(query, contexts, **said) if takes_contexts else function(query, **said)
 
-    takes_contexts = accepts_second_argument(function)
-    method = _method("generate_with_metadata", function, name_of(function), ask)
-    return Parts(source=function, methods={"generate_with_metadata": method})
+    takes_contexts, name = accepts_second_argument(function), "generate_with_metadata"
+    method = _method(name, function, name_of(function), ask)
+    return Parts(source=function, methods={name: method})
 
 
 def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:

@@ -45,13 +45,6 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
     return replace(result, context_ids=[_to_id(one, where) for one in ids])
 
 
-def to_contexts(value: object, where: str) -> list[str]:
-    """The contexts of what a retrieval method returned, as the old interface's list."""
-    contexts = to_retrieval_result(value, where).contexts
-    # The old interface promises a list; a list is handed on as the same object.
-    return contexts if isinstance(contexts, list) else list(contexts)
-
-
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
     if isinstance(value, GenerationResult):
         result = cast("GenerationResult[Any]", value)
@@ -61,10 +54,6 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
     if isinstance(value, str):
         return GenerationResult(value)
     raise _refusal(value, "a GenerationResult or a string", where)
-
-
-def to_response(value: object, where: str) -> str:
-    return value if isinstance(value, str) else to_generation_result(value, where).response
 
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
@@ -99,11 +88,9 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 def _to_id(value: Any, where: str) -> str:
     if isinstance(value, str):
         return str.__str__(value)  # numpy's and enumerations' strings become plain ones
-    if not isinstance(value, bool):
-        if hasattr(value, "__index__"):  # int and numpy's integers
-            return str(value.__index__())
-        if type(value).__name__ in ("UUID", "ObjectId"):
-            return str(value)
+    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)  # numpy's, too
+    if is_whole or type(value).__name__ in ("UUID", "ObjectId"):
+        return str(value)
     raise InterfaceError(f"{where}: a context id must be a string, not {value!r}")
 
 
@@ -211,16 +198,17 @@ def _derive(
                 options = {**options, keyword: said[at]}
             collected.append((yield method(*arguments, *extra, **options)))
         values = collected
-    convert = _CONVERTERS[family is RETRIEVAL, form.rich]
-    return [convert(value, where) for value in values] if form.batch else convert(values[0], where)
+    is_retrieval = family is RETRIEVAL
+    read = to_retrieval_result if is_retrieval else to_generation_result
+    results: list[Any] = [read(value, where) for value in values]
+    if not form.rich:
+        # The old interface promises a list; a list is handed on as the same object.
+        results = [_listed(one.contexts) if is_retrieval else one.response for one in results]
+    return results if form.batch else results[0]
 
 
-_CONVERTERS: dict[tuple[bool, bool], Callable[[object, str], Any]] = {
-    (True, True): to_retrieval_result,
-    (True, False): to_contexts,
-    (False, True): to_generation_result,
-    (False, False): to_response,
-}
+def _listed(contexts: Sequence[str]) -> list[str]:
+    return contexts if isinstance(contexts, list) else list(contexts)
 
 
 def derived(

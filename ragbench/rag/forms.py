@@ -124,21 +124,7 @@ def check_complete(cls: type, families: Iterable[str], implemented: frozenset[st
                 f"class {cls.__name__} has no {name}: write one of {', '.join(forms)}. "
                 f"If it does only {other}, write class {cls.__name__}(..., families=('{other}',)); "
                 f"if it is a base for other classes, write class {cls.__name__}(..., abstract=True)"
-                f"{_behind(cls, forms)}"
             )
-
-
-def _behind(cls: type, names: Iterable[str]) -> str:
-    """A hint when a mixin has the method but stands behind the interface in the bases."""
-    for name in names:
-        first, *others = [owner for owner in cls.__mro__ if name in owner.__dict__]
-        if others and not getattr(others[-1].__dict__[name], "__isabstractmethod__", False):
-            last = others[-1].__name__
-            return (
-                f". {last}.{name} is hidden by {first.__name__}.{name}: "
-                f"name {last} before {first.__name__} among the bases"
-            )
-    return ""
 
 
 def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:

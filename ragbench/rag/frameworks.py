@@ -4,40 +4,45 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import keyword_for_top_k, parameter_names
-from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
+from ragbench.rag.parts import Parts, Shape, cut, parts_of_one_call, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
 
 def shapes_of(obj: object) -> list[Shape]:
     """What an object looks like; of several frameworks where it looks like several."""
-    found = (_langchain_shape(obj), _llamaindex_shape(obj), _haystack_shape(obj))
-    return [shape for shape in found if shape is not None]
-
-
-def _langchain_shape(obj: object) -> Shape | None:
-    """What has ``invoke``; a retriever says that documents come out."""
-    if not _has(obj, "invoke"):
-        return None
-    is_retriever = (
-        hasattr(obj, "_get_relevant_documents")
-        or hasattr(obj, "get_relevant_documents")
-        or _schema(obj, "get_output_jsonschema").get("type") == "array"
-    )
-    return Shape(
-        name="a LangChain retriever" if is_retriever else "a LangChain chain",
-        parts=_langchain_retriever if is_retriever else _langchain_chain,
-        slots={"retrieval": _langchain_retriever, "generation": _langchain_generator},
-        # LangChain's own, and not an object that happens to have ``invoke``.
-        own_names=hasattr(obj, "InputType"),
-    )
+    found: list[Shape] = []
+    if _has(obj, "invoke"):
+        is_retriever = (  # it says that documents come out
+            hasattr(obj, "_get_relevant_documents")
+            or hasattr(obj, "get_relevant_documents")
+            or _schema(obj, "get_output_jsonschema").get("type") == "array"
+        )
+        langchain = Shape(
+            name="a LangChain retriever" if is_retriever else "a LangChain chain",
+            parts=_langchain_retriever if is_retriever else _langchain_chain,
+            slots={"retrieval": _langchain_retriever, "generation": _langchain_generator},
+            # LangChain's own, and not an object that happens to have ``invoke``.
+            own_names=hasattr(obj, "InputType"),
+        )
+        found.append(langchain)
+    if _has(obj, "query", "aquery"):
+        name = "a LlamaIndex query engine"
+        found.append(Shape(name=name, parts=_llamaindex_engine, own_names=True))
+    elif _has(obj, "retrieve", "aretrieve"):
+        name = "a LlamaIndex retriever"
+        found.append(Shape(name=name, parts=_llamaindex_retriever, own_names=True))
+    if _has(obj, "run", "inputs", "outputs"):
+        found.append(Shape(name="a Haystack pipeline", parts=_haystack_pipeline))
+    elif _has(obj, "run") and "query" in parameter_names(cast("Any", obj).run):
+        found.append(Shape(name="a Haystack component", parts=_haystack_component))
+    return found
 
 
 def _has(obj: object, *methods: str) -> bool:
@@ -135,29 +140,16 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
     if not names:
-        return _QueryInput(None)
+        return lambda query, said=(): query
     name = next((name for name in _QUERY_NAMES if name in names), None)
-    if name is None and len(names) == 1:
-        name = names[0]
+    name = names[0] if name is None and len(names) == 1 else name
     if name is None or {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
-    return _QueryInput(name, takes_history=_HISTORY in names)
-
-
-@dataclass(frozen=True, slots=True)
-class _QueryInput:
-    """What goes into a chain: the query, or a mapping with it and what was said before."""
-
-    name: str | None
-    takes_history: bool = False
-
-    def __call__(self, query: str, said: Said = ()) -> Any:
-        if self.name is None:
-            return query
-        return {self.name: query, **({_HISTORY: list(said)} if self.takes_history else {})}
+    before = _HISTORY in names
+    return lambda query, said=(): {name: query, **({_HISTORY: list(said)} if before else {})}
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
@@ -193,15 +185,6 @@ def _schema(obj: object, method: str) -> Mapping[str, Any]:
 # --- LlamaIndex
 
 
-def _llamaindex_shape(obj: object) -> Shape | None:
-    """An engine has ``query`` and ``aquery``; a retriever ``retrieve`` and ``aretrieve``."""
-    if _has(obj, "query", "aquery"):
-        return Shape(name="a LlamaIndex query engine", parts=_llamaindex_engine, own_names=True)
-    if _has(obj, "retrieve", "aretrieve"):
-        return Shape(name="a LlamaIndex retriever", parts=_llamaindex_retriever, own_names=True)
-    return None
-
-
 def _llamaindex_retriever(obj: Any) -> Parts:
     """``retrieve``: nodes with scores. ``top_k`` cuts what ``similarity_top_k`` allows."""
     where = f"{type(obj).__name__}.retrieve"
@@ -223,17 +206,6 @@ _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 
 
 # --- Haystack
-
-
-def _haystack_shape(obj: object) -> Shape | None:
-    """A pipeline has ``run``, ``inputs`` and ``outputs``; a component ``run`` with a ``query``."""
-    if not _has(obj, "run"):
-        return None
-    if _has(obj, "inputs", "outputs"):
-        return Shape(name="a Haystack pipeline", parts=_haystack_pipeline)
-    if "query" in parameter_names(cast("Any", obj).run):
-        return Shape(name="a Haystack component", parts=_haystack_component)
-    return None
 
 
 def _haystack_component(obj: Any) -> Parts:
@@ -259,7 +231,11 @@ def _haystack_pipeline(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.run"
     inputs = cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
     sockets = _query_sockets(inputs, where)
-    outputs = _outputs(obj)
+    # Also of what another component takes.
+    every = "include_components_with_connected_outputs"
+    options = {every: True} if every in parameter_names(obj.outputs) else {}
+    given = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
+    outputs = {component: frozenset(names) for component, names in given.items()}
     giving = [component for component, names in outputs.items() if "documents" in names]
     edges = [tuple(edge)[:2] for edge in getattr(getattr(obj, "graph", None), "edges", ())]
     last = [one for one in giving if not any((one, other) in edges for other in giving)]
@@ -308,14 +284,6 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
             "a pipeline whose mandatory inputs are texts, or wrap it in a function of the query"
         )
     return chosen
-
-
-def _outputs(obj: Any) -> dict[str, frozenset[str]]:
-    """Names of what each component gives, also where another component takes it."""
-    every = "include_components_with_connected_outputs"
-    options = {every: True} if every in parameter_names(obj.outputs) else {}
-    found = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
-    return {component: frozenset(names) for component, names in found.items()}
 
 
 def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:

@@ -7,12 +7,10 @@ taken; both are marked as estimates.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CauseCount, CorpusGold
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
@@ -22,19 +20,14 @@ from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import is_long, right_by_any, told
+from ragbench.metrics.correct import answer_correct, is_long, told
 from ragbench.metrics.matching import Matching, match, normalised
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
-from ragbench.stages.right_share import RightTally, reliability_of
-from ragbench.stats.mean import most_frequent
 
 _CORRECT = 0.5
 """What a judge has to give, of 1, for an answer to count as right."""
-_EXAMPLES = 5
-
-
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -66,29 +59,25 @@ class FoundGold(NamedTuple):
     @classmethod
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
         """None where nothing is known of where the answer stands."""
-        shown, retrieved = trace.context.value, trace.retrieval.value
         last = matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
-        if isinstance(last, Matched) and any(grade > 0 for grade in last.grades):
+        if isinstance(last, Matched) and (total := sum(grade > 0 for grade in last.grades)):
+            held: dict[str, list[frozenset[int]]] = {"retrieve": []}
+            for stage, matched in matches.items():
+                if isinstance(matched, Matched):
+                    chunks = held[stage] = [_NOTHING] * matched.chunks
+                    for one in matched.matches:
+                        if matched.grades[one.gold] > 0:
+                            chunks[one.rank - 1] |= {one.gold}
             basis = Basis.IDS if last.is_by_id else Basis.TEXTS
-            total = sum(grade > 0 for grade in last.grades)
-            return cls(basis, total, _held(matches.get("retrieve")), _held(last))
+            return cls(basis, total, held["retrieve"], held.get(POST_RETRIEVE, held["retrieve"]))
         texts = map(normalised, trace.case.references)
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
         if not answers:
             return None
+        shown, retrieved = trace.context.value, trace.retrieval.value
         after = _answering(shown, answers)
         before = after if retrieved is shown else _answering(retrieved, answers)
         return cls(Basis.REFERENCE, 1, before, after)
-
-
-def _held(matched: Compared) -> list[frozenset[int]]:
-    if not isinstance(matched, Matched):
-        return []
-    held = [_NOTHING] * matched.chunks
-    for one in matched.matches:
-        if matched.grades[one.gold] > 0:
-            held[one.rank - 1] |= {one.gold}
-    return held
 
 
 def _answering(result: RetrievalResult[Any] | None, answers: Sequence[str]) -> list[frozenset[int]]:
@@ -96,6 +85,15 @@ def _answering(result: RetrievalResult[Any] | None, answers: Sequence[str]) -> l
         frozenset((0,)) if any(holds_answer(text, answer) for answer in answers) else _NOTHING
         for text in map(normalised, () if result is None else result.contexts)
     ]
+
+
+class _Checked(NamedTuple):
+    """What an answer is: the fields of an attribution that say so."""
+
+    answer: Answer
+    right: float | None = None
+    by_words: bool = False
+    is_long: bool = False
 
 
 def attribute(
@@ -114,64 +112,53 @@ def attribute(
         correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
             words of response and reference decide.
     """
-    checked = _checked(trace, correctness)
-    found = _attribute(trace, checked.answer, matches, biography, corpus)
-    right = checked.right
-    if found.cause is Cause.FAILED or found.basis is Basis.LABEL:
-        right = None if found.cause is Cause.UNKNOWN else float(found.cause is Cause.RIGHT)
-    by_words = checked.by_words and right is checked.right
-    return replace(found, right=right, by_words=by_words, is_long=by_words and checked.is_long)
-
-
-def _attribute(
-    trace: Trace,
-    answer: Answer,
-    matches: Mapping[str, Compared] | None,
-    biography: Biography | None,
-    corpus: CorpusGold | None,
-) -> Attribution:
+    case, checked = trace.case, _checked(trace, correctness)
     for stage, outcome in trace.stages:
         if outcome.failure is not None and stage not in ("locate", "validate"):
-            message = f"{outcome.failure.type}: {outcome.failure.message}"
-            return Attribution(
-                cause=Cause.FAILED,
-                basis=Basis.NONE,
-                answer=answer,
-                stage=stage,
-                detail=f"{stage} failed: {message}",
-            )
-    if is_unanswerable(trace.case):
-        cause = _OF_UNANSWERABLE.get(answer, Cause.ANSWERED_WITHOUT)
-        return Attribution(
-            cause=cause,
-            basis=Basis.LABEL,
-            answer=answer,
-            detail=_UNANSWERABLE[cause],
-            stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
-        )
-    judged = trace.case.judgements
+            detail = f"{stage} failed: {outcome.failure.type}: {outcome.failure.message}"
+            failed = checked.answer, 0.0
+            return _without_gold(Cause.FAILED, detail, _Checked(*failed), stage)
+    if is_unanswerable(case):
+        return _of_unanswerable(checked.answer)
+    judged, said = case.judgements, _OF[checked.answer].said
     if judged is not None and not any(judged.values()):
         # Such as a turn of a conversation that thanks: retrieval has no part in it.
-        cause = Cause.UNKNOWN if answer is Answer.UNCHECKED else _OF[answer].shown
-        detail = f"Nothing had to be retrieved, and {_OF[answer].said}."
+        cause = Cause.UNKNOWN if checked.answer is Answer.UNCHECKED else _OF[checked.answer].shown
         by = "generate" if cause in _OF_GENERATION else None
-        return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail, stage=by)
+        return _without_gold(cause, f"Nothing had to be retrieved, and {said}.", checked, by)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
     found = None if trace.context.value is None else FoundGold.of(trace, matches)
-    by_gold = None if found is None else _by_gold(trace, found, answer, biography, corpus)
+    by_gold = None if found is None else _by_gold(trace, found, checked, biography, corpus)
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
     verdict = None if trace.validation is None else trace.validation.value
     if verdict is not None and (by_gold is None or verdict.answer_present):
-        return _by_verdict(verdict, answer)
-    if by_gold is not None:
-        return by_gold
-    cause = Cause.RIGHT if answer is Answer.RIGHT else Cause.UNKNOWN
-    said = _OF[answer].said
+        return _by_verdict(verdict, checked)
+    cause = Cause.RIGHT if checked.answer is Answer.RIGHT else Cause.UNKNOWN
     detail = f"{said[0].upper()}{said[1:]}, and no gold is known."
-    return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail)
+    return by_gold or _without_gold(cause, detail, checked)
+
+
+def _without_gold(
+    cause: Cause, detail: str, checked: _Checked, stage: str | None = None
+) -> Attribution:
+    return Attribution(
+        cause=cause, basis=Basis.NONE, detail=detail, stage=stage, **checked._asdict()
+    )
+
+
+def _of_unanswerable(answer: Answer) -> Attribution:
+    cause = _OF_UNANSWERABLE.get(answer, Cause.ANSWERED_WITHOUT)
+    return Attribution(
+        cause=cause,
+        basis=Basis.LABEL,
+        answer=answer,
+        detail=_UNANSWERABLE[cause],
+        stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
+        right=None if cause is Cause.UNKNOWN else float(cause is Cause.RIGHT),
+    )
 
 
 class _Outcome(NamedTuple):
@@ -214,13 +201,6 @@ def is_unanswerable(case: Case) -> bool:
     return nothing and not case.references
 
 
-class _Checked(NamedTuple):
-    answer: Answer
-    right: float | None = None
-    by_words: bool = False
-    is_long: bool = False
-
-
 def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
     """What an answer is: by a judge, where one is there, or else by its words."""
     outcome = trace.generation
@@ -234,64 +214,63 @@ def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
     references = trace.case.references
     if not references:
         return _Checked(Answer.UNCHECKED)
-    right = right_by_any(trace.case.query, outcome.value.response, references)
-    answer = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}[told(right)]
+    right = answer_correct(trace.case.query, outcome.value.response, references)
+    answer = _SAID_BY_WORDS[told(right)]
     return _Checked(answer, right, by_words=True, is_long=is_long(references[0]))
+
+
+_SAID_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
 
 
 def _by_gold(
     trace: Trace,
     found: FoundGold,
-    answer: Answer,
+    checked: _Checked,
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    held = _NOTHING.union(*found.shown)
-    known = Attribution(
-        cause=_OF[answer].shown,
-        basis=found.basis,
-        answer=answer,
-        detail="",
-        shown=len(held),
-        golds=found.total,
-    )
-    lacks = trace.case.needs_all and len(held) < found.total and answer is not Answer.RIGHT
-    if held and not lacks:
-        return _of_shown(trace, found, known)
+    held, answer = _NOTHING.union(*found.shown), checked.answer
+    known = {
+        "basis": found.basis, "shown": len(held), "golds": found.total, **checked._asdict()
+    }  # fmt: skip
+    is_whole = len(held) == found.total or answer is Answer.RIGHT
+    if held and (is_whole or not trace.case.needs_all):
+        return _of_shown(trace, found, answer, known)
     is_by_words = found.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
-        return replace(known, cause=Cause.RIGHT_WITHOUT, detail=detail)
+        return Attribution(cause=Cause.RIGHT_WITHOUT, detail=detail, **known)
     # Of several that are needed, what became of those that were not shown.
     rank = next((rank for rank, golds in enumerate(found.retrieved, 1) if golds - held), None)
     if rank is not None:
         stage, at = _dropped_by(trace, found.retrieved, biography)
-        detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at or rank}."
-        return replace(known, cause=Cause.DROPPED, stage=stage, rank=at or rank, detail=detail)
+        at = at or rank
+        detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at}."
+        return Attribution(cause=Cause.DROPPED, stage=stage, rank=at, detail=detail, **known)
     if corpus is not None and corpus.absent.get(trace.case.id):
         detail = f"None of the {corpus.documents:,} documents holds it."
-        return replace(known, cause=Cause.NOT_IN_CORPUS, detail=detail)
+        return Attribution(cause=Cause.NOT_IN_CORPUS, detail=detail, **known)
     fate = None if trace.location is None else trace.location.value
     if fate is not None and fate.cause in _LOST:
         (stage, sentence), rank = _LOST[fate.cause], fate.nearest.rank
         missing = fate.cause is GoldCause.NOT_INDEXED and corpus is None
         cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
         detail = sentence.format(rank=rank)
-        return replace(known, cause=cause, stage=stage, rank=rank, detail=detail)
+        return Attribution(cause=cause, stage=stage, rank=rank, detail=detail, **known)
     if is_by_words:
         detail = f"No shown chunk seems to hold the reference, by its words; {_OF[answer].said}."
-        return replace(known, cause=_OF[answer].unseen, detail=detail)
-    size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
+        return Attribution(cause=_OF[answer].unseen, detail=detail, **known)
+    size = 0 if trace.retrieval.value is None else len(trace.retrieval.value.contexts)
+    cause = Cause.PART_MISSING if held else Cause.NOT_RETRIEVED
+    where = "The corpus contains it; it" if corpus is not None else "It"
+    chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
+    detail = f"{where} is not in {chunks}."
     if held:
         detail = (
             f"{len(held)} of {found.total} gold contexts are among the {size:,} retrieved chunks, "
             f"and the case needs all; {_OF[answer].said}."
         )
-        return replace(known, cause=Cause.PART_MISSING, stage="retrieve", detail=detail)
-    where = "The corpus contains it; it" if corpus is not None else "It"
-    chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
-    detail = f"{where} is not in {chunks}."
-    return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
+    return Attribution(cause=cause, stage="retrieve", detail=detail, **known)
 
 
 _LOST = {
@@ -306,22 +285,28 @@ _LOST = {
 """What lost the gold, and the sentence that says so."""
 
 
-def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution:
+def _of_shown(
+    trace: Trace, found: FoundGold, answer: Answer, known: Mapping[str, Any]
+) -> Attribution:
     rank = next(rank for rank, held in enumerate(found.shown, 1) if held)
-    missing = found.total - (known.shown or 0)
+    missing = found.total - known["shown"]
     rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
     supported, shown, generated = None, trace.context.value, trace.generation.value
-    said = "" if generated is None else normalised(generated.response)
-    if known.answer is Answer.WRONG and shown is not None and is_telling(said):
-        others = zip(map(normalised, shown.contexts), found.shown, strict=True)
-        supported = any(holds_answer(text, said) for text, held in others if not held)
-        rest = f"; {'another' if supported else 'no other'} shown chunk contains that answer{rest}"
-    return replace(
-        known,
+    if answer is Answer.WRONG and shown is not None and generated is not None:
+        said = normalised(generated.response)
+        if is_telling(said):
+            others = zip(map(normalised, shown.contexts), found.shown, strict=True)
+            supported = any(holds_answer(text, said) for text, held in others if not held)
+            chunk = "another" if supported else "no other"
+            rest = f"; {chunk} shown chunk contains that answer{rest}"
+    said, cause, *_ = _OF[answer]
+    return Attribution(
+        cause=cause,
         rank=rank,
-        stage="generate" if known.cause in _OF_GENERATION else None,
-        detail=f"Shown at rank {rank}, and {_OF[known.answer].said}{rest}.",
+        stage="generate" if cause in _OF_GENERATION else None,
+        detail=f"Shown at rank {rank}, and {said}{rest}.",
         supported=supported,
+        **known,
     )
 
 
@@ -344,54 +329,15 @@ def _dropped_by(
     return biography.step(at), ranks[at]
 
 
-def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
-    cause = _OF[answer].shown if verdict.answer_present else _OF[answer].absent
+def _by_verdict(verdict: Verdict, checked: _Checked) -> Attribution:
+    of = _OF[checked.answer]
+    cause = of.shown if verdict.answer_present else of.absent
     said = f"{verdict.validator} gives {verdict.answer_probability:.2f}"
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,
-        answer=answer,
-        detail=f"{said} that the shown chunks hold the answer; {_OF[answer].said}.",
+        detail=f"{said} that the shown chunks hold the answer; {of.said}.",
         stage="generate" if cause in _OF_GENERATION else None,
         probability=verdict.answer_probability,
+        **checked._asdict(),
     )
-
-
-class _Counts:
-    def __init__(self) -> None:
-        self.cases = self.estimated = self.by_words = 0
-        self.stages = Counter[str]()
-        self.examples: list[str] = []
-
-
-class CauseTally:
-    def __init__(self) -> None:
-        self.right = RightTally()
-        self._found: dict[Cause, _Counts] = {}
-
-    def add(self, case: Case, attribution: Attribution) -> None:
-        self.right.add(case.cluster, attribution)
-        found = self._found.setdefault(attribution.cause, _Counts())
-        found.cases += 1
-        found.estimated += attribution.basis.is_estimate
-        found.by_words += attribution.by_words
-        if attribution.stage is not None:
-            found.stages[attribution.stage] += 1
-        if len(found.examples) < _EXAMPLES:
-            found.examples.append(case.id)
-
-    def counts(self) -> tuple[CauseCount, ...]:
-        """Every cause that occurred, in the order of a case's way through the stages."""
-        return tuple(
-            CauseCount(
-                cause=cause,
-                cases=found.cases,
-                estimated=found.estimated,
-                by_words=found.by_words,
-                reliability=reliability_of(cause) if found.by_words or found.estimated else None,
-                stages=most_frequent(found.stages),
-                examples=tuple(found.examples),
-            )
-            for cause in Cause
-            if (found := self._found.get(cause)) is not None
-        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,20 +14,21 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import digest, fingerprint
-from ragbench.ledger.folder import RunFolder, repeat_folders
-from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import (
+from ragbench.ledger.folder import (
     DatasetInfo,
     Manifest,
     MetricInfo,
     RagInfo,
+    RunFolder,
     git_state,
     package_versions,
     read_manifest,
+    repeat_folders,
     write_manifest,
 )
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
 from ragbench.metrics.abstention import abstained
 from ragbench.metrics.gold_space import GoldSpace
@@ -37,7 +38,7 @@ from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
 from ragbench.stages.stage import CallSettings, InLoop, Stage
-from ragbench.stages.system import EvaluatedSystem, absent_stages, call_stages
+from ragbench.stages.system import EvalSettings, EvaluatedSystem, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
 if TYPE_CHECKING:
@@ -54,81 +55,106 @@ class Evaluation:
 
     system: EvaluatedSystem
     metrics: tuple[Metric, ...]
-    matching: Matching
-    """How retrieved chunks are compared with relevant ones, as the user says it."""
     judge: Judge | None
     """Who judges; None where no metric asks a model."""
+    settings: EvalSettings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class BegunRun:
     """A run whose setting stands in the journal."""
 
+    journal: Journal
+    folder: RunFolder
+    draft: Manifest
+    """What was known before its cases were."""
     manifest: Manifest
+    """As far as it is known: how gold is matched is decided during the run."""
     stages: list[Stage]
     """Those up to generation, in order."""
     reuse: OutcomeReuse
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
-    notes: tuple[str, ...]
-    """What the journal has to say of outcomes that are used again."""
     stands: bool = False
     """Whether nothing was begun, since the latest run is the same, and its report is kept."""
+    written: Manifest | None = None
+    """As readers of the folder find it."""
+
+    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
+        """Writes down how retrieved chunks are compared with relevant ones, and why."""
+        settings = {**self.manifest.settings, "matching": str(matching)}
+        notes = (*notes, *self.manifest.notes)
+        changed = replace(self.manifest, settings=settings, notes=notes)
+        self.manifest = changed.with_fingerprints()
+        self.written = write_manifest(self.manifest, self.folder.manifest)
 
 
 def begin(
     asked: Evaluation,
-    draft: Manifest,
-    journal: Journal,
-    draw: Draw,
     folder: RunFolder,
+    draw: Draw,
+    stack: ExitStack,
     *,
     watch: Watch,
-    trust: bool,
-    calls: CallSettings,
     in_loop: InLoop,
+    fresh: bool,
     anew: str = "",
 ) -> BegunRun:
-    """Begins a run over the cases of a journal."""
-    system, source = asked.system, draw.source
-    absent = absent_stages(system, journal.recorded_counts(), source)
+    """Opens a folder's journal for the length of a stack, with the cases of a run, and begins it.
+
+    They are not read where its latest run was asked for the same.
+    """
+    draft = drafted(asked, draw)
+    if fresh:
+        with folder.new_journal() as path, Journal(path) as new:
+            new.replace_cases(draw)
+    journal = stack.enter_context(Journal(folder.journal))
+    may_stand = bool(draw.content) and not fresh and journal.runs.number > 0
+    may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
+    if not (fresh or may_stand):
+        journal.replace_cases(draw)
+    system, settings = asked.system, asked.settings
+    absent = absent_stages(system, journal.recorded_counts(), draw.source)
     count, cases = journal.cases_digest()
-    manifest = replace(
-        draft, dataset=replace(draft.dataset, fingerprint=cases, cases=count), absent=absent
-    )
-    left_out: list[str | Path] = [source, folder.path]
+    dataset = replace(draft.dataset, fingerprint=cases, cases=count)
     reuse = OutcomeReuse(
-        journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
-    )
+        journal, system, watch, leaving_out=[draw.source, folder.path], metrics=asked.metrics,
+        trust=settings.trust_stored, anew=anew,
+    )  # fmt: skip
     stages = call_stages(system, absent, reuse.generations)
+    calls = settings.limits or CallSettings()
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(system, absent, reuse.generations)
     # All that outcomes depend on; how they are scored is not part of it.
     keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
-    judge = None if manifest.judge is None else manifest.judge["fingerprint"]
-    setting = fingerprint((cases, keys, judge, absent))
+    judge = None if draft.judge is None else draft.judge["fingerprint"]
+    setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
+    begun = BegunRun(
+        journal=journal, folder=folder, draft=draft, stages=stages, reuse=reuse,
+        manifest=replace(draft, dataset=dataset, absent=absent),
+        stands=may_stand and not reuse.notes and journal.runs.kept("setting") == setting,
+    )  # fmt: skip
+    if begun.stands:
+        return begun
     if not draw.is_read:
-        if not reuse.notes and journal.runs.kept("setting") == bytes.fromhex(setting):
-            return BegunRun(manifest=manifest, stages=stages, reuse=reuse, notes=(), stands=True)
         journal.replace_cases(draw)
-    journal.runs.begin(bytes.fromhex(setting), reuse.notes)
+    journal.runs.begin(setting, reuse.notes)
     journal.before_flush = reuse.keep
-    notes = journal.runs.notes
-    if count := draw.declining:
-        notes = (
-            f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
-            "the reference says that there is no answer. `answerable` in the dataset overrides "
-            "that.",
-            *notes,
-        )
-    return BegunRun(manifest=manifest, stages=stages, reuse=reuse, notes=notes)
+    said = (
+        f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken as "
+        "unanswerable: the reference says that there is no answer. `answerable` in the dataset "
+        "overrides that.",
+    )
+    notes = (*draft.notes, *(said if draw.declining else ()), *journal.runs.notes)
+    begun.manifest = replace(begun.manifest, notes=notes)
+    return begun
 
 
-def drafted(asked: Evaluation, draw: Draw, name: str, notes: Sequence[str]) -> Manifest:
-    system, selection = asked.system, draw.selection
+def drafted(asked: Evaluation, draw: Draw) -> Manifest:
+    system, settings, selection = asked.system, asked.settings, draw.selection
     return Manifest(
         dataset=DatasetInfo(
-            name=name,
+            name=settings.name or "dataset",
             source=draw.source,
             fingerprint="",
             cases=0,
@@ -138,10 +164,10 @@ def drafted(asked: Evaluation, draw: Draw, name: str, notes: Sequence[str]) -> M
         ),
         rag=RagInfo(name=system.name, description=system.description, stages=system.stages),
         metrics=tuple(map(MetricInfo.of, asked.metrics)),
-        settings={**system.settings, "matching": str(asked.matching)},
+        settings={**system.settings, "matching": str(settings.matching)},
         packages=package_versions(_PACKAGES),
         git=git_state(Path.cwd()),
-        notes=tuple(notes),
+        notes=tuple(settings.notes),
         judge=None if asked.judge is None else asked.judge.info,
     )
 
@@ -158,24 +184,6 @@ def asked_for(draft: Manifest, draw: Draw, folder: RunFolder) -> bytes:
     return digest(parts)
 
 
-@contextmanager
-def journal_of(
-    folder: RunFolder, draft: Manifest, draw: Draw, *, fresh: bool
-) -> Generator[Journal]:
-    """The folder's journal with the cases in it, for the length of a block.
-
-    They are not read where its latest run was asked for the same.
-    """
-    if fresh:
-        with folder.new_journal() as path, Journal(path) as new:
-            new.replace_cases(draw)
-    with Journal(folder.journal) as journal:
-        before = not fresh and journal.runs.number > 0
-        if not fresh and not (before and journal.runs.stands(asked_for(draft, draw, folder))):
-            journal.replace_cases(draw)
-        yield journal
-
-
 def earlier_settings(manifest: Path) -> Mapping[str, Any]:
     """The settings of the folder's latest run; empty where it cannot be read."""
     try:
@@ -190,24 +198,6 @@ def dated(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
     if "now" in settings:
         return stage.dated(datetime.fromisoformat(settings["now"]))
     return stage.dated(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
-
-
-@dataclass(slots=True)
-class KnownManifest:
-    """The manifest as far as it is known: how gold is matched is decided during the run."""
-
-    manifest: Manifest
-    path: Path
-    stored: Manifest | None = None
-    """As it was written."""
-
-    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
-        """Writes down how retrieved chunks are compared with relevant ones, and why."""
-        settings = {**self.manifest.settings, "matching": str(matching)}
-        notes = (*notes, *self.manifest.notes)
-        changed = replace(self.manifest, settings=settings, notes=notes)
-        self.manifest = changed.with_fingerprints()
-        self.stored = write_manifest(self.manifest, self.path)
 
 
 @dataclass(slots=True)
@@ -237,16 +227,17 @@ class Draw:
                 self.declining += 1
                 case = replace(case, answerable=False)
             self.gold.add(case)
-            yield _with_abstention(given, case) if isinstance(given, Entry) else case
+            if isinstance(given, Entry):
+                outcome = given.recorded.get("generate")
+                answer = None if outcome is None else outcome.value
+                is_answer = outcome is not None and outcome.status is Status.MEASURED
+                if outcome is not None and is_answer and answer is not None and abstained(answer):
+                    # A recorded answer counts as declined where an asked one would.
+                    declined = replace(outcome, status=Status.ABSTAINED)
+                    given = Entry(case=case, recorded={**given.recorded, "generate": declined})
+                elif case is not given.case:
+                    given = Entry(case=case, recorded=given.recorded)
+            yield given if isinstance(given, Entry) else case
         if given is None:
             raise DataError([Problem(message="there are no cases", path=self.source)])
         self.is_read = True
-
-
-def _with_abstention(entry: Entry, case: Case) -> Entry:
-    """An entry whose recorded answer counts as declined where an asked one would."""
-    recorded, outcome = entry.recorded, entry.recorded.get("generate")
-    answer = None if outcome is None or outcome.status is not Status.MEASURED else outcome.value
-    if outcome is not None and answer is not None and abstained(answer):
-        recorded = {**recorded, "generate": replace(outcome, status=Status.ABSTAINED)}
-    return Entry(case=case, recorded=recorded)

@@ -16,13 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
-from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
+from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -194,18 +195,20 @@ class CallStage(Generic[InputT, ValueT]):
             stopped=run.stopped,
             split=partial(run.warn_of_split, self.name),
         )
-
-        def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
-            if in_flight is not None:
-                in_flight.begin([item.row.number for item in items])
-            return [item.input for item in items]
-
+        if in_flight is not None:
+            begin = in_flight.begin
+            manner = replace(manner, begun=lambda items: begin([one.row.number for one in items]))
         if plain is not None:
-            for batch, outcomes in run_plain(lambda items: plain(inputs(items)), batches, manner):
+            done = run_plain(lambda items: plain([one.input for one in items]), batches, manner)
+            for batch, outcomes in done:
                 self.keep(batch, outcomes, run)
         elif coroutine is not None:
             keep = partial(self.keep, run=run)
-            run.in_loop(run_async(lambda items: coroutine(inputs(items)), batches, manner, keep))
+            run.in_loop(
+                run_async(
+                    lambda items: coroutine([one.input for one in items]), batches, manner, keep
+                )
+            )
 
     def _ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
@@ -249,7 +252,7 @@ class Ahead(Generic[InputT, ValueT]):
         todo, batch = self._begun.popleft()
         try:
             outcomes = self.pool.take(batch)
-            if self.pool.is_started:
+            if self.pool.desks:
                 self.stage.keep(todo, [*outcomes], self.run)
             else:  # called here, one by one
                 for item, outcome in zip(todo, outcomes, strict=False):

@@ -35,6 +35,8 @@ class Manner:
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
+    begun: Callable[[Sequence[Any]], None] = lambda _: None
+    """Given the items of each call before it is made, in any thread."""
     split: Callable[[int, BaseException], None] = lambda _size, _error: None
     """Given how many items a call was for that failed and is made again in parts, and why."""
 
@@ -46,6 +48,7 @@ def attempt(
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
+        manner.begun(part)
         started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
         try:
@@ -68,6 +71,7 @@ async def attempt_async(
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
+        manner.begun(part)
         started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
         try:

@@ -27,7 +27,7 @@ from ragbench.core.report import CanaryLine
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.ledger.manifest import write_atomic
+from ragbench.ledger.folder import write_atomic
 from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, reads_canaries
 from ragbench.stages.judge import Judging

@@ -11,7 +11,7 @@ import orjson
 from ragbench.core.attribution import CorpusGold
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
-from ragbench.ledger.manifest import write_atomic
+from ragbench.ledger.folder import write_atomic
 from ragbench.metrics.matching import Matching, gold_texts, holds, normalised
 from ragbench.stages.attribution import is_unanswerable
 

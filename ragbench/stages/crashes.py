@@ -15,6 +15,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,6 +24,7 @@ from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import Manner, attempt
 
 
+@dataclass(slots=True)
 class InFlight:
     """The numbers of the cases that are being asked: 8 bytes each, and 1 more, so that 0 is free.
 
@@ -30,42 +32,43 @@ class InFlight:
     for all cases of the run.
     """
 
-    def __init__(self, path: Path, cases: int) -> None:
-        found = path.read_bytes() if path.exists() else b""
-        left_over = {number for number in memoryview(found[: len(found) // 8 * 8]).cast("Q")}
-        self.left_over = sorted(number - 1 for number in left_over - {0})
-        """The cases that an earlier process was asking when it ended.
+    left_over: Sequence[int]
+    """The cases that an earlier process was asking when it ended.
 
-        They stay in the file until `end` takes them out, and in this list for as long as it is
-        open: what was lost with that process may be a stage before the one that ended it."""
-        self._place = {number: at for at, number in enumerate(self.left_over)}
-        self._free = list(range(len(self._place), len(self._place) + max(cases, 1)))
-        self._lock = threading.Lock()
-        # Written in full: to write into a hole of a mapped file on a full disk ends the process.
-        numbers = array("Q", [number + 1 for number in self.left_over] + [0] * len(self._free))
-        path.write_bytes(numbers)
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 0)
-        self._slots = memoryview(self._map).cast("Q")
+    They stay in the file until `end` takes them out, and in this list for as long as it is
+    open: what was lost with that process may be a stage before the one that ended it."""
+    _slots: memoryview[int]
+    _place: dict[int, int]
+    _free: list[int]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     @contextmanager
     def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
         """The file, for the length of a block; without a case in it, it is removed at the end."""
         try:
-            found = cls(path, cases)
+            kept = path.read_bytes() if path.exists() else b""
+            numbers = {number for number in memoryview(kept[: len(kept) // 8 * 8]).cast("Q")}
+            left_over = sorted(number - 1 for number in numbers - {0})
+            place = {number: at for at, number in enumerate(left_over)}
+            free = list(range(len(place), len(place) + max(cases, 1)))
+            # In full: to write into a hole of a mapped file on a full disk ends the process.
+            path.write_bytes(array("Q", [number + 1 for number in left_over] + [0] * len(free)))
+            with path.open("r+b") as file:
+                mapped = mmap.mmap(file.fileno(), 0)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}") from error
+        found = cls(left_over, memoryview(mapped).cast("Q"), place, free)
         try:
             yield found
         except BaseException:
-            found.end(found._place.keys() - set(found.left_over))
+            found.end(place.keys() - set(left_over))
             raise
         finally:
             with found._lock:
                 found._slots.release()
-                found._map.close()
-                if not found._place:
+                mapped.close()
+                if not place:
                     path.unlink(missing_ok=True)
 
     def begin(self, numbers: Iterable[int]) -> None:

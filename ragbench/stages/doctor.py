@@ -28,11 +28,12 @@ from ragbench.core.validation import (
     WeakQuery,
 )
 from ragbench.errors import DataError, Problem
-from ragbench.stages.far_dump import SOURCE_FIELDS
 from ragbench.stats.mean import most_frequent, share_of
 
 _Read = TypeVar("_Read")
 
+SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
+"""Where in a chunk's metadata its source may be."""
 _RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
 _NEVER = "never"
 _KEEPS = (0.9, 0.95, 0.99)
@@ -66,17 +67,10 @@ class DoctorTally:
     pairs: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        found, wanted = verdict.inspection or (), set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
-        self.duplicates += sum(
-            one.count for one in verdict.inspection or () if one.kind is WarningKind.DUPLICATE_TEXT
-        )
-        found = [one.kind for one in verdict.inspection or ()]
-        self.rising += WarningKind.MIXED_SCORE_DIRECTIONS in found
-        if verdict.answer_present:
-            self._place(dump, verdict)
-        else:
-            self._note_weak(dump, verdict)
-        wanted = set(verdict.relevant_chunk_ids)
+        self.duplicates += sum(one.count for one in found if one.kind is WarningKind.DUPLICATE_TEXT)
+        self.rising += any(one.kind is WarningKind.MIXED_SCORE_DIRECTIONS for one in found)
         for chunk in dump.chunks:
             named = (chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata)
             source = chunk.document_id or next(named, "")
@@ -85,15 +79,15 @@ class DoctorTally:
                 self.relevant[source] += chunk.id in wanted
         if self.earlier is not None and dump.query_id in self.earlier:
             self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
-
-    def _place(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        holding = {one.chunk_id for one in verdict.evidence} or set(verdict.relevant_chunk_ids[:1])
-        found = enumerate(dump.chunks, start=1)
-        rank, chunk = next(((at, one) for at, one in found if one.id in holding), (0, None))
-        if chunk is not None:
-            self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
-            if chunk.score is not None:
-                self.scores.append(chunk.score)
+        if not verdict.answer_present:
+            self._note_weak(dump, verdict)
+            return
+        holding = {one.chunk_id for one in verdict.evidence} or {*verdict.relevant_chunk_ids[:1]}
+        for rank, chunk in enumerate(dump.chunks, start=1):
+            if chunk.id in holding:
+                self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
+                self.scores.extend([] if chunk.score is None else [chunk.score])
+                break
 
     def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
         self.ranks[_NEVER] += 1
@@ -133,41 +127,47 @@ class DoctorTally:
         )
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
-        total = sum(ranks.values())
-        found = total - ranks[_NEVER]
-        if total and 2 * self.rising > total:
-            yield DoctorFinding(
-                text=f"the scores rise from the first chunk to the last in {self.rising:,} of "
+        total, never, chunks = sum(ranks.values()), ranks[_NEVER], self.chunks
+        found, deep = total - never, ranks["6-20"] + ranks["21+"]
+        is_first = not deep and not ranks["2-5"]
+        said = [
+            (
+                2 * self.rising > total,
+                f"the scores rise from the first chunk to the last in {self.rising:,} of "
                 f"{total:,} queries: ranks and cut-offs below take the order of the list",
-                action="say --score-kind distance if they are distances; else sort the best first",
-            )
-        if total and ranks[_NEVER] >= _MANY * total:
-            yield DoctorFinding(
-                text=f"no certain answer for {ranks[_NEVER]:,} of {total:,} queries",
-                action="read the weakest queries: is the answer in the corpus? If it is, retrieve "
+                "say --score-kind distance if they are distances; else sort the best first",
+            ),
+            (
+                total and never >= _MANY * total,
+                f"no certain answer for {never:,} of {total:,} queries",
+                "read the weakest queries: is the answer in the corpus? If it is, retrieve "
                 "more candidates or change chunking; if not, add the document",
-            )
-        deep = ranks["6-20"] + ranks["21+"]
-        if found and deep >= _MANY * found:
-            yield DoctorFinding(
-                text=f"{deep:,} of {found:,} answers stand below rank 5",
-                action="add a reranker, or keep more chunks",
-            )
-        if found >= 20 and not deep and not ranks["2-5"] and self.chunks >= 2 * total:
-            yield DoctorFinding(
-                text="every answer stands at rank 1", action="fewer chunks (a lower k) would do"
-            )
-        if self.chunks and self.duplicates >= 0.05 * self.chunks:
-            yield DoctorFinding(
-                text=f"{self.duplicates:,} of {self.chunks:,} chunks repeat an earlier one",
-                action="remove duplicates from the index, or after retrieval",
-            )
+            ),
+            (
+                found and deep >= _MANY * found,
+                f"{deep:,} of {found:,} answers stand below rank 5",
+                "add a reranker, or keep more chunks",
+            ),
+            (
+                found >= 20 and is_first and chunks >= 2 * total,
+                "every answer stands at rank 1",
+                "fewer chunks (a lower k) would do",
+            ),
+            (
+                chunks and self.duplicates >= 0.05 * chunks,
+                f"{self.duplicates:,} of {chunks:,} chunks repeat an earlier one",
+                "remove duplicates from the index, or after retrieval",
+            ),
+        ]
         for name, count in self.sources.most_common(_SOURCES):
-            if count >= _MANY * self.chunks and count >= 20 and not self.relevant[name]:
-                yield DoctorFinding(
-                    text=f"'{name}' gave {count:,} chunks, none of them relevant",
-                    action="look whether it belongs into the index, or filter it out",
-                )
+            is_useless = count >= max(20, _MANY * chunks) and not self.relevant[name]
+            text = f"'{name}' gave {count:,} chunks, none of them relevant"
+            said.append(
+                (is_useless, text, "look whether it belongs into the index, or filter it out")
+            )
+        for is_so, text, action in said:
+            if is_so:
+                yield DoctorFinding(text=text, action=action)
 
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:

@@ -21,11 +21,11 @@ from ragbench.core.trace import Trace
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Receipt
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import CallLimits
 from ragbench.metrics.judging import JudgePlan, reads_canaries
 from ragbench.metrics.ragas_calls import input_of
 from ragbench.stages.judge import Job, Judging

@@ -9,54 +9,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
-
-import orjson
+from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import DataError, Problem, RunError
 from ragbench.io.addresses import ShortReadError, version_of_address
-from ragbench.io.dumps.pieces import Piece, PieceItem, Place, PlacedRetrieval, SplitDump
-from ragbench.ledger.fingerprint import fixed_digest
+from ragbench.io.dumps.pieces import Piece, PieceItem, PlacedRetrieval, SplitDump
+from ragbench.stages.doctor import SOURCE_FIELDS
+from ragbench.stages.validate import VALIDATE, FarQuery, FarRetrieval, retrieval_digest
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
-SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
-"""Where in a chunk's metadata its source may be."""
-
-JUDGE, READ = "validate", "read"
-
-
-class FarQuery(NamedTuple):
-    place: Place
-    digest: bytes
-    """What stood there when it was first read."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FarRetrieval(RetrievalDump):
-    """A retrieval whose texts have stayed where they are: its chunks are empty."""
-
-    asked: FarQuery
-    letters: int
-
-
-def retrieval_digest(dump: RetrievalDump) -> bytes:
-    """Digest of all of a retrieval that a validator sees; its id is not."""
-    chunks = [
-        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
-        for one in dump.chunks
-    ]
-    seen = (dump.query, chunks, dump.warnings)
-    try:
-        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-        written = orjson.dumps(seen, default=str, option=options)
-    except TypeError:  # metadata that is nested too deep to be written
-        written = repr(seen).encode("utf-8", "backslashreplace")
-    return fixed_digest(written)
+READ = "read"
 
 
 def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Sequence[PieceItem]]:
@@ -95,10 +62,10 @@ def check_unchanged(split: SplitDump) -> None:
 
 
 def far_calls(
-    split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
+    split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
     """Makes the two calls; a worker is given a partial of this."""
-    return by_kind({READ: partial(_reader, split), JUDGE: partial(_judge, split, make)})
+    return by_kind({READ: partial(_reader, split), VALIDATE: partial(_judge, split, make)})
 
 
 def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
@@ -129,10 +96,10 @@ def _light(item: PieceItem) -> PieceItem:
 
 
 def _judge(
-    split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
+    split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[FarQuery, Outcome[Verdict]]:
     call = make()
-    return lambda asked: [call(found) for found in _read_again(split, asked)]
+    return lambda asked: call([*_read_again(split, asked)])
 
 
 def _read_again(split: SplitDump, asked: Sequence[FarQuery]) -> Iterator[RetrievalDump]:

@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import JudgedCell
+from ragbench.core.trace import RunCase
 from ragbench.errors import ConfigError, RagbenchError
-from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import preflight
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import CallLimits
 from ragbench.metrics.judging import JudgePlan
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
-from ragbench.stages.stage import RunCase, Running
+from ragbench.stages.stage import Running
 
 JobT = TypeVar("JobT")
 _A_SLOT = 4

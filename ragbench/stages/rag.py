@@ -13,8 +13,9 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
-from ragbench.ledger.fingerprint import text_digest, text_digests
+from ragbench.ledger.fingerprint import text_digest
 from ragbench.metrics.abstention import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
@@ -30,14 +31,7 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, top_k_
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import (
-    NO_CONTEXTS,
-    NO_RETRIEVAL,
-    RunCase,
-    StageOutcome,
-    passed_on,
-    skipped,
-)
+from ragbench.stages.stage import NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
@@ -235,20 +229,21 @@ def _checked(
 
 
 def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | StageOutcome:
-    query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+    query, first = row.case.query, row.settled["retrieve"]
+    before = row.settled.get("post_retrieve", first)
     said = row.case.messages if rag.histories and row.case.history else []
     contexts: Sequence[str]
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
         contexts = row.case.reference_contexts or ()
-        digests = b"".join(text_digests(contexts))
+        digests = b"".join(map(text_digest, contexts))
     elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
         contexts, digests = (), b""
     elif before.outcome.value is None:
         return passed_on(before)
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
-        if first.value is not None and isinstance(rag, AdaptedRAG):
-            rag.restore(query, first.value, said)
+        if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
+            rag.restore(query, first.outcome.value, said)
         if "post_retrieve" in row.settled:
             contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
         else:

@@ -13,29 +13,20 @@ from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.codec import CODECS, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import RECORDED, Journal
-from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
-from ragbench.ledger.project import Project
-from ragbench.ledger.source import file_of
-from ragbench.ledger.watch import Watch
+from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
+from ragbench.ledger.project import Project, named_origin
+from ragbench.ledger.watch import Watch, file_of
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import LOCATE
-from ragbench.stages.stage import (
-    AbsentStage,
-    CallSettings,
-    InLoop,
-    RunCase,
-    Stage,
-    StageOutcome,
-    restored,
-    skipped,
-)
+from ragbench.stages.stage import AbsentStage, CallSettings, InLoop, Stage, restored, skipped
 from ragbench.stages.system import EvaluatedSystem
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
@@ -246,8 +237,7 @@ def differing_case(
 ) -> str:
     """The stage and the id of the first case drawn that has another outcome now; empty if none."""
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
-        for stored in window:
-            row = RunCase(stored.number, stored.case, stored.digest)
+        for row in window:
             for stage, given, before in _reused(row, stages, journal):
                 now = stage.ask_once(given, in_loop, calls.timeout)
                 if now.value is not None and _content(stage, now) != _content(stage, before):

@@ -6,16 +6,16 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
-from ragbench.core.score_order import ScoreOrders
-from ragbench.core.trace import STAGES, Trace
+from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
@@ -40,7 +40,7 @@ _REASONS = ("finish_reason", "stop_reason", "done_reason")
 """What endpoints call it: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
 
 
-def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
+def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     """What failed for a case; a failure that only passes on an earlier one is listed once."""
     found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     first, between = trace.retrieval.value, trace.post_retrieval
@@ -51,10 +51,7 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     if between is not None and between.value is not None:  # operators that were passed over
         found += [failure for step in steps_of(between.value) for failure in step.failures]
     found += [cell.failure for cell in cells if cell.failure]
-    unique: dict[str, Failure] = {}
-    for failure in found:
-        unique.setdefault(str(failure), failure)
-    return tuple(unique.values())
+    return tuple({str(failure): failure for failure in reversed(found)}.values())[::-1]
 
 
 _ANSWER_NOTES = {
@@ -106,7 +103,8 @@ class RunTally:
     has, ``cut off`` at a limit of tokens."""
     validation: ValidationTally | None = None
 
-    def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
+    def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
+        trace = row.trace
         if trace.validation is not None:
             if self.validation is None:
                 from ragbench.stages.validate import ValidationTally
@@ -115,21 +113,21 @@ class RunTally:
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
-        for stage, outcome in trace.stages:
+        for stage, (outcome, *_) in row.settled.items():
             counts = self.counted[stage]
             counts[outcome.status] += 1
             counts[outcome.known] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
-        if failures := failures_of(trace, cells):
+        if failures:
             self._count_failures(trace.case.id, failures)
         given, retrieved = trace.context.value, trace.retrieval.value
         self.longest = max(self.longest, 0 if given is None else len(given.contexts))
         if retrieved is not None:
-            ids = retrieved.context_ids or ()
+            ids, scores = retrieved.context_ids or (), retrieved.scores or ()
             self.repeated_ids += len({*ids}) < len(ids)
-            if len(scores := retrieved.scores or ()) > 1:
+            if len(scores) > 1:
                 self.score_orders.add(scores)
         if trace.generation.value is not None:
             self._count_answer(trace, trace.generation.value)
@@ -150,48 +148,44 @@ class RunTally:
                 noted["read"] += 1
             elif read_answer(text).in_part:
                 noted["declined in part"] += 1
-        noted["thoughts"] += _THOUGHTS.search(text) is not None
+        if "<" in text:
+            noted["thoughts"] += _THOUGHTS.search(text) is not None
         if references and _CITATIONS.search(text):  # a list of numbers is no citation
             noted["cited"] += not any(map(_CITATIONS.search, references))
-        metadata: Mapping[str, Any] = answer.metadata or {}
-        ends = (metadata.get(name) for name in _REASONS)
-        noted["cut off"] += any(isinstance(end, str) and end.lower() in _CUT_OFF for end in ends)
+        if answer.metadata:
+            ends = (answer.metadata.get(name) for name in _REASONS)
+            noted["cut off"] += any(type(end) is str and end.lower() in _CUT_OFF for end in ends)
 
-    def notes(self, summaries: Sequence[Summary], asides: Sequence[str]) -> Iterator[str]:
-        """What a reader must know of the figures; ``asides`` among it."""
-        if self.repeated_ids:
-            yield (
-                f"{self.repeated_ids} retrievals returned an id more than once; only its first "
-                "place counts."
-            )
-        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
-            yield note
-        for summary in summaries:
-            if summary.metric.definition.aggregate and summary.score is None and summary.measured:
-                yield _without_figure(summary)
-        yield from asides
-        compared = [one.metric for one in summaries if one.measured and self.noted.total()]
-        names = [one.name for one in compared if one.definition.name in _OF_WORDS]
-        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
-        for kind in ("thoughts", "cited", "cut off"):
-            if self.noted[kind] and (names or kind != "cited"):
-                yield self._answer_note(kind).replace("{metrics}", counts)
+    def notes(self, summaries: Sequence[Summary]) -> tuple[list[str], list[str]]:
+        """What a reader must know of the figures; and of that, what only explains one.
 
-    def asides(self, summaries: Sequence[Summary]) -> tuple[str, ...]:
-        """What only explains a figure: too large cutoffs, how answers are known to decline."""
-        longest = self.longest
-        measured = [one.metric for one in summaries if one.measured and longest]
-        names = [metric.name for metric in measured if (metric.cutoff or 0) > longest]
+        The latter are too large cutoffs, and how answers are known to decline.
+        """
         found: list[str] = []
-        if names:
-            divided = [name for name in names if name.startswith("precision")]
-            more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
+        if count := self.repeated_ids:
+            only = "returned an id more than once; only its first place counts."
+            found.append(f"{count} retrievals {only}")
+        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
+            found.append(note)
+        measured = [one.metric for one in summaries if one.measured]
+        for one in summaries:
+            if one.metric.definition.aggregate and one.score is None and one.measured:
+                found.append(_without_figure(one))
+        asides, longest = list[str](), self.longest
+        if names := [one.name for one in measured if longest and (one.cutoff or 0) > longest]:
+            divided = ", ".join(name for name in names if name.startswith("precision"))
+            more = f"; {divided} still divides by its cutoff" if divided else ""
             chunks = counted(longest, "retrieved chunk")
-            found.append(
-                f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
-            )
-        kinds = ("read", "declined in part")
-        return (*found, *(self._answer_note(kind) for kind in kinds if self.noted[kind]))
+            asides += [f"No case has more than {chunks}: {', '.join(names)} look no further{more}."]
+            found += asides
+        names = [one.name for one in measured if one.definition.name in _OF_WORDS]
+        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
+        for kind in _ANSWER_NOTES:
+            if self.noted[kind] and (names or kind != "cited"):
+                note = self._answer_note(kind).replace("{metrics}", counts)
+                found.append(note)
+                asides += [note] if kind in ("read", "declined in part") else []
+        return found, asides
 
     def _answer_note(self, kind: str) -> str:
         count = self.noted[kind]

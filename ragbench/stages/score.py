@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Judgement
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.source import is_own
 from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.plan import Plan
-from ragbench.metrics.window import Compared
+from ragbench.metrics.plan import Compared, Plan
+from ragbench.plugins import is_own
 from ragbench.stages.attribution import matches_of
-from ragbench.stages.stage import RunCase, Running
+from ragbench.stages.stage import Running, cell_keys
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Task, WorkerPool
@@ -71,7 +70,7 @@ class CellTable:
         matched = journal.scores.matched(numbers) if known else {}
         self._others.clear()
         for row in window:
-            question, answer = row.keys(text)
+            question, answer = cell_keys(row, text)
             stored = known.get(row.number)
             if stored is not None and stored.question == question:
                 is_same = stored.answer == answer
@@ -89,7 +88,7 @@ class CellTable:
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
         journal = self.journal
-        journal.was_empty = False  # notes and causes of before must go
+        journal.scores.were_empty = False  # notes and causes of before must go
         stored = journal.scores.cells([row.number for row in window])
         # Cells of metrics of earlier commands go: which of them stay is not known here.
         self._others.clear()
@@ -107,7 +106,7 @@ class CellTable:
             found = dict(zip(self._numbers, cells, strict=True))
             others = self._others.get(row.number) or (None,) * scores.columns
             cells = tuple(found.get(number, cell) for number, cell in enumerate(others))
-        line = CaseCells(*row.keys(str(self.matching)), cells)
+        line = CaseCells(*cell_keys(row, str(self.matching)), cells)
         scores.record(row.number, line, row.matches if is_compared else None)
 
     def save_judged(
@@ -160,7 +159,7 @@ class ScoreStage:
         # Groups are named by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
-        if not run.journal.was_empty:
+        if not run.journal.scores.were_empty:
             table.open(window)
         for row in window:
             cells = row.cells

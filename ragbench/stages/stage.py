@@ -7,16 +7,13 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from ragbench.core.attribution import Attribution
 from ragbench.core.calling import directory_kept
-from ragbench.core.case import Case
-from ragbench.core.matched import Matched
-from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
-from ragbench.core.trace import STAGES, Trace
+from ragbench.core.outcome import Cell, Known, Outcome, Status
+from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, NoContextsError, warn
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
@@ -84,57 +81,13 @@ class Progress(NamedTuple):
     """How many the source had recorded."""
 
 
-class StageOutcome(NamedTuple):
-    """A stage's outcome for a case, and what work downstream depends on."""
-
-    outcome: Outcome[Any]
-    texts: bytes
-    """Digests of the context texts, one behind the other."""
-    digest: bytes
-    """Digest of the whole output."""
-
-
-@dataclass(slots=True)
-class RunCase:
-    number: int
-    """The case's number in the journal."""
-    case: Case
-    digest: bytes
-    """Of the case: its id and all that is known of it."""
-    settled: dict[str, StageOutcome] = field(default_factory=dict[str, StageOutcome])
-    """What each stage gave so far, by its name."""
-    cells: tuple[Cell | None, ...] = ()
-    """One per metric of the run; None where it has not been computed."""
-    judgements: tuple[tuple[Judgement, ...], ...] = ()
-    """What each cell rests on, in the same order."""
-    matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
-    """Which chunks are relevant contexts, by the stage that gave them."""
-    attribution: Attribution | None = None
-    """What became of it, where that is stored."""
-    _trace: Trace | None = None
-
-    @property
-    def context(self) -> StageOutcome:
-        """What generation is given: post-retrieval's outcome, or else retrieval's."""
-        return self.settled.get("post_retrieve") or self.settled["retrieve"]
-
-    @property
-    def trace(self) -> Trace:
-        """The case with its outcomes; only once retrieval and generation are settled."""
-        if self._trace is None:
-            outcomes: dict[str, Any] = {
-                STAGES[stage]: settled.outcome for stage, settled in self.settled.items()
-            }
-            self._trace = Trace(case=self.case, **outcomes)
-        return self._trace
-
-    def keys(self, matching: str) -> tuple[bytes, bytes]:
-        """Digests of all that a cell depends on, besides the metric itself."""
-        retrieved, between = self.settled["retrieve"].digest, self.settled.get("post_retrieve")
-        if between is not None:
-            retrieved = fixed_digest(retrieved, between.digest)
-        question = fixed_digest(self.digest, retrieved, matching.encode())
-        return question, fixed_digest(question, self.settled["generate"].digest)
+def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
+    """Digests of all that a cell depends on, besides the metric itself."""
+    retrieved, between = row.settled["retrieve"].digest, row.settled.get("post_retrieve")
+    if between is not None:
+        retrieved = fixed_digest(retrieved, between.digest)
+    question = fixed_digest(row.digest, retrieved, matching.encode())
+    return question, fixed_digest(question, row.settled["generate"].digest)
 
 
 @dataclass(slots=True)

@@ -10,18 +10,16 @@ from typing import Any
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import STAGES, Entry
+from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
 from ragbench.ledger.codec import CODECS
-from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
+from ragbench.ledger.journal import Journal, StoredOutcome
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.stage import (
     NO_CONTEXTS,
     NO_GENERATION,
     NO_RETRIEVAL,
-    RunCase,
-    StageOutcome,
+    cell_keys,
     passed_on,
     restored,
     skipped,
@@ -56,7 +54,7 @@ class StoredTraces:
             for row in self.rows(window):
                 line = cells.get(row.number)
                 row.cells = (None,) * len(metrics)
-                keys = row.keys(self.manifest.settings["matching"])
+                keys = cell_keys(row, self.manifest.settings["matching"])
                 if line is not None and (line.question, line.answer) == keys:
                     row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
                     row.matches = matched.get(row.number, {})
@@ -67,7 +65,7 @@ class StoredTraces:
                 )
                 yield row
 
-    def rows(self, window: Sequence[StoredCase]) -> list[RunCase]:
+    def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""
         # A run always has retrieval and generation.
         there = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
@@ -76,10 +74,8 @@ class StoredTraces:
         known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
         if self.with_texts:
             self.journal.load_texts(one for found in known.values() for one in found.values())
-        if self.manifest.settings.get(TURNS) == OWN:
-            rows = [*map(self._own.row, window)]
-        else:
-            rows = [RunCase(stored.number, stored.case, stored.digest) for stored in window]
+        is_own = self.manifest.settings.get(TURNS) == OWN
+        rows = [*(map(self._own.row, window) if is_own else window)]
         for row in rows:
             for stage in stages:
                 row.settled[stage] = self._settled(stage, row, known[stage].get(row.number))
@@ -99,7 +95,8 @@ class StoredTraces:
             return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
         if stage != "retrieve":
             is_after = stage in ("validate", "generate")
-            before = row.context if is_after else row.settled["retrieve"]
+            before = row.settled["retrieve"]
+            before = row.settled.get("post_retrieve", before) if is_after else before
             is_told = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
             if before.outcome.value is None and not is_told:
                 return passed_on(before)

@@ -13,6 +13,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import (
+    AnswerNote,
     CaseStory,
     ChunkStory,
     Hop,
@@ -22,12 +23,11 @@ from ragbench.core.story import (
     Mark,
     SearchStory,
 )
-from ragbench.core.trace import Trace
-from ragbench.metrics.citations import notes_of
+from ragbench.core.trace import RunCase, Trace
 from ragbench.metrics.hops import gold_hop, searches_of
-from ragbench.metrics.window import Compared
+from ragbench.metrics.matching import Matching
 from ragbench.post.stage import Step, steps_of, written_text
-from ragbench.stages.attribution import FoundGold
+from ragbench.stages.attribution import FoundGold, matches_of
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
@@ -36,20 +36,33 @@ _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
 
-def story_of(
-    trace: Trace,
-    matches: Mapping[str, Compared],
-    judgements: Sequence[Sequence[Judgement]] = (),
-    metrics: Sequence[Metric] = (),
-) -> CaseStory:
+def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -> CaseStory:
+    trace, judgements = row.trace, row.judgements
     case, shown, retrieved = trace.case, trace.context.value, trace.retrieval.value
+    matches = row.matches or matches_of(trace, matching)
     generated = trace.generation.value
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
-    candidates = () if generated is None else tuple(generated.candidates)
+    candidates = tuple((generated and generated.multi_responses) or ())
     spans = dict.fromkeys(evidence.text for evidence in case.evidence)
+    notes: tuple[AnswerNote, ...] = ()
+    if generated is not None and shown is not None and _NOTED & {each.name for each in metrics}:
+        from ragbench.metrics.citations import notes_of  # only where its metrics are asked for
+
+        notes = tuple(notes_of(case, generated, shown))
     return CaseStory(
         sent=_sent(retrieved) if retrieved is not None and retrieved.metadata else (),
-        hops=tuple(_hops(trace)),
+        hops=tuple(
+            Hop(
+                stage=name,
+                status=outcome.status,
+                known=outcome.known,
+                seconds=outcome.seconds,
+                sharing=outcome.sharing,
+                reason=outcome.reason if outcome.failure is None else str(outcome.failure),
+            )
+            for name, outcome in trace.stages
+            if name != "locate"
+        ),
         chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, judgements)),
         operators=tuple(step.operator for step in steps),
         written=None if shown is None or not shown.metadata else written_text(shown),
@@ -58,11 +71,9 @@ def story_of(
         references=case.references,
         candidates=candidates if len(candidates) > 1 else (),
         supported=()
-        if generated is None or shown is None
+        if generated is None or shown is None or not any(judgements)
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
-        notes=()
-        if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
-        else tuple(notes_of(case, generated, shown)),
+        notes=notes,
         history=case.history,
         searches=tuple(_searches(case, retrieved))
         if retrieved is not None and retrieved.metadata
@@ -91,20 +102,6 @@ def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchSto
         )
 
 
-def _hops(trace: Trace) -> Iterator[Hop]:
-    for name, outcome in trace.stages:
-        if name != "locate":
-            failed = None if outcome.failure is None else str(outcome.failure)
-            yield Hop(
-                stage=name,
-                status=outcome.status,
-                known=outcome.known,
-                seconds=outcome.seconds,
-                sharing=outcome.sharing,
-                reason=failed or outcome.reason,
-            )
-
-
 def _chunks(
     trace: Trace,
     gold: FoundGold | None,
@@ -118,7 +115,9 @@ def _chunks(
         return
     shown = () if last is None else _ids(last)
     places = {id: rank for rank, id in reversed([*enumerate(shown, 1)])}
-    quotes = _judge_quotes(judgements)
+    quotes = _judge_quotes(judgements) if any(judgements) else {}
+    verdict = None if trace.validation is None else trace.validation.value
+    may_mark = bool(trace.case.evidence or quotes or verdict)
     seen: Sequence[frozenset[int]] = () if gold is None else gold.shown
     held = seen if gold is None or first is last else gold.retrieved
     ranks: list[tuple[RetrievalResult[Any], int, bool, int | None, int | None]] = [
@@ -140,8 +139,10 @@ def _chunks(
             shown=rank,
             score=None if result.scores is None else result.scores[at],
             is_gold=is_gold,
-            moves=tuple(_moves(id, steps)),
-            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ()),
+            moves=tuple(_moves(id, steps)) if steps else (),
+            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ())
+            if may_mark
+            else (),
             address=next(filter(_WEB.fullmatch, addresses), None),
         )
 

@@ -1,14 +1,17 @@
-"""What is evaluated, as a list of stages: a RAG, and what stands around its generation."""
+"""What is evaluated, and how: a RAG and what stands around its generation, as a list of stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+from ragbench.core.chunk import Document
 from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
+from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
+from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import describe_rag
 from ragbench.rag.parts import AdaptedRAG
@@ -21,9 +24,71 @@ from ragbench.stages.rag import (
     post_retrieve_stage,
     retrieve_stage,
 )
-from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, Stage
+from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, CallSettings, Stage
 from ragbench.stages.turns import OWN, TURNS
 from ragbench.validators.validator import Validator
+
+
+def check_types(call: str, **given: tuple[object, type]) -> None:
+    """Refuses arguments of a wrong type, each given with the right one; None is always right.
+
+    Raises:
+        ConfigError: one is of another type.
+    """
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {kind_of(value)}")
+
+
+def kind_of(value: Any) -> str:
+    return f"{type(value).__name__} {str(value)[:60]!r}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalSettings:
+    """How a RAG is evaluated, beyond the usual arguments of `evaluate`."""
+
+    name: str | None = None
+    """The dataset's name in reports; by default that of the file or folder, else ``"dataset"``."""
+    source: str | None = None
+    """Where the dataset came from, in the report; by default the path that was given."""
+    notes: Sequence[str] = ()
+    """What a reader of scores must know of the source; stands in the report."""
+    rag_name: str | None = None
+    """The system's name in reports; its class when not given."""
+    rag_description: Mapping[str, Any] | None = None
+    """What distinguishes the system; derived from it when not given."""
+    top_k: int | None = None
+    """Handed to retrieval; None leaves it to the system."""
+    turns: Literal["recorded", "own"] = "recorded"
+    """What a RAG that takes a history is told of earlier answers in a conversation: those that the
+    dataset holds, or its own."""
+    selection: Selection | None = None
+    """Which of the cases to take; all when not given."""
+    limits: CallSettings | None = None
+    """Batch size, calls in flight, time limit."""
+    matching: Matching = Matching.AUTO
+    """How retrieved chunks are compared with the relevant ones."""
+    corpus: Callable[[], Iterable[Document]] | None = None
+    """Gives the documents that the system searches, where they are at hand: gold that none of them
+    holds is then distinguished from gold that retrieval missed, and a retrieval that found nothing
+    from one whose ids are of another kind."""
+    locator: Locator | None = None
+    """Says where the gold is that retrieval has missed, such as
+    `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given."""
+    trust_stored: bool = False
+    """Use stored outcomes even where nobody knows whether something has changed; the report says
+    so."""
+    retry_failed: bool = False
+    """Compute again what failed in an earlier run."""
+
+    def __post_init__(self) -> None:
+        check_types(
+            "EvalSettings",
+            limits=(self.limits, CallSettings),
+            top_k=(self.top_k, int),
+            selection=(self.selection, Selection),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,29 +108,26 @@ class EvaluatedSystem:
 
 def system_of(
     rag: RAG | None,
+    settings: EvalSettings,
     *,
-    name: str | None,
-    description: Mapping[str, Any] | None,
-    top_k: int | None,
     post_retrieval: PostRetrieval | None,
     validator: Validator | None,
-    locator: Locator | None = None,
     version: str | None = None,
-    turns: str = "recorded",
 ) -> EvaluatedSystem:
-    settings: dict[str, Any] = {"top_k": top_k}
-    if turns == OWN:
+    name, top_k, locator = settings.rag_name, settings.top_k, settings.locator
+    said: dict[str, Any] = {"top_k": top_k}
+    if settings.turns == OWN:
         if rag is None or not rag.histories:
             raise ConfigError(
                 "own turns are for a RAG that takes earlier turns: add a parameter history "
                 "to its methods"
             )
-        settings[TURNS] = OWN
+        said[TURNS] = OWN
     stages: dict[str, str] = {}
-    shown, found = name or "recorded", description or {"spec": "recorded"}
+    shown, found = name or "recorded", settings.rag_description or {"spec": "recorded"}
     if rag is not None:
         shown = name or type(cast("object", rag)).__name__
-        found = description or describe_rag(rag, shown)
+        found = settings.rag_description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
         stages = _stage_fingerprints(rag, found, top_k)
     if locator is not None and "retrieve" in stages:
@@ -73,7 +135,7 @@ def system_of(
     if post_retrieval is not None:
         if rag is not None:
             _check_room(rag)
-        settings[POST_RETRIEVE] = post_retrieval.identity
+        said[POST_RETRIEVE] = post_retrieval.identity
         stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
     if validator is not None:
         if rag is not None and "retrieval" not in rag.families:
@@ -85,7 +147,7 @@ def system_of(
         name=shown,
         description=found,
         stages=stages,
-        settings=settings,
+        settings=said,
         rag=rag,
         post_retrieval=post_retrieval,
         validator=validator,

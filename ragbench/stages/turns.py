@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from ragbench.core.case import Case, Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
+from ragbench.core.trace import RunCase
 from ragbench.ledger.fingerprint import digest, fixed_digest
-from ragbench.ledger.journal import Journal, StoredCase
-from ragbench.stages.stage import RunCase, restored
+from ragbench.ledger.journal import Journal
+from ragbench.stages.stage import restored
 
 TURNS = "turns"
 """The manifest's setting, which only a run of own answers has."""
@@ -65,11 +66,11 @@ class OwnTurns:
                 for row, case in zip(rows, recorded, strict=True):
                     self._add(case, row.settled["generate"].outcome)
 
-    def row(self, stored: StoredCase) -> RunCase:
+    def row(self, stored: RunCase) -> RunCase:
         """A case as it is asked: with the system's own answers in its history."""
         history = tuple(self._heard(stored.case))
         if history == stored.case.history:
-            return RunCase(stored.number, stored.case, stored.digest)
+            return stored
         said = digest(part.encode() for turn in history for part in (turn.role, turn.text))
         case = replace(stored.case, history=history)
         return RunCase(stored.number, case, fixed_digest(stored.digest, said))

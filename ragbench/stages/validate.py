@@ -12,32 +12,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ragbench.core.calling import history_keyword
+import orjson
+
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
     MatrixCell,
     RetrievalDump,
     RetrievalQuality,
     ValidationTable,
     Verdict,
-    WarningCount,
 )
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
-from ragbench.ledger.fingerprint import SIZE, fingerprint
-from ragbench.ledger.manifest import package_versions
+from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
+from ragbench.ledger.folder import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
-from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
-from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
-from ragbench.stats.mean import most_frequent, share_of
+from ragbench.stages.stage import STOPPED, Running
+from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.validator import Validator
-from ragbench.workers.pool import Task, WorkerPool
+from ragbench.validators.validator import Validator, in_conversation
+from ragbench.workers.pool import Map, Task, WorkerPool
+
+if TYPE_CHECKING:
+    from ragbench.io.dumps.pieces import Place
 
 VALIDATE = "validate"
 
@@ -68,14 +70,11 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
     """The verdict on what was retrieved for a query, with everything that is to be warned of.
 
     Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
-
-    Args:
-        history: what was said before; a validator that takes it reads the query with it.
     """
-    validate: Callable[..., Verdict] = validator.validate
-    keyword = history_keyword(validate) if history else None
-    told = {} if keyword is None else {keyword: history}
-    verdict = validate(dump.query, dump.chunks, **told)
+    if history:
+        verdict = in_conversation(validator, dump.query, dump.chunks, history)
+    else:
+        verdict = validator.validate(dump.query, dump.chunks)
     found = verdict.inspection
     if found is None:
         found = inspect_chunks(dump.query, dump.chunks).found
@@ -109,62 +108,95 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateI
 # --- a dump
 
 
-def validator_call(make: Callable[[], Validator]) -> Callable[[RetrievalDump], Outcome[Verdict]]:
+class FarQuery(NamedTuple):
+    place: Place
+    digest: bytes
+    """What stood there when it was first read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FarRetrieval(RetrievalDump):
+    """A retrieval whose texts have stayed where they are: its chunks are empty."""
+
+    asked: FarQuery
+    letters: int
+
+
+def retrieval_digest(dump: RetrievalDump) -> bytes:
+    """Digest of all of a retrieval that a validator sees; its id is not."""
+    chunks = [
+        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
+        for one in dump.chunks
+    ]
+    seen = (dump.query, chunks, dump.warnings)
+    try:
+        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        written = orjson.dumps(seen, default=str, option=options)
+    except TypeError:  # metadata that is nested too deep to be written
+        written = repr(seen).encode("utf-8", "backslashreplace")
+    return fixed_digest(written)
+
+
+def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[Verdict]]:
     """What a worker calls: a partial of this makes it."""
     validator = make()
 
-    def call(dump: RetrievalDump) -> Outcome[Verdict]:
-        started = time.perf_counter()
-        outcome: Outcome[Verdict]
-        try:
-            outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
-        except (ConfigError, MissingExtraError, LLMStoppedError):
-            raise  # every other query would fail alike
-        except Exception as error:  # noqa: BLE001  # one query's failure is no other's
-            outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
-        return replace(outcome, seconds=time.perf_counter() - started)
+    def call(dumps: Sequence[RetrievalDump]) -> Sequence[Outcome[Verdict]]:
+        found: list[Outcome[Verdict]] = []
+        for dump in dumps:
+            started = time.perf_counter()
+            outcome: Outcome[Verdict]
+            try:
+                outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
+            except (ConfigError, MissingExtraError, LLMStoppedError):
+                raise  # every other query would fail alike
+            except Exception as error:  # noqa: BLE001  # one query's failure is no other's
+                outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
+            found.append(replace(outcome, seconds=time.perf_counter() - started))
+        return found
 
     return call
 
 
-class DumpStage:
-    """Validates the queries of a dump: in a pool, windows ahead of the one that is settled."""
+def judged_queries(
+    retrievals: Iterable[RetrievalDump],
+    identity: bytes,
+    pool: WorkerPool[Any, Outcome[Verdict]],
+    run: Running,
+) -> Iterator[RunCase]:
+    """Judges the queries of a dump in a pool, windows ahead of the one that is given."""
+    stage: CallStage[RetrievalDump, Verdict] = CallStage(
+        name=VALIDATE,
+        identity=identity,
+        reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
+        call=None,
+        call_async=None,
+        takes_batches=False,
+    )
+    ahead, windows = Ahead(stage, pool, run), deque[Sequence[RunCase]]()
 
-    name = VALIDATE
-
-    def __init__(self, identity: bytes, pool: WorkerPool[Any, Outcome[Verdict]]) -> None:
-        self._stage: CallStage[RetrievalDump | Task, Verdict] = CallStage(
-            name=VALIDATE,
-            identity=identity,
-            reads=_given,
-            call=None,
-            call_async=None,
-            takes_batches=False,
-        )
-        self._pool = pool
-        self._ahead: Ahead[RetrievalDump | Task, Verdict] | None = None
-
-    def windows(
-        self, retrievals: Iterable[RetrievalDump], run: Running
-    ) -> Iterator[Sequence[RunCase]]:
-        """Yields the windows of a run, each when its calls and those of some more are begun."""
-        ahead, windows = Ahead(self._stage, self._pool, run), deque[Sequence[RunCase]]()
-        self._ahead = ahead
-        for cut in self._pool.cut(retrievals, _letters):
-            if run.stopped():
-                ahead.finish()
-                raise InterruptedRunError(STOPPED)
-            windows.append([*map(_row, cut)])
-            todo = self._stage.take(windows[-1], run)
-            if ahead.begin(todo, [item.input for item in todo]):
-                yield windows.popleft()
-        yield from windows
-
-    def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        if self._ahead is not None:
-            self._ahead.settle()
-        if run.stopped() and any(self.name not in row.settled for row in window):
+    def settled() -> Sequence[RunCase]:
+        ahead.settle()
+        if run.stopped():
+            run.journal.flush()
             raise InterruptedRunError(STOPPED)
+        return windows.popleft()
+
+    for cut in pool.cut(retrievals, _letters):
+        if run.stopped():
+            ahead.finish()
+            raise InterruptedRunError(STOPPED)
+        windows.append([*map(_row, cut)])
+        todo = stage.take(windows[-1], run)
+        asked = [
+            Task(VALIDATE, one.input.asked) if isinstance(one.input, FarRetrieval) else one.input
+            for one in todo
+        ]
+        if ahead.begin(todo, asked):
+            yield from settled()
+    while windows:
+        yield from settled()
+    run.journal.flush()
 
 
 def _row(dump: RetrievalDump) -> RunCase:
@@ -180,12 +212,6 @@ def _row(dump: RetrievalDump) -> RunCase:
     )
     case = Case(id=dump.query_id, query=dump.query)
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
-
-
-def _given(row: RunCase) -> Given[RetrievalDump | Task]:
-    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-    asked = Task(VALIDATE, dump.asked) if isinstance(dump, FarRetrieval) else dump
-    return Given(asked, row.digest)
 
 
 def _letters(dump: RetrievalDump) -> int:
@@ -209,7 +235,9 @@ class ValidationTally:
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
-    quality: Counter[str] = field(default_factory=Counter[str])
+    quality: dict[str, int] = field(
+        default_factory=lambda: {level.value: 0 for level in RetrievalQuality}
+    )
     details: dict[str, float] = field(default_factory=dict[str, float])
     warned: Counter[str] = field(default_factory=Counter[str])
     warned_chunks: Counter[str] = field(default_factory=Counter[str])
@@ -260,20 +288,6 @@ class ValidationTally:
             if len(examples) < _EXAMPLES:
                 examples.append(name)
 
-    def warnings(self) -> tuple[WarningCount, ...]:
-        return tuple(
-            WarningCount(
-                kind=kind,
-                queries=count,
-                chunks=self.warned_chunks[kind],
-                examples=tuple(self.examples[kind]),
-            )
-            for kind, count in most_frequent(self.warned)
-        )
-
-    def qualities(self) -> dict[str, int]:
-        return {level.value: self.quality[level.value] for level in RetrievalQuality}
-
     def table(self) -> ValidationTable | None:
         if not self.verdicts:
             return None
@@ -282,7 +296,7 @@ class ValidationTally:
         return ValidationTable(
             validator=self.validator,
             verdicts=self.verdicts,
-            quality=self.qualities(),
+            quality=dict(self.quality),
             answer_present=share_of(self.present, self.verdicts),
             matrix=tuple(
                 MatrixCell(

@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.errors import InputError
-from ragbench.stats.clusters import Label, check_finite, cluster_codes
-from ragbench.stats.mean import student_quantile
+from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile
 from ragbench.stats.power import POWER, smallest_count
 
 _ROUNDING = 1e-9

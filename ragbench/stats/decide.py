@@ -9,10 +9,9 @@ from enum import StrEnum
 
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
-from ragbench.stats.clusters import check_share
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
-from ragbench.stats.mean import Interval, student_interval, student_p_value
+from ragbench.stats.mean import Interval, check_share, mean_interval, student_p_value
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, cases_to_settle, detectable
 
@@ -174,7 +173,7 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
     totals = sample.totals()
     if question.largest_drop is not None:
         return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
-    gains = replace(sample, differences=tuple(-each for each in sample.differences))
+    gains = replace(sample, differences=-sample.differences)
     flips = family_test([gains], null_means=[tolerance], resamples=resamples, seed=seed)
     return max(flips.tests[0].p_value, student_p_value(totals, -tolerance))
 
@@ -205,7 +204,7 @@ def _decision(
     return Decision(
         change=change,
         # Student-t, because its intervals cover best; docs/statistics.md measures it.
-        difference=student_interval(totals, bounds=bounds),
+        difference=mean_interval(totals, bounds=bounds),
         tolerance=tolerance,
         alpha=alpha,
         level=family.level,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.stats.clusters import cluster_codes
+from ragbench.stats.mean import cluster_codes
 
 LEAST = 6
 """Runs before anything is bet: their steps show how runs move by themselves."""

@@ -105,7 +105,7 @@ def _columns(
     present = max((len(one) for rows in scored for one, _ in rows), default=1)
     earlier = max((len(others) for rows in scored for _, others in rows), default=1)
     width = present + earlier
-    keys = [[*map(sample.key, range(len(sample.case_ids)))] for sample in samples]
+    keys = [[*map(sample.key, range(len(sample.clusters)))] for sample in samples]
     numbers: dict[Key, int] = {}
     for key in sorted({key for row in keys for key in row}, key=repr):
         numbers[key] = len(numbers)

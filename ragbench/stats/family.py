@@ -187,10 +187,10 @@ def _joint(
         found: Array = (np.abs(sums) if two_sided else -sums) / norms[:, None]
         return found
 
-    observed = statistics(np.array([[math.fsum(part)] for part in parts]))[:, 0]
+    whole = np.array([[math.fsum(part)] for part in parts])
     found = stepped_down(
-        observed,
-        (statistics(product @ signs) for signs in _signs(matrix, draws, seed)),
+        statistics(whole)[:, 0],
+        (statistics(whole - 2.0 * (product @ flips)) for flips in _flips(matrix, draws, seed)),
         slack=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
         is_counted=is_counted,
     )
@@ -218,20 +218,22 @@ def _totals(sample: PairedSample, null_mean: float) -> _Totals:
     return _Totals(sample, np.asarray(firsts)[moved], totals[moved])
 
 
-def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
+def _summed(sample: PairedSample) -> tuple[Any, Any, Any]:
+    """Sum, size and first case of each cluster."""
     count = len(sample.differences)
     if sample.stands_alone:
-        return sample.differences, (1,) * count, range(count)
+        return sample.differences, 1, range(count)
     members: dict[int, list[int]] = defaultdict(list)
     for place, code in enumerate(sample.clusters):
         members[code].append(place)
     groups = members.values()
-    sums = [math.fsum(sample.differences[place] for place in group) for group in groups]
+    values = sample.differences.tolist()
+    sums = [math.fsum(values[place] for place in group) for group in groups]
     return sums, [len(group) for group in groups], [group[0] for group in groups]
 
 
 def _count(sample: PairedSample) -> int:
-    return len(sample.case_ids) if sample.stands_alone else len(set(sample.clusters))
+    return len(sample.clusters) if sample.stands_alone else len(set(sample.clusters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,16 +280,18 @@ def _canonical(rows: NDArray[np.int32], columns: NDArray[np.int32], data: Array)
 
     order = np.lexsort((rows, columns))
     counts = np.bincount(columns)
-    clusters = np.repeat(np.arange(len(counts)), counts)
-    depth = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    contents = np.full((2 * counts.max(), len(counts)), -1.0)  # what has ended comes first
-    contents[2 * depth, clusters] = rows[order]
-    contents[2 * depth + 1, clusters] = data[order]
-    return np.lexsort(contents[::-1])
+    depth = np.arange(len(order), dtype=np.int32)
+    depth -= np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    # What is compared first stands last, as NumPy sorts; and what has ended before all others.
+    contents = np.full((counts.max(), 2, len(counts)), -1.0)
+    depth -= counts.max() - 1
+    contents[-depth, 1, columns[order]] = rows[order]
+    contents[-depth, 0, columns[order]] = data[order]
+    return np.lexsort(contents.reshape(-1, len(counts)))
 
 
-def _signs(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
-    """Arrangements of signs in blocks: a row a cluster, a column an arrangement."""
+def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
+    """Which signs turn, in blocks: a row a cluster, a column an arrangement; 1 where one does."""
     import numpy as np
 
     tests, clusters = matrix.shape
@@ -296,7 +300,7 @@ def _signs(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
         for start in range(0, 2**clusters, most):
             numbers = np.arange(start, min(start + most, 2**clusters), dtype=np.int64)
             flips = [(numbers >> cluster) & 1 for cluster in range(clusters)]
-            yield 1.0 - 2.0 * np.array(flips, dtype=np.float64)
+            yield np.array(flips, dtype=np.float64)
         return
     source = np.random.PCG64([seed, _digest(matrix)])
     words = -(-clusters // 64)
@@ -304,10 +308,7 @@ def _signs(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
         count = min(most, draws - start)
         raw = np.asarray(source.random_raw(count * words), dtype="<u8").view(np.uint8)
         bits = np.unpackbits(raw.reshape(count, words * 8), axis=1, bitorder="little")
-        signs = bits[:, :clusters].T.astype(np.float64)
-        signs *= -2.0
-        signs += 1.0
-        yield signs
+        yield bits[:, :clusters].T.astype(np.float64)
 
 
 def _digest(matrix: _Matrix) -> int:

@@ -1,10 +1,11 @@
-"""A mean or a share with its interval."""
+"""Cases that belong together; a mean or a share of them with its interval."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TypeVar
@@ -12,9 +13,143 @@ from typing import TypeVar
 from ragbench.core import report
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.clusters import ClusterTotals, Label, check_share
 
 KeyT = TypeVar("KeyT", str, tuple[str, str, str])
+LARGEST = 1e100
+"""Largest size of a value; squares and sums of such values still fit a float."""
+
+
+def check_finite(values: Iterable[float], *, what: str = "value") -> None:
+    """Refuses NaN, infinities and sizes above :data:`LARGEST`."""
+    for position, value in enumerate(values):
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            raise InputError(
+                f"{what} {position} is {value}: statistics need finite numbers of a size up to "
+                f"{LARGEST:g}. Leave out unmeasured values instead of giving them a number."
+            )
+
+
+def check_share(value: float, *, name: str) -> None:
+    """Refuses what is not strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ConfigError(f"{name} is {value}: it must lie between 0 and 1, both excluded")
+
+
+Label = str | int | None
+"""What a case shares with others; None makes it a cluster of its own."""
+
+# Residuals below this share of the largest total are rounding noise, not spread.
+_ROUNDING = 1e-13
+
+
+def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
+    """Numbers clusters from 0 in order of first appearance."""
+    if all(label is None for label in labels):
+        return range(len(labels))
+    known: dict[str | int, int] = {}
+    codes: list[int] = []
+    following = 0
+    for label in labels:
+        code = following if label is None else known.setdefault(label, following)
+        following += code == following
+        codes.append(code)
+    return tuple(codes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterTotals:
+    """The sum and the number of the values of each cluster: all that the tests need.
+
+    Clusters stand in order of (sum, size), so nothing computed from here depends on the order of
+    the cases or on the names of the clusters.
+    """
+
+    sums: tuple[float, ...]
+    """Sum of the values, a cluster; correctly rounded."""
+    sizes: tuple[int, ...]
+    """Number of the values, a cluster; at least 1."""
+    rounding: float = 0.0
+    """By how much rounding may have moved a value."""
+
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[float],
+        labels: Sequence[Label] | None = None,
+        *,
+        rounding: float = 0.0,
+    ) -> ClusterTotals:
+        if not sum(map(abs, values)) <= LARGEST:
+            check_finite(values)
+        if labels is not None and len(labels) != len(values):
+            raise InputError(
+                f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
+            )
+        # Most cases of most runs stand alone: of a million of them, little more than the sums.
+        if labels is None or labels.count(None) == len(labels):
+            sums = tuple(sorted(map(float, values)))
+            return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
+        members: dict[object, list[float]] = defaultdict(list)
+        for place, (label, value) in enumerate(zip(labels, values, strict=True)):
+            members[(place,) if label is None else label].append(value)
+        pairs = sorted((math.fsum(group), len(group)) for group in members.values())
+        sums, sizes = zip(*pairs, strict=True)
+        return cls(sums=sums, sizes=sizes, rounding=rounding)
+
+    def turned(self) -> ClusterTotals:
+        """The same with every sign turned: losses for gains."""
+        pairs = sorted((-total, size) for total, size in zip(self.sums, self.sizes, strict=True))
+        sums, sizes = zip(*pairs, strict=True) if pairs else ((), ())
+        return ClusterTotals(sums=sums, sizes=sizes, rounding=self.rounding)
+
+    @property
+    def clusters(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def cases(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the values (not over the clusters); None without any."""
+        return math.fsum(self.sums) / sum(self.sizes) if self.sizes else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """Cluster-robust standard error of the mean; None with fewer than two clusters.
+
+        With r_c the sum of the deviations from the mean in cluster c, G clusters and N values:
+        ``SE^2 = G/(G-1) * sum(r_c^2) / N^2``. That is the sandwich estimator of a regression on
+        a constant with the CR1 factor ``G/(G-1) * (N-1)/(N-K)``, K=1; with clusters of one it is
+        the usual ``s / sqrt(N)``.
+
+        Source: Liang & Zeger 1986; Cameron & Miller 2015, "A Practitioner's Guide to
+        Cluster-Robust Inference", section II; for evaluations Miller 2024, "Adding Error Bars to
+        Evals", section 2.2.
+        """
+        count = len(self.sizes)
+        if count < 2:
+            return None
+        cases = sum(self.sizes)
+        mean = math.fsum(self.sums) / cases
+        residuals = [total - mean * size for total, size in zip(self.sums, self.sizes, strict=True)]
+        largest = max(map(abs, residuals))
+        if largest <= _ROUNDING * max(map(abs, self.sums)):
+            return 0.0
+        # Scaled by the largest one, so that squares neither overflow nor vanish.
+        squares = math.fsum((residual / largest) ** 2 for residual in residuals)
+        return largest * math.sqrt(count / (count - 1) * squares) / cases
+
+    def shifted(self, shift: float) -> tuple[float, ...]:
+        """The sums after adding ``shift`` to every value, in the order of the clusters.
+
+        What is left of a sum after rounding is zero.
+        """
+        moved = (
+            (total + shift * size, size) for total, size in zip(self.sums, self.sizes, strict=True)
+        )
+        return tuple(0.0 if abs(sum_) <= self.rounding * size else sum_ for sum_, size in moved)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +221,7 @@ def _student_share(t: float, degrees: int) -> float:
 
 
 def mean_interval(
-    values: Sequence[float],
+    values: Sequence[float] | ClusterTotals,
     clusters: Sequence[Label] | None = None,
     confidence: float = 0.95,
     *,
@@ -100,33 +235,33 @@ def mean_interval(
     Source: Miller 2024, "Adding Error Bars to Evals", sections 2.1 and 2.2; Cameron & Miller 2015.
 
     Args:
+        values: one for each case, or summed up by cluster already.
         confidence: share of repetitions whose interval shall hold the true mean.
     """
-    return student_interval(ClusterTotals.of(values, clusters), confidence, bounds=bounds)
-
-
-def student_interval(
-    totals: ClusterTotals, confidence: float = 0.95, *, bounds: tuple[float, float] | None = None
-) -> Interval:
-    """As :func:`mean_interval`, for values that are already summed up by cluster."""
-    check_share(confidence, name="confidence")
-    mean, error = totals.mean, totals.standard_error
+    totals = values if isinstance(values, ClusterTotals) else ClusterTotals.of(values, clusters)
+    mean, error, count = totals.mean, totals.standard_error, len(totals.sizes)
     low = high = None
     if mean is not None and error:
-        reach = student_quantile(0.5 + confidence / 2, totals.clusters - 1) * error
+        reach = student_quantile(0.5 + confidence / 2, count - 1) * error
         low, high = mean - reach, mean + reach
         if bounds is not None:
             low, high = max(low, min(bounds[0], mean)), min(high, max(bounds[1], mean))
     elif mean is not None and error is not None and bounds is not None:
-        low, high = _equal_values(mean, totals.clusters, confidence, bounds)
+        # Whatever differs was not met so many times in a row. For a 0/1 metric this is the exact
+        # interval of Clopper & Pearson 1934 at its ends (the "rule of three"); for other values
+        # the bound of Learned-Miller & Thomas 2019 takes this form when all of them are equal.
+        check_share(confidence, name="confidence")
+        unseen = ((1.0 - confidence) / 2.0) ** (1.0 / count)
+        low = min(mean, bounds[0] + (mean - bounds[0]) * unseen)
+        high = max(mean, bounds[1] - (bounds[1] - mean) * unseen)
     return Interval(
         mean=mean,
         low=low,
         high=high,
         confidence=confidence,
         standard_error=error,
-        cases=totals.cases,
-        clusters=totals.clusters,
+        cases=sum(totals.sizes),
+        clusters=count,
     )
 
 
@@ -144,20 +279,6 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
     if mean is None or not error:
         return 0.5
     return float(stdtr(totals.clusters - 1, -(mean - null_mean) / error))
-
-
-def _equal_values(
-    mean: float, clusters: int, confidence: float, bounds: tuple[float, float]
-) -> tuple[float, float]:
-    """Range for n equal values: whatever differs was not met n times in a row.
-
-    For a 0/1 metric this is the exact interval of Clopper & Pearson 1934 at its ends (the "rule
-    of three"). Source for other values: Learned-Miller & Thomas 2019, whose bound takes this
-    form when all values are equal.
-    """
-    low, high = bounds
-    unseen = ((1.0 - confidence) / 2.0) ** (1.0 / clusters)
-    return min(mean, low + (mean - low) * unseen), max(mean, high - (high - mean) * unseen)
 
 
 def proportion_interval(

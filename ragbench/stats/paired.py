@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import sub
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError, Problem
-from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
+from ragbench.stats.mean import LARGEST, ClusterTotals, cluster_codes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""
@@ -31,60 +36,66 @@ LEFT_OUT = (
 """Why a case cannot be compared; a case is counted once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairedSample:
-    """Paired differences of one metric between two runs."""
+    """Paired differences of one metric between two runs, over the cases measured in both."""
 
-    case_ids: tuple[str, ...]
-    """Cases measured in both runs, in the order of the baseline."""
-    differences: tuple[float, ...]
+    differences: NDArray[np.float64]
     """Candidate minus baseline, a case; the sign is turned for metrics where lower is better, so
     a negative difference is always a loss."""
     clusters: Sequence[int]
     """Cluster code a case: equal codes mean that the cases are not independent."""
+    ids: Sequence[str] = ()
+    """Of all cases, in the order of the baseline; what was measured stands at ``places``."""
+    labels: Sequence[str | None] = ()
+    """What each of all cases shares with others, by which clusters of several samples are the
+    same; None: nothing. Empty: the codes of ``clusters`` say it."""
+    places: Sequence[int] = ()
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     """Cases that cannot be compared, by reason: one of `LEFT_OUT`."""
     before: float | None = None
     """The baseline's mean over the cases; None without any."""
     after: float | None = None
     """The candidate's."""
-    labels: tuple[str | None, ...] = ()
-    """What each case shares with others, by which clusters of several samples are the same; None:
-    nothing. Empty: the codes of ``clusters`` say it."""
     rounding: float = 0.0
     """By how much rounding may have moved a difference: measured against the scores, since that
     of two equal losses can differ in the last digit."""
     repeats: tuple[CaseScores, ...] = ()
     """The scores behind each difference, where a case was scored more than once; else empty."""
 
-    def key(self, place: int) -> Key:
+    @property
+    def case_ids(self) -> tuple[str, ...]:
+        """The cases measured in both runs."""
+        return tuple(self.ids[place] for place in self.places)
+
+    def key(self, at: int) -> Key:
         """The cluster of a case under a name that other samples of the same cases share."""
-        if not self.labels:
-            return self.clusters[place]
-        label = self.labels[place]
-        return self.case_ids[place] if label is None else ("cluster", label)
+        if not self.ids:
+            return self.clusters[at]
+        label = self.labels[self.places[at]] if self.labels else None
+        return self.ids[self.places[at]] if label is None else ("cluster", label)
 
     @property
     def stands_alone(self) -> bool:
         """Whether every case is a cluster of its own, as most cases of most runs are."""
-        return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.case_ids)
+        return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.clusters)
 
     @property
     def gained(self) -> int:
-        return sum(difference > 0 for difference in self.differences)
+        return int((self.differences > 0).sum())
 
     @property
     def lost(self) -> int:
-        return sum(difference < 0 for difference in self.differences)
+        return int((self.differences < 0).sum())
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:
         """The scores behind each difference; without repeats, two that differ by it."""
-        return self.repeats or tuple(((value,), (0.0,)) for value in self.differences)
+        return self.repeats or tuple(((value,), (0.0,)) for value in self.differences.tolist())
 
     def totals(self) -> ClusterTotals:
         """The differences summed up by cluster, as the tests take them."""
         labels = None if self.stands_alone else self.clusters
-        return ClusterTotals.of(self.differences, labels, rounding=self.rounding)
+        return ClusterTotals.of(self.differences.tolist(), labels, rounding=self.rounding)
 
 
 def pair(
@@ -114,36 +125,61 @@ def pair(
     Raises:
         DataError: scores that are NaN, infinite or too large; holds all of them.
     """
+    import numpy as np
+
     _check_scores(baseline, candidate)
-    missing = dict.fromkeys(LEFT_OUT, 0)
-    case_ids: list[str] = []
-    old: list[float] = []
-    new: list[float] = []
-    for case_id, before in baseline.items():
-        after = candidate.get(case_id)
-        if before is not None and after is not None:
-            case_ids.append(case_id)
-            old.append(before)
-            new.append(after)
-        elif case_id not in candidate:
-            missing[LEFT_OUT[0]] += 1
-        else:
-            missing[LEFT_OUT[4 if before is after else 2 if before is None else 3]] += 1
-    missing[LEFT_OUT[1]] = len(candidate) - len(baseline) + missing[LEFT_OUT[0]]
-    labels = tuple(None if clusters is None else clusters.get(case_id) for case_id in case_ids)
-    count = len(case_ids)
+    ids = [id_ for id_ in baseline if id_ in candidate]
+    found = paired_columns(
+        np.array([baseline[id_] for id_ in ids], float),
+        np.array([candidate[id_] for id_ in ids], float),
+        ids=ids,
+        labels=() if clusters is None else [clusters.get(id_) for id_ in ids],
+        higher_is_better=higher_is_better,
+        repeats=(lambda place: repeats[ids[place]]) if repeats else None,
+    )
+    counts = (len(baseline) - len(ids), len(candidate) - len(ids))
+    only = {why: count for why, count in zip(LEFT_OUT, counts, strict=False) if count}
+    return replace(found, left_out={**only, **found.left_out})
+
+
+def paired_columns(
+    old: NDArray[np.float64],
+    new: NDArray[np.float64],
+    *,
+    ids: Sequence[str],
+    labels: Sequence[str | None] = (),
+    higher_is_better: bool = True,
+    repeats: Callable[[int], CaseScores] | None = None,
+) -> PairedSample:
+    """As `pair`, for the scores of the same cases in the same order; NaN where none was measured.
+
+    Args:
+        labels: what each case shares with others; empty: nothing.
+        repeats: the scores of the case at a place, where cases were scored more than once.
+    """
+    import numpy as np
+
+    lacks = np.isnan(old), np.isnan(new)
+    both = ~(lacks[0] | lacks[1])
+    places = np.flatnonzero(both).tolist()
+    missing = zip(
+        LEFT_OUT[2:], (lacks[0] & ~lacks[1], lacks[1] & ~lacks[0], lacks[0] & lacks[1]), strict=True
+    )
+    old, new = old[both], new[both]
+    codes = [labels[place] for place in places] if labels else ()
+    known = map(repeats, places) if repeats else ()
+    count = len(places)
     return PairedSample(
-        case_ids=tuple(case_ids),
-        differences=tuple(map(sub, new, old) if higher_is_better else map(sub, old, new)),
-        clusters=cluster_codes(labels),
-        left_out={reason: cases for reason, cases in missing.items() if cases},
-        before=math.fsum(old) / count if count else None,
-        after=math.fsum(new) / count if count else None,
+        differences=new - old if higher_is_better else old - new,
+        clusters=cluster_codes(codes) if labels else range(count),
+        ids=ids,
         labels=labels,
-        rounding=_ROUNDING * max(map(abs, (*old, *new)), default=0.0),
-        repeats=tuple(_directed(repeats[case], higher_is_better) for case in case_ids)
-        if repeats
-        else (),
+        places=range(count) if count == len(ids) else array("l", places),
+        left_out={reason: int(where.sum()) for reason, where in missing if where.any()},
+        before=math.fsum(old.tolist()) / count if count else None,
+        after=math.fsum(new.tolist()) / count if count else None,
+        rounding=_ROUNDING * float(max(np.abs(old).max(), np.abs(new).max())) if count else 0.0,
+        repeats=tuple(_directed(one, higher_is_better) for one in known),
     )
 
 

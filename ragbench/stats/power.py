@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ragbench.errors import ConfigError
-from ragbench.stats.clusters import ClusterTotals, check_share
-from ragbench.stats.mean import student_quantile
+from ragbench.stats.mean import ClusterTotals, check_share, student_quantile
 
 POWER = 0.8
 """Share of samples in which what is looked for is found, where nothing else is said."""

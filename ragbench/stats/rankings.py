@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragbench.stats.agreement import Estimated, resample_counts
-from ragbench.stats.clusters import Label, cluster_codes
+from ragbench.stats.mean import Label, cluster_codes
 
 if TYPE_CHECKING:
     import numpy as np

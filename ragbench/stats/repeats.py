@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.stats.clusters import check_finite, check_share
+from ragbench.stats.mean import check_finite, check_share
 
 _ROUNDING = 1e-9
 """Scores of a case that differ by less than this share of the largest are equal: a mean of three

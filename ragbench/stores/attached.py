@@ -13,7 +13,7 @@ from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Reader, Row, Rows, Vectors, engine_failures
+from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import ReadableDatabase
 from ragbench.stores.mapping import (
@@ -47,7 +47,7 @@ class ForeignCollection(OpenCollection[Reader]):
         mapping: FieldMapping,
         *,
         engine: Reader,
-        database: ReadableDatabase[Any],
+        database: ReadableDatabase,
         native: object = None,
     ) -> None:
         """Looks at some rows; `attach` connects."""
@@ -80,16 +80,16 @@ class ForeignCollection(OpenCollection[Reader]):
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
 
-    def unfiltered(self) -> ForeignCollection:
-        """The same collection without its native filter; closed with this one."""
+    def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
+        """The same collection without its native filter; closed with this one.
+
+        Args:
+            is_reported: whether what is wrong with the rows that it finds is among `warnings`.
+        """
         view = copy(self)
         view.native_filter = None
-        return view
-
-    def on_trial(self) -> ForeignCollection:
-        """The same collection without its native filter, for searches that are not reported."""
-        view = self.unfiltered()
-        view._reader, view._unknown = AttachedRows(self.mapping), {}
+        if not is_reported:
+            view._reader, view._unknown = AttachedRows(self.mapping), {}
         return view
 
     def sampled(self) -> list[Chunk]:
@@ -103,7 +103,7 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Those of zeros find nothing: they ask nobody."""
-        queries = finite_rows(vectors, self.dimension, what="query vector")
+        queries = finite_rows(vectors, self.dimension, what="query vector").astype("float32")
         return queries, [at for at, row in enumerate(queries) if row.any()]
 
     def search_words(
@@ -118,11 +118,10 @@ class ForeignCollection(OpenCollection[Reader]):
             )
         asked = [at for at, text in enumerate(texts) if text.strip()]
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
             return self._engine.matching([texts[at] for at in which], limit, condition)
 
-        most = self._engine.most
-        return self._found(ask, asked, len(texts), k=k, filters=filters, most=most)
+        return self._found(ask, asked, len(texts), k=k, filters=filters, most=self._engine.most)
 
     def _condition(self, filters: Filter | None) -> Any:
         return super()._condition(None if filters is None else renamed(filters, self._path))
@@ -156,12 +155,13 @@ class ForeignCollection(OpenCollection[Reader]):
         return name
 
     def described(self) -> str:
-        metric = self.space.metric if self.space.metric_known else f"{self.space.metric}, assumed"
-        vector = f"  vector={self.space.vector}" if self.space.vector else ""
-        plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
-        words = self.words
+        space, words = self.space, self.words
+        metric = space.metric if space.metric_known else f"{space.metric}, assumed"
+        plain = replace(
+            self.mapping, vector=space.vector or None, metric=None, words=None, language=None
+        )
         by_words = "" if words is None else f"  words={words.field} ({words.how})"
-        return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){by_words}"
+        return f"{plain.described()}  ({metric}, {self.dimension} dimensions){by_words}"
 
     @property
     def has_documents(self) -> bool:
@@ -186,8 +186,7 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def words_notes(self) -> list[str]:
         """What whoever compares its ranking by words with BM25 should know."""
-        by_ts_rank = self.words is not None and self.words.how.startswith("ts_rank")
-        return [_NO_RARITY] if by_ts_rank else []
+        return [_NO_RARITY] if self.words and self.words.how.startswith("ts_rank") else []
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
@@ -230,13 +229,13 @@ def attach(
     if isinstance(mapping, Mapping):
         mapping = field_mapping(mapping, where="the mapping")
     database = cast(
-        "ReadableDatabase[Any]", FOREIGN_STORES.load(check_foreign_address(address))(address)
+        "ReadableDatabase", FOREIGN_STORES.load(check_foreign_address(address))(address)
     )
     return read_foreign(database, collection, mapping, native_filter=native_filter)
 
 
 def read_foreign(
-    database: ReadableDatabase[Any],
+    database: ReadableDatabase,
     collection: str | None = None,
     mapping: FieldMapping | None = None,
     *,

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
-from ragbench.stores.record import StoredChunk
-from ragbench.stores.words import WordsForm, WordVector
+from ragbench.stores.record import StoredChunk, WordsForm, WordVector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _FORMAT = 2
+_NativeT = TypeVar("_NativeT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +106,13 @@ class CollectionInfo:
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 
 
+def checked_native(given: object, kind: type[_NativeT], engine: str, what: str) -> _NativeT:
+    """A filter in an engine's own syntax; refused where it is empty or of another type."""
+    if not isinstance(given, kind) or not given:
+        raise ConfigError(f"the native filter of {engine} is {what}, found {given!r}")
+    return given
+
+
 def other_form(address: str, name: str) -> StoreError:
     """What to raise where another release has written a collection."""
     return StoreError(
@@ -129,6 +136,9 @@ class Row(NamedTuple):
     score: float = 0.0
     """How near it is to a query, turned so that higher is better."""
 
+
+Rankings: TypeAlias = list[list[Row]]
+"""For each query its rows."""
 
 _UNREACHABLE = re.compile(
     r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
@@ -169,9 +179,7 @@ class Engine(Protocol):
         """A folded filter, and one in the engine's own syntax, as `nearest` takes them."""
         ...
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
         """The rows nearest to each query, at most so many each."""
         ...
 
@@ -199,7 +207,7 @@ class Reader(Engine, Protocol):
 
     def sample(self, limit: int) -> list[Row]: ...
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
         """The rows that match each question by words; called only where there are `words`."""
         ...
 
@@ -234,11 +242,9 @@ class Writer(Engine, Protocol):
 
 
 class WordWriter(Writer, Protocol):
-    """A `Writer` that ranks by words, too; see `ragbench.stores.words`."""
+    """A `Writer` that ranks by words, too; see `ragbench.stores.record`."""
 
-    def best_sums(
-        self, queries: Sequence[WordVector], limit: int, condition: Any
-    ) -> list[list[Row]]:
+    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks of the greatest sums above 0."""
         ...
 
@@ -250,12 +256,6 @@ class WordWriter(Writer, Protocol):
 _LEAST_FREE = 1 << 20
 
 
-def _is_full(address: str) -> bool:
-    """Whether the disk is full that an address names a folder of."""
-    path = Path(address.partition(":")[2])
-    return "://" not in address and path.exists() and disk_usage(path).free < _LEAST_FREE
-
-
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
     """Makes what an engine raises a `StoreError` of one line."""
@@ -265,7 +265,9 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         raise
     except failures as error:
         problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-        if _is_full(address):
+        folder = Path(address.partition(":")[2])
+        is_local = "://" not in address and folder.exists()
+        if is_local and disk_usage(folder).free < _LEAST_FREE:
             problem = f"the disk is full ({problem})"
         elif _UNREACHABLE.search(problem):
             problem = f"cannot be reached: is it running, and is the address right? ({problem})"
@@ -273,12 +275,8 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
 
 
 def top_k(
-    fetch: Callable[[Sequence[int], int], list[list[Row]]],
-    queries: int,
-    k: int,
-    *,
-    most: int | None = None,
-) -> list[list[Row]]:
+    fetch: Callable[[Sequence[int], int], Rankings], queries: int, k: int, most: int | None
+) -> Rankings:
     """The first `k` rows of each query by score, then by id.
 
     Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
@@ -286,15 +284,15 @@ def top_k(
     """
     limit = k + 1 if most is None else min(k + 1, most)
     found = fetch(range(queries), limit)
+
+    def order(row: Row) -> tuple[float, str]:
+        return -row.score, row.id
+
     for query, rows in enumerate(found):
-        rows.sort(key=_order)
+        rows.sort(key=order)
         asked = limit
         while asked != most and len(rows) >= asked and rows[-1].score == rows[k - 1].score:
             asked = 4 * asked if most is None else min(4 * asked, most)
-            rows = sorted(fetch([query], asked)[0], key=_order)
+            rows = sorted(fetch([query], asked)[0], key=order)
         found[query] = rows[:k]
     return found
-
-
-def _order(row: Row) -> tuple[float, str]:
-    return -row.score, row.id

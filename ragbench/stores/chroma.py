@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Rankings,
+    Row,
+    Rows,
+    Space,
+    checked_native,
+)
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
+_NATIVE = 'a JSON object, such as {"year": {"$gte": 2023}}'
 _KEPT = ("documents", "metadatas")
 
 
@@ -25,21 +36,26 @@ def open_chroma(address: str) -> ChromaDatabase:
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
     """
+    options: dict[str, Any]
     if address.startswith("chroma:") and len(address) > len("chroma:"):
-        path = address.removeprefix("chroma:")
-        if not Path(path).is_dir():
+        kind, options = "PersistentClient", {"path": address.removeprefix("chroma:")}
+        if not Path(options["path"]).is_dir():
             raise StoreError(f"{address}: there is no such folder")
-        return ChromaDatabase(address, lambda: _chroma().PersistentClient(path, _settings()))
-    bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
-    url = urlsplit(bare)
-    host, port, ssl = url.hostname, url.port or 8000, url.scheme == "https"
-    return ChromaDatabase(
-        mask_url(address),
-        lambda: _chroma().HttpClient(host=host, port=port, ssl=ssl, settings=_settings()),
-    )
+    else:
+        bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
+        url = urlsplit(bare)
+        options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
+        kind = "HttpClient"
+
+    def open_client() -> Any:
+        # Chroma reports its use to its makers unless this is set.
+        settings = require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)
+        return getattr(require("chromadb", extra="chroma"), kind)(settings=settings, **options)
+
+    return ChromaDatabase(mask_url(address), open_client)
 
 
-class ChromaDatabase(ReadableDatabase[Any]):
+class ChromaDatabase(ReadableDatabase):
     def load(self) -> tuple[type[Exception], ...]:
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
@@ -58,12 +74,8 @@ class ChromaDatabase(ReadableDatabase[Any]):
         index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
         found = _METRICS[str(index.get("space") or "l2")]
         rows = collection.get(limit=1, include=["embeddings"])["embeddings"]
-        space = Space(
-            vector="",
-            dimension=len(rows[0]) if len(rows) else None,
-            metric=mapping.checked_metric(name, found),
-        )
-        return Chroma(collection, space)
+        metric, dimension = mapping.checked_metric(name, found), len(rows[0]) if len(rows) else None
+        return Chroma(collection, Space(vector="", dimension=dimension, metric=metric))
 
 
 class Chroma:
@@ -83,23 +95,16 @@ class Chroma:
 
     def sample(self, limit: int) -> list[Row]:
         got = self._collection.get(limit=limit, include=list(_KEPT))
-        return _rows(got["ids"], got["documents"], got["metadatas"], [0.0] * len(got["ids"]))
+        return _rows(got["ids"], got["documents"], got["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Chroma's ``where``."""
         parts = [] if filters is None else [_WHERE(filters)(False)]
         if native is not None:
-            if not isinstance(native, dict) or not native:
-                raise ConfigError(
-                    'the native filter of Chroma is a JSON object, such as {"year": {"$gte": 2023}}'
-                    f", found {native!r}"
-                )
-            parts.append(cast("_Where", native))
+            parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         return _joined(parts, "$and") if parts else None
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -108,15 +113,13 @@ class Chroma:
         found = self._collection.query(
             query_embeddings=rows, n_results=limit, where=condition, include=[*_KEPT, "distances"]
         )
-        columns = (found[name] for name in ("ids", "documents", "metadatas", "distances"))
         # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
         most = 0.0 if self.space.metric == "euclid" else 1.0
-        return [
-            _rows(ids, documents, metadatas, [most - float(one) for one in distances])
-            for ids, documents, metadatas, distances in zip(*columns, strict=True)
-        ]
+        scores = [[most - float(one) for one in distances] for distances in found["distances"]]
+        columns = (found["ids"], found["documents"], found["metadatas"], scores)
+        return [_rows(*one) for one in zip(*columns, strict=True)]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
         """See `Reader`; Chroma in the process ranks by no words."""
         raise NotImplementedError
 
@@ -176,17 +179,8 @@ def _key(field: str) -> str:
     return field.removeprefix("metadata.")
 
 
-def _rows(ids: Any, documents: Any, metadatas: Any, scores: list[float]) -> list[Row]:
+def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
     return [
         Row(id, {"document": document, "metadata": dict(metadata or {})}, score)
-        for id, document, metadata, score in zip(ids, documents, metadatas, scores, strict=True)
+        for id, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False)
     ]
-
-
-def _chroma() -> Any:
-    return require("chromadb", extra="chroma")
-
-
-def _settings() -> Any:
-    # Chroma reports its use to its makers unless this is set.
-    return require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)

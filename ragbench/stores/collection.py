@@ -17,6 +17,7 @@ from ragbench.stores.base import (
     CollectionInfo,
     Effort,
     Engine,
+    Rankings,
     Row,
     Rows,
     Vectors,
@@ -25,15 +26,14 @@ from ragbench.stores.base import (
     engine_failures,
     top_k,
 )
-from ragbench.stores.record import check_id, encode, similarity
-from ragbench.stores.words import WordVector
+from ragbench.stores.record import WordVector, check_id, encode, similarity
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
 short chunks of one length, and there may be very many."""
 
-Ask: TypeAlias = Callable[[Sequence[int], int, Any], Sequence[Sequence[Row]]]
+Ask: TypeAlias = Callable[[Sequence[int], int, Any], Rankings]
 """Asks the engine: for these queries, at most so many rows each, that meet the condition."""
 
 
@@ -92,7 +92,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
         queries, places = self._queries(vectors)
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
             rows = queries if len(which) == len(queries) else queries[list(which)]
             return self._engine.nearest(rows, limit, condition, effort)
 
@@ -118,11 +118,11 @@ class OpenCollection(ABC, Generic[_EngineT]):
         with self.working():
             condition = self._condition(None if simple is True else simple)
 
-            def fetch(which: Sequence[int], limit: int) -> list[list[Row]]:
+            def fetch(which: Sequence[int], limit: int) -> Rankings:
                 found = ask([asked[at] for at in which], limit, condition)
                 return [[row for row in map(self._scored, hits) if row] for hits in found]
 
-            ranked = top_k(fetch, len(asked), k, most=most)
+            ranked = top_k(fetch, len(asked), k, most)
         for at, one in zip(asked, ranked, strict=True):
             found[at] = self._chunks(one)
         return found
@@ -209,19 +209,17 @@ class OwnCollection(OpenCollection[Writer]):
                 engine.write(records, rows[last])
 
     def delete(self, ids: Sequence[str]) -> None:
-        gone = check_ids(ids)
-        if gone:
+        if gone := check_ids(ids):
             with self.working() as engine:
                 engine.remove(gone)
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
         """The chunks of these ids; those that are not there are left out."""
-        wanted = check_ids(ids)
-        if not wanted:
-            return {}
-        with self.working() as engine:
-            chunks = [engine.read(kept, None) for kept in engine.kept(wanted)]
-        found = {chunk.id: chunk for chunk in chunks}
+        found: dict[str, Chunk] = {}
+        if wanted := check_ids(ids):
+            with self.working() as engine:
+                chunks = [engine.read(kept, None) for kept in engine.kept(wanted)]
+            found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
     def rows(self, limit: int) -> list[Chunk]:
@@ -229,11 +227,10 @@ class OwnCollection(OpenCollection[Writer]):
         return [*self.get(sorted(self.digests())[:limit]).values()]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
-        wanted = check_ids(ids)
-        if not wanted:
-            return {}
-        with self.working() as engine:
-            found = engine.rows(wanted)
+        found: dict[str, Rows] = {}
+        if wanted := check_ids(ids):
+            with self.working() as engine:
+                found = engine.rows(wanted)
         return {value: found[value] for value in wanted if value in found}
 
     def digests(self) -> dict[str, str]:
@@ -260,7 +257,7 @@ class OwnCollection(OpenCollection[Writer]):
         """
         engine = cast("WordWriter", self._engine)
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
             return engine.best_sums([queries[at] for at in which], limit, condition)
 
         most, every = max(_TIED, k + 1), range(len(queries))
@@ -301,28 +298,7 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        rows = _rows(vectors, dimension, what).astype(np.float32)
-    _check_finite(rows, what)
-    return rows
-
-
-def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    """The vectors as float32 at unit length; rows of zeros stay zeros."""
-    import numpy as np
-
-    rows = _rows(vectors, dimension, what).astype(np.float64)
-    # Divided by the greatest first: the square of a very long or short row would not be finite.
-    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    _check_finite(size, what)
-    scaled = rows / np.where(size == 0, 1.0, size)
-    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
-
-
-def _rows(vectors: Vectors, dimension: int, what: str) -> Vectors:
+    """The vectors as float32, of the dimension and finite."""
     import numpy as np
 
     try:
@@ -340,12 +316,19 @@ def _rows(vectors: Vectors, dimension: int, what: str) -> Vectors:
             f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
             "indexed with another embedder?"
         )
-    return rows
-
-
-def _check_finite(rows: Vectors, what: str) -> None:
-    import numpy as np
-
     good = np.isfinite(rows).all(axis=1)
     if not good.all():
         raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
+    return rows
+
+
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
+    """The vectors as float32 at unit length; rows of zeros stay zeros."""
+    import numpy as np
+
+    rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
+    # Divided by the greatest first: the square of a very long or short row would not be finite.
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    scaled = rows / np.where(size == 0, 1.0, size)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)

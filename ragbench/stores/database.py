@@ -12,26 +12,25 @@ from contextlib import contextmanager
 from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
 from ragbench.stores.collection import OwnCollection, check_identity
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.words import WordsForm, check_words
-
-ConnectionT = TypeVar("ConnectionT")
+from ragbench.stores.record import WordsForm, check_words
 
 _FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
 _VERSION = 2
 """Changes with what stores keep of a chunk, and how."""
 
 
-class ReadableDatabase(ABC, Generic[ConnectionT]):
+class ReadableDatabase(ABC):
     """Connects when something is asked of it; its collections are those of other programs."""
 
     failures: tuple[type[Exception], ...] = ()
@@ -40,14 +39,14 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
     def __init__(
         self,
         address: str,
-        open_client: Callable[[], ConnectionT] | None = None,
+        open_client: Callable[[], Any] | None = None,
         *,
         folder: Path | None = None,
     ) -> None:
         self.address = address
         self.folder = folder
         self._open_client = open_client
-        self._connection: ConnectionT | None = None
+        self._connection: Any = None
         self._open: Counter[str] = Counter()
         self._lock = threading.RLock()
 
@@ -55,21 +54,21 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
     def load(self) -> tuple[type[Exception], ...]:
         """Imports the package and says what it raises."""
 
-    def connect(self) -> ConnectionT:
+    def connect(self) -> Any:
         assert self._open_client is not None
         return self._open_client()
 
-    def disconnect(self, connection: ConnectionT) -> None:
-        cast("Any", connection).close()
+    def disconnect(self, connection: Any) -> None:
+        connection.close()
 
-    def listed(self, connection: ConnectionT) -> list[str]:
+    def listed(self, connection: Any) -> list[str]:
         return []
 
-    def read(self, connection: ConnectionT, name: str, mapping: FieldMapping) -> Reader | None:
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> Reader | None:
         """A collection to be read, whoever made it; None when there is none of the name."""
         return None
 
-    def is_own(self, connection: ConnectionT, name: str) -> bool:
+    def is_own(self, connection: Any, name: str) -> bool:
         return False
 
     def close(self) -> None:
@@ -80,7 +79,7 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
                 self.disconnect(connection)
 
     @contextmanager
-    def connected(self) -> Generator[ConnectionT]:
+    def connected(self) -> Generator[Any]:
         """The connection, while what the engine raises becomes a `StoreError`."""
         with self._lock:
             if not self.failures:
@@ -91,36 +90,33 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
                 yield self._connection
 
 
-class WritableDatabase(ReadableDatabase[ConnectionT]):
-    """One that ragbench makes collections in; see `ragbench.stores.database.WritableDatabase`.
-
-    It disconnects when the last collection is closed.
-    """
+class WritableDatabase(ReadableDatabase):
+    """One that ragbench makes collections in; disconnects when the last of them is closed."""
 
     ranks_words: ClassVar[bool] = False
     """Whether its writers are `ragbench.stores.base.WordWriter` where a collection asks."""
 
     @abstractmethod
-    def names(self, connection: ConnectionT) -> list[str]:
+    def names(self, connection: Any) -> list[str]:
         """The names of ragbench's collections, in any order."""
 
     @abstractmethod
-    def make(self, connection: ConnectionT, info: CollectionInfo) -> None:
+    def make(self, connection: Any, info: CollectionInfo) -> None:
         """Makes an empty collection."""
 
     @abstractmethod
-    def attach(self, connection: ConnectionT, name: str) -> Writer | None:
+    def attach(self, connection: Any, name: str) -> Writer | None:
         """The collection; None when there is none of the name that ragbench made."""
 
-    def detach(self, connection: ConnectionT, name: str) -> None:
+    def detach(self, connection: Any, name: str) -> None:
         """Lets go of a collection that is no longer open."""
         return
 
     @abstractmethod
-    def remove(self, connection: ConnectionT, name: str) -> None:
+    def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it is there."""
 
-    def is_own(self, connection: ConnectionT, name: str) -> bool:
+    def is_own(self, connection: Any, name: str) -> bool:
         # A foreign one raises, and what may not be looked at is not ragbench's.
         no: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
@@ -142,7 +138,8 @@ class WritableDatabase(ReadableDatabase[ConnectionT]):
     ) -> OwnCollection:
         check_words(self, words)
         check_name(name)
-        check_dimension(dimension)
+        if type(dimension) is not int or dimension < 1:
+            raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
         info = CollectionInfo(
             name=name, dimension=dimension, identity=check_identity(identity), words=words
         )
@@ -188,7 +185,7 @@ class WritableDatabase(ReadableDatabase[ConnectionT]):
                 self.close()
 
 
-Database: TypeAlias = WritableDatabase[Any]
+Database: TypeAlias = WritableDatabase
 
 
 def fitted_name(name: str) -> str:
@@ -219,12 +216,9 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
 def name_from_json(text: str, address: str) -> str:
     """The collection's name, whichever release has written it."""
     try:
-        name = json.loads(text)["name"]
+        return msgspec.convert(json.loads(text)["name"], str)
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(address) from error
-    if not isinstance(name, str):
-        raise _damaged(address)
-    return name
 
 
 def _damaged(address: str) -> StoreError:
@@ -244,12 +238,6 @@ def check_name(name: object) -> None:
         )
 
 
-def check_dimension(dimension: object) -> None:
-    """Refuses a length that no vector has."""
-    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
-        raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
-
-
 def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
     """Of an address ``NAME+URL`` the URL without user and password, and these two."""
     url = urlsplit(address.partition("+")[2])
@@ -257,3 +245,44 @@ def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
         raise ConfigError(f"'{mask_url(address)}' is not an address of {engine}: write {forms}")
     bare = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
     return bare, unquote(url.username or ""), unquote(url.password or "")
+
+
+# --- one writer at a time to a folder
+#
+# Engines inside of the process do not keep writers apart. Who writes to a folder of this machine
+# holds a file in it locked; the system unlocks it when the process ends, however it does. On a
+# server the end of an indexing tells: it compares what the collection holds with what was written.
+
+_LOCK = ".ragbench.lock"
+
+
+def being_written(address: str) -> StoreError:
+    return StoreError(
+        f"{address}: another 'ragbench index' is writing there: wait until it is done, and run the "
+        "same command again"
+    )
+
+
+@contextmanager
+def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> Generator[None]:
+    """Keeps other indexings out of a store's folder, which is made where there is none.
+
+    Args:
+        patience: seconds to wait for another one to be through.
+    """
+    if folder is None:
+        yield
+        return
+    lock = FileLock(folder / _LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=patience)
+    except Timeout as error:
+        raise being_written(address) from error
+    except OSError as error:
+        lock.release()
+        raise StoreError(f"{address}: cannot be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -15,10 +15,19 @@ from typing import Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
-from ragbench.io.dumps.form import TEXT_NAMES
+from ragbench.io.fields import named
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
+from ragbench.stores.base import (
+    Effort,
+    MetricName,
+    Rankings,
+    Row,
+    Rows,
+    Space,
+    Words,
+    checked_native,
+)
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -29,9 +38,10 @@ _CANDIDATES = 100
 _TEXTS = ("text", "match_only_text")
 _VECTORS = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
 _TIMEOUT = 60
+_NATIVE = 'a JSON object of their query language, such as {"term": {"team": "legal"}}'
 
 
-class ElasticDatabase(ReadableDatabase[Any]):
+class ElasticDatabase(ReadableDatabase):
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
@@ -93,22 +103,19 @@ class Elasticsearch:
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
         vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
-        usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
-        named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        found = mapping.chosen_words(name, texts, usual=named)
+        usual = [at for at in texts if at.rpartition(".")[2] in named("hit")["text"]]
+        words = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
+        found = mapping.chosen_words(name, texts, usual=words)
         settings = fields[vector]
         kind = cls._space_type(settings)
         if kind not in cls.metrics:
             raise ConfigError(f"vectors that are compared by '{kind}' are not read")
         size = settings.get("dims", settings.get("dimension"))
+        metric = mapping.checked_metric(name, cls.metrics[kind])
         return cls(
             client=connection,
             name=name,
-            space=Space(
-                vector=vector,
-                dimension=None if size is None else int(size),
-                metric=mapping.checked_metric(name, cls.metrics[kind]),
-            ),
+            space=Space(vector=vector, dimension=size and int(size), metric=metric),
             words=None if found is None else Words(field=found, how="BM25 of the index"),
             fields=fields,
         )
@@ -136,12 +143,7 @@ class Elasticsearch:
         )
         parts = [] if filters is None else [dialect(filters)]
         if native is not None:
-            if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
-                raise ConfigError(
-                    "the native filter of Elasticsearch and OpenSearch is a JSON object of their "
-                    'query language, such as {"term": {"team": "legal"}}'
-                )
-            parts.append(dict(cast("Mapping[str, Any]", native)))
+            parts.append(checked_native(native, dict, "Elasticsearch and OpenSearch", _NATIVE))
         return parts or None
 
     @property
@@ -150,9 +152,7 @@ class Elasticsearch:
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -160,24 +160,18 @@ class Elasticsearch:
             )
         return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
 
-    def _nearest(
-        self, vector: list[float], limit: int, condition: Any, ef: int | None
-    ) -> list[Row]:
-        asked: dict[str, Any] = {
-            "field": self.space.vector,
-            "query_vector": vector,
-            "k": limit,
-            "num_candidates": min(max(ef or _CANDIDATES, limit), _MOST),
-        }
+    def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
+        asked: dict[str, Any] = {"field": self.space.vector, "query_vector": query, "k": limit}
+        asked["num_candidates"] = min(max(ef or _CANDIDATES, limit), _MOST)
         if condition:
             asked["filter"] = condition
         rows = self._hits(None, limit, knn=asked)
         similarity = self._space_type(self.fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
         assert self.words is not None
-        found: list[list[Row]] = []
+        found: Rankings = []
         for text in texts:
             query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
             if condition:
@@ -239,10 +233,8 @@ class OpenSearch(Elasticsearch):
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         return str(settings.get("space_type") or method.get("space_type") or "l2")
 
-    def _nearest(
-        self, vector: list[float], limit: int, condition: Any, ef: int | None
-    ) -> list[Row]:
-        asked: dict[str, Any] = {"vector": vector, "k": limit}
+    def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
+        asked: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
             asked["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths, without_path
+from ragbench.io.dumps.form import getter, text_paths, without_path
+from ragbench.io.fields import named
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
-from ragbench.safe_text import did_you_mean, listed, shortened_line
+from ragbench.safe_text import counted, did_you_mean, listed, shortened_line
 from ragbench.stores.base import MetricName, Row
 
 
@@ -70,23 +72,20 @@ class FieldMapping:
 
     def chosen_vector(self, name: str, known: Sequence[str]) -> str:
         """The vector of a collection that is searched."""
-        wanted, names = self.vector, listed(known)
-        if wanted in known:
-            return str(wanted)
-        if wanted is not None:
-            has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
-            has = has if known else "it keeps no dense vectors"
-            raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
+        wanted = self.vector
+        if wanted in known or (wanted is None and len(known) == 1):
+            return known[0] if wanted is None else wanted
         if not known:
-            raise ConfigError(
-                f"the collection '{name}' keeps no dense vectors: nothing to search by"
+            problem = "keeps no dense vectors: nothing to search by"
+        elif wanted is None:
+            problem = (
+                f"has several vectors ({listed(known)}): choose the one to be searched with "
+                f"--field vector={known[0]}"
             )
-        if len(known) > 1:
-            raise ConfigError(
-                f"the collection '{name}' has several vectors ({names}): choose the one to be "
-                f"searched with --field vector={known[0]}"
-            )
-        return known[0]
+        else:
+            has = f"it has {listed(known)}" if any(known) else "its own has no name: leave it out"
+            problem = f"has no vector '{wanted}'; {has}"
+        raise ConfigError(f"the collection '{name}' {problem}")
 
     def chosen_words(self, name: str, known: Sequence[str], usual: str | None = None) -> str | None:
         """What is searched by words; None where there is nothing, or several and none is named."""
@@ -94,9 +93,7 @@ class FieldMapping:
         if wanted is not None and wanted not in known:
             has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
             raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
-        if wanted is not None:
-            return wanted
-        return known[0] if len(known) == 1 else None
+        return known[0] if wanted is None and len(known) == 1 else wanted
 
     def checked_metric(self, name: str, found: MetricName) -> MetricName:
         wanted = self.metric
@@ -114,9 +111,7 @@ def field_mapping(given: Mapping[str, str], *, where: str = "--field") -> FieldM
 
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
-_TEXTS = (*TEXT_NAMES, "_node_content.text")
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
-_NONE = "no fields at all"
 
 
 class CheckedMapping(NamedTuple):
@@ -130,77 +125,47 @@ class CheckedMapping(NamedTuple):
 
 
 def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> CheckedMapping:
+    known = dict.fromkeys(at for row in rows for at in row.fields)
+    known |= dict.fromkeys(path for row in rows for path, _ in text_paths(row.fields))
+    there = f"There are: {listed([*known]) or 'no fields at all'}"
+
+    def values(path: str) -> list[object]:
+        find = getter(path)
+        return [find(row.fields) for row in rows]
+
+    def texts(path: str) -> int:
+        return sum(isinstance(value, str) and bool(value.strip()) for value in values(path))
+
     absent: list[str] = []
     for what, paths in given.places().items():
-        for path in paths:
-            if all(getter(path)(row.fields) is None for row in rows):
-                absent.append(f"{what}={path}")
-                if what in ("text", "id"):
-                    raise _no_such_field(name, what, path, rows)
-    taken = {given.text, given.id, given.title}
-    found = replace(
-        given,
-        text=given.text or _text(name, rows),
-        document_id=given.document_id or _document_id(rows, taken),
-    )
+        for path in (path for path in paths if all(value is None for value in values(path))):
+            absent.append(f"{what}={path}")
+            if what in ("text", "id"):
+                raise ConfigError(
+                    f"--field {what}={path}: no row that was looked at in '{name}' has such a "
+                    f"field.{did_you_mean(path, known)} {there}"
+                )
+    # Rather in the row itself than in the objects with metadata that it has.
+    objects = [at for at in METADATA_NAMES if any(map(is_object, values(at)))]
+    prefixes = ["", *(f"{at}." for at in objects)]
+    usual = (*named("hit")["text"], "_node_content.text")
+    text = given.text or max((f"{prefix}{at}" for prefix in prefixes for at in usual), key=texts)
+    if given.text is None and not texts(text):
+        raise ConfigError(
+            f"no field of the collection '{name}' is known to hold the text: name it with "
+            f"--field text=FIELD. {there}"
+        )
+    ids = (f"{prefix}{at}" for prefix in prefixes for at in _DOCUMENT_IDS)
+    free = (path for path in ids if path not in (given.text, given.id, given.title))
+    document = given.document_id or next((p for p in free if any(map(_names, values(p)))), None)
+    found = replace(given, text=text, document_id=document)
     changed = (at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at))
     return CheckedMapping(found, tuple(changed), tuple(absent))
-
-
-def _no_such_field(name: str, what: str, path: str, rows: Sequence[Row]) -> ConfigError:
-    known = _known(rows)
-    meant = did_you_mean(path, known)
-    return ConfigError(
-        f"--field {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
-        f"There are: {listed(known) or _NONE}"
-    )
-
-
-def _text(name: str, rows: Sequence[Row]) -> str:
-    """The usual name under which most rows have a text, rather in the row than in an object."""
-    paths = [f"{prefix}{at}" for prefix in _prefixes(rows) for at in _TEXTS]
-    best = max(paths, key=lambda path: _with_text(path, rows))
-    if _with_text(best, rows):
-        return best
-    raise ConfigError(
-        f"no field of the collection '{name}' is known to hold the text: name it with "
-        f"--field text=FIELD. There are: {listed(_known(rows)) or _NONE}"
-    )
-
-
-def _prefixes(rows: Sequence[Row]) -> list[str]:
-    """Where fields may be: in the row itself, and in the objects with metadata that it has."""
-    objects = [at for at in METADATA_NAMES if any(is_object(row.fields.get(at)) for row in rows)]
-    return ["", *(f"{at}." for at in objects)]
-
-
-def _with_text(path: str, rows: Sequence[Row]) -> int:
-    find = getter(path)
-    values = [find(row.fields) for row in rows]
-    return sum(isinstance(value, str) and bool(value.strip()) for value in values)
-
-
-def _document_id(rows: Sequence[Row], taken: set[str | None]) -> str | None:
-    for prefix in _prefixes(rows):
-        for path in (f"{prefix}{at}" for at in _DOCUMENT_IDS):
-            find = getter(path)
-            if path not in taken and any(_names(find(row.fields)) for row in rows):
-                return path
-    return None
 
 
 def _names(value: object) -> bool:
     # LlamaIndex writes the word for what is not there.
     return (isinstance(value, str) and value not in ("", "None")) or type(value) is int
-
-
-def _known(rows: Sequence[Row]) -> list[str]:
-    """All fields, and the texts within them."""
-    found: dict[str, None] = {}
-    for row in rows:
-        found.update(dict.fromkeys(row.fields))
-        found.update(dict.fromkeys(path for path, _ in text_paths(row.fields)))
-    return list(found)
 
 
 def json_value(value: object) -> Any:
@@ -227,10 +192,9 @@ def _written(value: object) -> object:
         return float(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[object, object]", value))
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(cast("Iterable[object]", value))
+    if isinstance(value, (Mapping, set, frozenset, tuple)):
+        form = dict if isinstance(value, Mapping) else list
+        return form(cast("Any", value))
     return str(value)
 
 
@@ -264,27 +228,25 @@ class AttachedRows:
 
     def warnings(self) -> list[str]:
         """What was wrong with how many rows so far, a line each."""
-        named: dict[str, str | None] = asdict(self.mapping)
-        names = {name: shortened_line(path or "") for name, path in named.items()}
-        found: list[str] = []
-        for trouble, ids in self._troubled.items():
-            rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
-            such = shortened_line(next(iter(ids)))
-            found.append(f"{rows} {_TROUBLES[trouble].format(**names)} (such as '{such}')")
-        return found
+        names = {name: shortened_line(at or "") for name, at in asdict(self.mapping).items()}
+        return [
+            f"{counted(len(ids), 'row')} {'has' if len(ids) == 1 else 'have'} "
+            f"{_TROUBLES[trouble].format(**names)} (such as '{shortened_line(next(iter(ids)))}')"
+            for trouble, ids in self._troubled.items()
+        ]
 
     def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
         text, document = self._value(row, "text"), self._value(row, "document_id")
         if not isinstance(text, str):
             self.note("text", own)
-            text = ""
         document_id = _identifier(document)
         if document_id is None and not is_missing(document):
             self.note("document_id", own)
         return Chunk(
             id=self._id(row, own, used),
-            text=text.encode("utf-8", "replace").decode(),  # a lone surrogate, no file can hold
+            # A lone surrogate, no file can hold.
+            text=text.encode("utf-8", "replace").decode() if isinstance(text, str) else "",
             score=row.score,
             document_id=document_id,
             metadata=self._metadata(row, own),
@@ -299,10 +261,7 @@ class AttachedRows:
             found = named or own
         if found in used:
             self.note("duplicate", found)
-            number = 2
-            while f"{found}#{number}" in used:
-                number += 1
-            found = f"{found}#{number}"
+            found = next(f"{found}#{n}" for n in count(2) if f"{found}#{n}" not in used)
         used.add(found)
         return found
 

@@ -23,7 +23,7 @@ from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Rows, other_form
+from ragbench.stores.base import CollectionInfo, Effort, Rankings, Row, Rows, other_form
 from ragbench.stores.database import WritableDatabase
 from ragbench.stores.record import StoredChunk, encode, searched_fields
 
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 
 _INDEX = "collection.json"
 _VERSION = 2
+_OF_INFO = ("dimension", "identity", "complete")
 _FIRST_ROWS = 256
 _ROUGH = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
 
 
-class MemoryDatabase(WritableDatabase[None]):
+class MemoryDatabase(WritableDatabase):
     """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
     def __init__(self, address: str = "memory:") -> None:
@@ -119,7 +120,7 @@ class Memory:
             index: dict[str, Any] = json.loads((place / _INDEX).read_bytes())
             if index["version"] != _VERSION:
                 raise other_form(address, name)
-            known = {at: index[at] for at in ("dimension", "identity", "complete")}
+            known = {name: index[name] for name in _OF_INFO}
             found = cls(CollectionInfo(name=name, **known), address, place)
             written = (place / index["chunks"]).read_bytes()
             lines = [orjson.loads(line) for line in written.splitlines()]
@@ -160,18 +161,10 @@ class Memory:
         )
         state = blake2b(lines, digest_size=10)
         state.update(np.ascontiguousarray(vectors).tobytes())
-        names = {
-            "chunks": f"chunks-{state.hexdigest()}.jsonl",
-            "vectors": f"vectors-{state.hexdigest()}.npz",
-        }
-        index = {
-            "version": _VERSION,
-            "dimension": self._info.dimension,
-            "identity": dict(self._info.identity),
-            "complete": self._info.complete,
-            "count": len(self._chunks),
-            **names,
-        }
+        digest = state.hexdigest()
+        names = {"chunks": f"chunks-{digest}.jsonl", "vectors": f"vectors-{digest}.npz"}
+        info = {name: getattr(self._info, name) for name in _OF_INFO}
+        index = {"version": _VERSION, **info, "count": len(self._chunks), **names}
         place.mkdir(parents=True, exist_ok=True)
         if not all((place / name).is_file() for name in names.values()):
             # The user's own documents, named by their digest.
@@ -241,9 +234,7 @@ class Memory:
     def condition(self, filters: Filter | None, native: object) -> Filter | None:
         return filters
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Filter | None, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Filter | None, effort: Effort) -> Rankings:
         with self._lock:
             passing = None if condition is None else self._passing(condition)
             stored = self._vectors[: len(self._chunks)]
@@ -251,10 +242,8 @@ class Memory:
             if not len(looked):
                 return [[] for _ in rows]
             rough = (looked @ rows[0])[None] if len(rows) == 1 else rows @ looked.T
-            return [
-                self._best(query, one, passing, limit)
-                for query, one in zip(rows, rough, strict=True)
-            ]
+            pairs = zip(rows, rough, strict=True)
+            return [self._best(query, one, passing, limit) for query, one in pairs]
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
         import numpy as np

@@ -16,11 +16,22 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Rankings,
+    Row,
+    Rows,
+    Space,
+    Words,
+    checked_native,
+)
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
+_NATIVE = "an expression, such as 'year >= 2023'"
 _TIMEOUT = 60.0
 _MOST = 16384
 """The most hits that Milvus gives for one query."""
@@ -59,12 +70,14 @@ def open_milvus(address: str) -> MilvusDatabase:
     uri, user, password = server_url(address, "Milvus", forms)
 
     def open_client() -> Any:
-        return _pymilvus().MilvusClient(uri, user=user, password=password, timeout=_TIMEOUT)
+        return require("pymilvus", extra="milvus").MilvusClient(
+            uri, user=user, password=password, timeout=_TIMEOUT
+        )
 
     return MilvusDatabase(mask_url(address), open_client)
 
 
-class MilvusDatabase(ReadableDatabase[Any]):
+class MilvusDatabase(ReadableDatabase):
     def load(self) -> tuple[type[Exception], ...]:
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
@@ -93,14 +106,11 @@ class MilvusDatabase(ReadableDatabase[Any]):
         bm25 = [one["output_field_names"] for one in functions if one["type"].name == "BM25"]
         sparse = mapping.chosen_words(name, [at for outputs in bm25 for at in outputs])
         chosen = next(one for one in fields if one["name"] == vector)
+        metric, dimension = mapping.checked_metric(name, found), int(chosen["params"]["dim"])
         return Milvus(
             client=connection,
             name=name,
-            space=Space(
-                vector=vector,
-                dimension=int(chosen["params"]["dim"]),
-                metric=mapping.checked_metric(name, found),
-            ),
+            space=Space(vector=vector, dimension=dimension, metric=metric),
             key=next(one["name"] for one in fields if one.get("is_primary")),
             words=None if sparse is None else Words(field=sparse, how="BM25 of Milvus"),
             kinds=kinds,
@@ -134,12 +144,7 @@ class Milvus:
         """See `Reader`; a native one is an expression."""
         parts = [] if filters is None else [_expression(filters, self.kinds)]
         if native is not None:
-            if not isinstance(native, str) or not native.strip():
-                raise ConfigError(
-                    "the native filter of Milvus is an expression, such as 'year >= 2023', found "
-                    f"{native!r}"
-                )
-            parts.append(f"({native})")
+            parts.append(f"({checked_native(native, str, 'Milvus', _NATIVE)})")
         return " and ".join(parts)
 
     @property
@@ -150,9 +155,7 @@ class Milvus:
         searched = [one for one in kinds if one["field_name"] == self.space.vector]
         return all(one.get("index_type") == "FLAT" for one in searched)
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: str, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> Rankings:
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0
         if effort.exact and not self.is_exact:
@@ -160,16 +163,16 @@ class Milvus:
         found = self._ask(list(rows), self.space.vector, limit, condition, effort)
         return [[row._replace(score=sign * row.score) for row in hits] for hits in found]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: str) -> Rankings:
         assert self.words is not None
-        found = self._ask(list(texts), self.words.field, limit, condition)
+        found = self._ask(list(texts), self.words.field, limit, condition, NORMAL)
         # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
         return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
 
     @quiet()
     def _ask(
-        self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+        self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort
+    ) -> Rankings:
         answers = self.client.search(
             self.name,
             asked,
@@ -255,13 +258,9 @@ def _lite(path: str, address: str) -> Any:
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
     failed = require("pymilvus.exceptions", extra="milvus").ConnectionConfigException
     try:
-        return _pymilvus().MilvusClient(path)
+        return require("pymilvus", extra="milvus").MilvusClient(path)
     except failed as error:  # it keeps its reason to itself
         raise StoreError(
             f"{address}: Milvus Lite cannot open it: is it in use by another process, may it be "
             "written, and did Milvus Lite 3 make it?"
         ) from error
-
-
-def _pymilvus() -> Any:
-    return require("pymilvus", extra="milvus")

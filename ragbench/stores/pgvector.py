@@ -20,7 +20,17 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
+from ragbench.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    MetricName,
+    Rankings,
+    Row,
+    Rows,
+    Space,
+    Words,
+)
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
@@ -85,7 +95,7 @@ class _Lexemes(NamedTuple):
     configuration: str
 
 
-class PgvectorDatabase(WritableDatabase[Any]):
+class PgvectorDatabase(WritableDatabase):
     """Tables of one database. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
@@ -123,7 +133,7 @@ class PgvectorDatabase(WritableDatabase[Any]):
     def names(self, connection: Any) -> list[str]:
         if not _has_infos(connection):
             return []
-        return [row[0] for row in connection.execute(f"SELECT name FROM {_INFOS}").fetchall()]
+        return [row[0] for row in _rows(connection, f"SELECT name FROM {_INFOS}")]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table and its entry in one transaction; of two at once the second is refused."""
@@ -173,10 +183,7 @@ class PgvectorDatabase(WritableDatabase[Any]):
         if not _has_infos(connection):
             return
         with connection.transaction():
-            row = connection.execute(
-                f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name", (name,)
-            ).fetchone()
-            if row is not None:
+            if _rows(connection, f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name", name):
                 connection.execute(f"DROP TABLE {_table(name)}")
 
 
@@ -194,18 +201,15 @@ class PgvectorTable:
         key: str | None,
         lexemes: _Lexemes | None = None,
     ) -> None:
-        self.space = space
+        self.space, self.key = space, key
         self.words = None if lexemes is None else lexemes.words
         self._lexemes = lexemes
-        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
-        self.key = key
         self._connection = connection
-        self._table = _escaped(table.sql)
-        self._part = table.part
+        self._table, self._part = _escaped(table.sql), table.part
+        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
         self._columns = [one.name for one in self._readable]
-        vector = next(one for one in table.columns if one.name == space.vector)
-        self._vector = quoted(vector.name)
-        self._kind = vector.kind
+        self._vector = quoted(space.vector)
+        self._kind = next(one.kind for one in table.columns if one.name == space.vector)
 
     @classmethod
     def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
@@ -263,15 +267,13 @@ class PgvectorTable:
         )
         return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Condition, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Condition, effort: Effort) -> Rankings:
         where, values = self._where(condition)
         compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
         asked = (
             f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
-        found: list[list[Row]] = []
+        found: Rankings = []
         with nullcontext() if effort == NORMAL else self._connection.transaction():
             if effort.exact:
                 self._connection.execute("SET LOCAL enable_indexscan = off")
@@ -282,7 +284,7 @@ class PgvectorTable:
                 found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
         return found
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> Rankings:
         """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
@@ -294,7 +296,7 @@ class PgvectorTable:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: list[list[Row]] = []
+        found: Rankings = []
         for text in texts:
             given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
             hits = self._asked(asked, *given)
@@ -351,9 +353,8 @@ class OwnTable(PgvectorTable):
     def write_info(self, info: CollectionInfo) -> None:
         if info.complete:
             self._connection.execute(f"ANALYZE {self._table}")
-        self._connection.execute(
-            f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
-        )
+        asked = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
+        self._connection.execute(asked, (info_to_json(info), self._name))
 
     def condition(self, filters: Filter | None, native: object) -> Condition:
         return EVERYTHING if filters is None else own_condition(filters)
@@ -380,9 +381,8 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        self._connection.execute(
-            f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)", (list(ids),)
-        )
+        asked = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
+        self._connection.execute(asked, (list(ids),))
 
     def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
         asked = f"SELECT {self._listed('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
@@ -401,7 +401,7 @@ class OwnTable(PgvectorTable):
 
 
 def _has_infos(connection: Any) -> bool:
-    return connection.execute("SELECT to_regclass(%s)", (_INFOS,)).fetchone()[0] is not None
+    return _rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
 
 
 def _table(name: str) -> str:

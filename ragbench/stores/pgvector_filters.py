@@ -14,6 +14,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
+from ragbench.stores.base import checked_native
 from ragbench.stores.record import field_key, straight_path
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -91,12 +92,9 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition
 
 def native_condition(given: object) -> Condition:
     """What the user says in SQL: the part after WHERE, without placeholders."""
-    if not isinstance(given, str) or not given.strip():
-        raise ConfigError(
-            'the native filter of PostgreSQL is an SQL condition, such as "year >= 2023", '
-            f"found {given!r}"
-        )
-    return Condition(sql=f"({given.replace('%', '%%')})")
+    what = 'an SQL condition, such as "year >= 2023"'
+    sql = checked_native(given, str, "PostgreSQL", what)
+    return Condition(sql=f"({sql.replace('%', '%%')})")
 
 
 def quoted(name: str) -> str:

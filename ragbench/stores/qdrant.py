@@ -18,7 +18,17 @@ from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
+from ragbench.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    MetricName,
+    Rankings,
+    Row,
+    Rows,
+    Space,
+    Words,
+)
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -29,8 +39,7 @@ from ragbench.stores.database import (
 )
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_filters import OwnFilters, PayloadFilters, written_path
-from ragbench.stores.record import StoredChunk, field_key, plain
-from ragbench.stores.words import WordVector, fastembed_words
+from ragbench.stores.record import StoredChunk, WordVector, fastembed_words, field_key, plain
 
 DENSE = "dense"
 WORDS = "words"
@@ -48,11 +57,15 @@ _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
 
 
+Point = tuple[str, dict[str, Any], dict[str, Any]]
+"""Id, vectors and payload."""
+
+
 def point_id(identifier: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
-class QdrantServerDatabase(WritableDatabase[Any]):
+class QdrantServerDatabase(WritableDatabase):
     """Collections of a server. The connection is a ``QdrantClient``."""
 
     ranks_words: ClassVar[bool] = True
@@ -87,7 +100,8 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             raise StoreError(
                 f"{self.address}: there is a collection '{name}' that ragbench did not make"
             )
-        settings: dict[str, Any] = {}
+        dense = models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
+        settings: dict[str, Any] = {"vectors_config": {DENSE: dense}}
         if info.words is not None:
             sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
             settings["sparse_vectors_config"] = {WORDS: sparse}
@@ -97,14 +111,7 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             settings["optimizers_config"] = models.OptimizersConfigDiff(
                 deleted_threshold=_DELETED, vacuum_min_vector_number=100
             )
-        connection.create_collection(
-            name,
-            vectors_config={
-                DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
-            },
-            metadata={KEY: info_to_json(info)},
-            **settings,
-        )
+        connection.create_collection(name, metadata={KEY: info_to_json(info)}, **settings)
         if read_mark(connection, name) is None:
             connection.delete_collection(name)
             raise StoreError(
@@ -140,18 +147,15 @@ class OfClient:
     def count(self) -> int:
         return int(self._client.count(self._name, exact=True).count)
 
+    _payload: ClassVar[object] = True
+    """What of each hit's payload is given."""
+
     def _answers(
-        self,
-        queries: Sequence[Any],
-        using: str | None,
-        limit: int,
-        condition: Any,
-        effort: Effort = NORMAL,
-        *,
-        with_payload: object = KEPT,
+        self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         models = qdrant_models()
-        asked = {"using": using, "limit": limit, "filter": condition, "with_payload": with_payload}
+        asked = {"using": using or None, "limit": limit, "filter": condition}
+        asked["with_payload"] = self._payload
         if effort != NORMAL:
             asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [models.QueryRequest(query=query, **asked) for query in queries]
@@ -210,22 +214,18 @@ class QdrantPayloads(OfClient):
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
-        using = self.space.vector or None
-        found = self._answers(rows.tolist(), using, limit, condition, effort, with_payload=True)
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+        found = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         return [[_foreign_row(point, sign) for point in points] for points in found]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
         numbers = [fastembed_words(text, self._language) for text in texts]
         vector = qdrant_models().SparseVector
         queries = [vector(indices=one, values=[1.0] * len(one)) for one in numbers if one]
-        using = self.words.field
-        answers = iter(self._answers(queries, using, limit, condition, with_payload=True))
+        answers = iter(self._answers(queries, self.words.field, limit, condition, NORMAL))
         return [
             [_foreign_row(one) for one in next(answers) if one.score > 0] if words else []
             for words in numbers
@@ -236,6 +236,7 @@ class OwnPoints(OfClient):
     """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
 
     read = staticmethod(stored_chunk)
+    _payload: ClassVar[object] = KEPT
 
     def __init__(
         self, address: str, client: Any, name: str, models: ModuleType, *, is_exact: bool
@@ -264,20 +265,18 @@ class OwnPoints(OfClient):
         if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
-    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    def _upsert(self, points: Sequence[Point]) -> None:
         kind = self._models.PointStruct
-        made = [kind(id=point, vector=vectors, payload=kept) for point, vectors, kept in points]
+        made = [kind(id=one, vector=vectors, payload=kept) for one, vectors, kept in points]
         self._client.upsert(self._name, made, wait=True)
 
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
+        asked = {"with_payload": keys, "with_vectors": vectors or False}
         for first in range(0, len(points), _PAGE):
             yield from self._client.retrieve(
-                self._name,
-                list(points[first : first + _PAGE]),
-                with_payload=keys,
-                with_vectors=vectors or False,
+                self._name, list(points[first : first + _PAGE]), **asked
             )
 
     def _pages(self, keys: list[str]) -> Iterator[Any]:
@@ -296,7 +295,7 @@ class OwnPoints(OfClient):
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         plains = [plain(chunk) for chunk in chunks]
         self._index_fields(plains)
-        points: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        points: list[Point] = []
         for chunk, fields, row in zip(chunks, plains, rows, strict=True):
             vectors = {DENSE: row.tolist()}
             if chunk.words:
@@ -331,10 +330,7 @@ class OwnPoints(OfClient):
         import numpy as np
 
         found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
-        return {
-            one.payload["chunk_id"]: np.asarray(one.vector[DENSE], dtype=np.float32)
-            for one in found
-        }
+        return {one.payload["chunk_id"]: np.asarray(one.vector[DENSE], np.float32) for one in found}
 
     def digests(self) -> dict[str, str]:
         found = (one.payload for one in self._pages(["chunk_id", "digest"]))
@@ -343,31 +339,30 @@ class OwnPoints(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         return None if filters is None else self._filters(filters)
 
-    def nearest(
-        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
         found = self._answers(rows.tolist(), DENSE, limit, condition, effort)
         return [[_row(point) for point in points] for points in found]
 
-    def best_sums(
-        self, queries: Sequence[WordVector], limit: int, condition: Any
-    ) -> list[list[Row]]:
-        found = self._answers([self._sparse(one) for one in queries], WORDS, limit, condition)
+    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
+        asked = [self._sparse(one) for one in queries]
+        found = self._answers(asked, WORDS, limit, condition, NORMAL)
         return [[_row(point) for point in points if point.score > 0] for points in found]
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
         queries = [self._sparse({number_: 1.0}) for number_ in numbers]
-        best: list[Any] = [hits and hits[0] for hits in self._answers(queries, WORDS, 1, None)]
+        best: list[Any] = [
+            hits and hits[0] for hits in self._answers(queries, WORDS, 1, None, NORMAL)
+        ]
         held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
         records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
         vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}
-        found: list[float | None] = []
+        weights: list[float | None] = []
         for number_, one in zip(numbers, best, strict=True):
             vector = vectors[one.payload["chunk_id"]] if one and one.score > 0 else None
             has = vector and vector.values[list(vector.indices).index(number_)]
-            found.append(float(one.score) / float(has) if has else None)
-        return found
+            weights.append(float(one.score) / float(has) if has else None)
+        return weights
 
 
 def _foreign_row(point: Any, sign: float = 1.0) -> Row:

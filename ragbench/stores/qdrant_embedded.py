@@ -16,7 +16,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.masking import mask_text
 from ragbench.plugins import require
 from ragbench.safe_text import shown_line
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.base import CollectionInfo, Effort
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -28,11 +28,12 @@ from ragbench.stores.qdrant import (
     DENSE,
     WORDS,
     OwnPoints,
+    Point,
     QdrantServerDatabase,
     open_server,
     point_id,
 )
-from ragbench.stores.words import WordVector
+from ragbench.stores.record import WordVector
 
 _CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
@@ -46,7 +47,7 @@ and no error can be caught."""
 _PAGE = 5000
 
 
-class QdrantEmbeddedDatabase(WritableDatabase[Any]):
+class QdrantEmbeddedDatabase(WritableDatabase):
     """Collections in a folder. The connection is the package itself."""
 
     ranks_words: ClassVar[bool] = True
@@ -154,7 +155,7 @@ class QdrantEmbedded(OwnPoints):
         made = getattr(self._models.PayloadSchemaType, kind.capitalize())
         self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
 
-    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    def _upsert(self, points: Sequence[Point]) -> None:
         _check_space(self._address, self._info.parent)
         made = [self._models.Point(*point) for point in points]
         self._shard.update(self._models.UpdateOperation.upsert_points(made))
@@ -177,14 +178,7 @@ class QdrantEmbedded(OwnPoints):
                 return
 
     def _answers(
-        self,
-        queries: Sequence[Any],
-        using: str | None,
-        limit: int,
-        condition: Any,
-        effort: Effort = NORMAL,
-        *,
-        with_payload: object = True,
+        self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         package: Any = self._models
         # All of the payload: to choose costs the engine more than what is left out.

@@ -8,7 +8,7 @@ fields), an empty list does not exist, and a key with dots is not reached by the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
@@ -29,21 +29,19 @@ class _Both:
     must: list[Any] = field(default_factory=list[Any])
     must_not: list[Any] = field(default_factory=list[Any])
 
+    def filter(self, models: ModuleType) -> Any:
+        parts = {"must": self.must, "must_not": self.must_not}
+        return models.Filter(**{name: value for name, value in parts.items() if value})
+
+    def one(self, models: ModuleType) -> Any:
+        """The only test, or a filter of all."""
+        only = not self.must_not and len(self.must) == 1
+        return self.must[0] if only else self.filter(models)
+
 
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
     return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
-
-
-def _filter(both: _Both, models: ModuleType) -> Any:
-    given = {name: value for name in ("must", "must_not") if (value := getattr(both, name))}
-    return models.Filter(**given)
-
-
-def _one(both: _Both, models: ModuleType) -> Any:
-    if not both.must_not and len(both.must) == 1:
-        return both.must[0]
-    return _filter(both, models)
 
 
 def _all(parts: Iterable[_Both]) -> _Both:
@@ -55,7 +53,7 @@ def _all(parts: Iterable[_Both]) -> _Both:
 
 
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
-    should = [_one(part, models) for part in parts]
+    should = [part.one(models) for part in parts]
     return _Both(must=[models.Filter(should=should)])
 
 
@@ -73,13 +71,13 @@ class PayloadFilters:
         dialect = Dialect(
             both=_all,
             either=lambda parts: _any(parts, self.models),
-            denied=lambda part: _Both(must_not=[_one(part, self.models)]),
+            denied=lambda part: _Both(must_not=[part.one(self.models)]),
             equal=self.equal,
             within=self.within,
             exists=self.exists,
             prefix=self.prefix,
         )
-        return _filter(dialect(filters), self.models)
+        return dialect(filters).filter(self.models)
 
     def native(self, given: object) -> Any:
         """What the user says in Qdrant's own JSON."""
@@ -95,47 +93,36 @@ class PayloadFilters:
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         models = self.models
         texts = [value for value in values if isinstance(value, str)]
-        tests: list[Any] = []
-        if texts:
-            alone = len(texts) == 1
-            match = models.MatchValue(value=texts[0]) if alone else models.MatchAny(any=texts)
-            tests.append(models.FieldCondition(key=key, match=match))
+        match = models.MatchValue(value=texts[0]) if len(texts) == 1 else models.MatchAny(any=texts)
+        parts = [self._test(key, match=match)] if texts else []
         for value in values:
             if isinstance(value, bool):
-                match = models.MatchValue(value=self._flag(value))
-                tests.append(models.FieldCondition(key=key, match=match))
+                parts.append(self._test(key, match=models.MatchValue(value=self._flag(value))))
             elif not isinstance(value, str):
                 # Qdrant's match knows whole numbers only, and 1.0 is 1.
                 exactly = number(value)
-                within = self._range(gte=exactly, lte=exactly)
-                tests.append(models.FieldCondition(key=key, range=within))
-        parts = [_Both(must=[test]) for test in tests]
+                parts.append(self._test(key, range=self._range(gte=exactly, lte=exactly)))
         return parts[0] if len(parts) == 1 else _any(parts, models)
 
-    def within(self, wanted: Range) -> _Both:
-        if not wanted.of_dates:
-            return self._between(wanted.field, wanted)
-        dates = {
-            name: _EPOCH + timedelta(milliseconds=bound) for name, bound in wanted.limits().items()
-        }
-        asked = self.models.DatetimeRange(**dates)
-        return _Both(must=[self.models.FieldCondition(key=wanted.field, range=asked)])
+    def _test(self, key: str, **condition: Any) -> _Both:
+        return _Both(must=[self.models.FieldCondition(key=key, **condition)])
 
-    def _between(self, key: str, wanted: Range) -> _Both:
-        asked = self._range(**wanted.limits())
-        return _Both(must=[self.models.FieldCondition(key=key, range=asked)])
+    def within(self, wanted: Range) -> _Both:
+        limits: Mapping[str, Any] = wanted.limits()
+        if not wanted.of_dates:
+            return self._test(wanted.field, range=self._range(**limits))
+        dates = {name: _EPOCH + timedelta(milliseconds=bound) for name, bound in limits.items()}
+        return self._test(wanted.field, range=self.models.DatetimeRange(**dates))
 
     def exists(self, key: str) -> _Both:
-        models = self.models
-        if hasattr(models, "PayloadField"):
-            absent = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-        else:
-            absent = models.IsEmptyCondition(key)
+        named = getattr(self.models, "PayloadField", None)
+        absent = self.models.IsEmptyCondition(
+            **{"is_empty": named(key=key)} if named else {"key": key}
+        )
         return _Both(must_not=[absent])
 
     def prefix(self, key: str, prefix: str) -> _Both:
-        match = self.models.MatchPrefix(prefix=prefix)
-        return _Both(must=[self.models.FieldCondition(key=key, match=match)])
+        return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
         """A flag that the models do not take for a number, as the embedded engine's do Python's."""
@@ -165,9 +152,11 @@ class OwnFilters(PayloadFilters):
 
     def within(self, wanted: Range) -> _Both:
         if wanted.of_dates:
-            return self._between(written_path(["dates", field_key(wanted.field)]), wanted)
+            dates = written_path(["dates", field_key(wanted.field)])
+            return self._test(dates, range=self._range(**wanted.limits()))
         listed = _Both(must_not=[self._names("lists", wanted.field)])
-        return self._at(wanted.field, lambda key: _all([self._between(key, wanted), listed]))
+        asked = self._range(**wanted.limits())
+        return self._at(wanted.field, lambda key: _all([self._test(key, range=asked), listed]))
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
         """A test where a path of keys leads to the field, and where it is spelled out."""

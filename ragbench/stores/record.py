@@ -39,18 +39,23 @@ that have it:
 
 from __future__ import annotations
 
-import math
+import importlib
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import field_values, instant
-from ragbench.errors import StoreError
+from ragbench.errors import ConfigError, StoreError
+from ragbench.plugins import require
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
 MAX_ID = 2048
 
@@ -62,9 +67,8 @@ def similarity(score: float) -> float:
     return min(1.0, max(-1.0, round(score, 6))) + 0.0
 
 
-_MAX_DEPTH = 100
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _ODD = re.compile("[\x00\ud800-\udfff]")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNQUOTED = re.compile(r'["%\\]')
 
 
@@ -78,24 +82,25 @@ class StoredChunk:
     digest: str
     """Of `body`, 32 hexadecimal digits."""
     words: Mapping[int, float] | None = None
-    """What a store ranks it by, see `ragbench.stores.words.WordsForm`; None where it does not."""
+    """What a store ranks it by, see `ragbench.stores.record.WordsForm`; None where it does not."""
 
 
 def encode(chunk: Chunk) -> StoredChunk:
     """Prepares a chunk for a store; its score is left out."""
     check_id(chunk.id)
     where = f"chunk '{_short(chunk.id)}'"
-    if not isinstance(chunk.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise StoreError(f"{where}: the text is a {type(chunk.text).__name__}")
-    _check_text(chunk.text, f"{where}: the text")
-    _check_text(chunk.document_id or "", f"{where}: the document's id")
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
     values |= {name: value for name, value in known.items() if value is not None}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
-        _check_json(values["metadata"], f"{where}: metadata", 0)
-    body = orjson.dumps(values)
+    try:
+        body = orjson.dumps(values)
+        json.dumps(values, allow_nan=False)  # NaN and infinity, which the other makes null
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{where} holds what is not JSON: {error}") from error
+    if type(chunk.text) is not str or _NUL.search(body):
+        raise StoreError(f"{where}: its text is none, or NUL characters are in it: take them out")
     digest = blake2b(body, digest_size=16).hexdigest()
     return StoredChunk(id=chunk.id, chunk=chunk, body=body, digest=digest)
 
@@ -112,49 +117,13 @@ def check_id(value: object) -> None:
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
         raise StoreError("a chunk's id is empty")
-    _check_text(value, f"the chunk's id {_short(value)!r}")
+    if _ODD.search(value):
+        raise StoreError(
+            f"the chunk's id {_short(value)!r} holds a NUL character or half of a surrogate pair, "
+            "which no store keeps"
+        )
     if len(value.encode()) > MAX_ID:
         raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
-
-
-def _check_json(value: object, where: str, depth: int) -> None:
-    """Refuses what is not JSON, and what not every store keeps."""
-    if depth > _MAX_DEPTH:
-        raise StoreError(f"{where[:200]}: nested more than {_MAX_DEPTH} levels deep")
-    if type(value) is dict:
-        for key, inner in cast("dict[object, object]", value).items():
-            if type(key) is not str:
-                raise StoreError(f"{where}: the key {key!r} is not a text")
-            _check_text(key, where)
-            _check_json(inner, f"{where}.{key}", depth + 1)
-    elif type(value) is list or type(value) is tuple:
-        for inner in cast("list[object]", value):
-            _check_json(inner, f"{where}[]", depth + 1)
-    elif type(value) is str:
-        _check_text(value, where)
-    elif value is not None and type(value) is not bool:
-        _check_number(value, where)
-
-
-def _check_number(value: object, where: str) -> None:
-    kind = type(value)
-    if kind is int:
-        if not _LEAST <= cast("int", value) <= _GREATEST:
-            raise StoreError(f"{where}: {value} has more than 64 bits: make it text")
-    elif kind is not float:
-        raise StoreError(
-            f"{where}: a {kind.__name__} is not a JSON value: make it text or a number"
-        )
-    elif not math.isfinite(cast("float", value)):
-        raise StoreError(f"{where}: {value!r} is not a JSON number")
-
-
-def _check_text(text: str, where: str) -> None:
-    if _ODD.search(text):
-        raise StoreError(
-            f"{where[:200]} holds a NUL character or half of a surrogate pair, which no store "
-            "keeps: take it out"
-        )
 
 
 def _short(text: str) -> str:
@@ -177,12 +146,10 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
     moment = instant(chunk.document_id)
     if moment is not None and "document_id" not in chunk.metadata:
         dates["document_id"] = moment
+    named = ("document_id", "text", "start", "end")
     return {
         "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "text": chunk.text,
-        "start": chunk.start,
-        "end": chunk.end,
+        **{name: getattr(chunk, name) for name in named},
         "metadata": dict(chunk.metadata),
         "digest": stored.digest,
         "dates": dates or None,
@@ -204,8 +171,106 @@ def field_key(name: str) -> str:
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    path = straight_path(name)
-    found: object = None if path is None else metadata
-    for key in path or ():
-        found = cast("dict[str, object]", found).get(key) if isinstance(found, dict) else None
+    found: Any = metadata
+    for key in (path := straight_path(name)) or ():
+        found = found.get(key) if isinstance(found, Mapping) else None
     return path is not None and found is value
+
+
+# --- the words of a chunk as a store ranks them: BM25 cut in two
+#
+# BM25 (`ragbench.pipeline.bm25.Bm25Index`) is a sum over the words of a query of two factors. What
+# a word is worth, its inverse document frequency, the store knows of all chunks that it holds. How
+# much of it a chunk has depends on the chunk and on the average length alone:
+#
+#     tf / (tf + k1 * (1 - b + b * length / average))
+#
+# That number is kept for each word of a chunk, in a sparse vector; the store adds up the products.
+
+WordVector: TypeAlias = Mapping[int, float]
+"""Numbers of words, each with a weight above 0."""
+
+HASHING = "blake2b-32"
+"""How `word_number` numbers words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WordsForm:
+    """What the vectors of all chunks of a collection are made by; kept with it."""
+
+    average: float
+    """Tokens of a chunk, titles included, when the collection was made. It stays: another one
+    would change the vectors of all chunks."""
+    k1: float = 1.2
+    """How slowly repeated tokens stop counting."""
+    b: float = 0.75
+    """How much long chunks are held down."""
+    title_weight: int = 2
+    """How often a title counts."""
+    tokeniser: str = TOKENISER_VERSION
+    """Changes with what tokens are."""
+    hashing: str = HASHING
+    """How tokens are numbered."""
+
+    def vector(self, chunk: Chunk) -> dict[int, float]:
+        """The words of a chunk: for each the second factor of BM25; empty for one without words."""
+        tokens = self.tokens(chunk)
+        times = Counter(map(word_number, tokens))
+        held_down = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
+        return {number: count / (count + held_down) for number, count in times.items()}
+
+    def tokens(self, chunk: Chunk) -> list[str]:
+        return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
+
+    def check(self, collection: str) -> None:
+        """Refuses words that this release would number otherwise."""
+        if (self.tokeniser, self.hashing) != (TOKENISER_VERSION, HASHING):
+            raise StoreError(
+                f"the words of the collection '{collection}' were cut by another release of "
+                "ragbench: remove it with 'ragbench index --drop' and index the corpus again, or "
+                "index it under another name"
+            )
+
+
+@lru_cache(maxsize=1 << 17)
+def word_number(token: str) -> int:
+    """The number of a token: 32 bits of its BLAKE2b digest.
+
+    A word of a question has the number of one of ``v`` other words with a probability of ``v`` in
+    2**32: one in 4,300 where a collection has a million different words. Such a word then counts
+    where the other one stands, too.
+    """
+    data = token.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=4).digest(), "little")
+
+
+def check_words(database: object, words: WordsForm | None) -> None:
+    """Refuses to keep words where nothing would rank them."""
+    if words is None or getattr(database, "ranks_words", False):
+        return
+    raise ConfigError(
+        f"{getattr(database, 'address', 'this store')}: this store does not rank by BM25 itself "
+        "(--words store): leave the option out, or index into Qdrant (qdrant:FOLDER or "
+        "qdrant+http://HOST:6333)"
+    )
+
+
+def fastembed_words(text: str, language: str) -> list[int]:
+    """The sparse dimensions of a question's words, as fastembed's ``Qdrant/bm25`` numbers them.
+
+    Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
+    MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
+    worth the collection knows (``modifier: idf``), so each counts 1.
+    """
+    stemmer: Any = importlib.import_module("Stemmer")
+    hashed: Any = require("mmh3", extra="qdrant").hash
+    if language not in stemmer.algorithms():
+        known = ", ".join(sorted(stemmer.algorithms()))
+        raise ConfigError(f"--field language={language}: there are stemmers for {known}")
+    words = re.sub(r"[^\w]", " ", text.lower()).split()
+    stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
+    return sorted({abs(hashed(stem)) for stem in stems})
+
+
+_LONGEST = 40
+"""Characters of the longest word that fastembed keeps."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import ConfigError
-from ragbench.io.paths import beside
+from ragbench.io.settings import beside
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 

@@ -62,10 +62,10 @@ class Wording(NamedTuple):
     @property
     def is_typed(self) -> bool:
         """Whether it names amounts and dates, and nothing else."""
-        words = _words()
-        plain = {one for one in self.tokens if not _is_number(one)}
-        rest = plain - words.units.keys() - set(words.month_names) - words.filling
-        return bool(self.amounts or self.dates) and not rest
+        if not self.amounts and not self.dates:
+            return False
+        typed = _words().typed
+        return all(one in typed or one[-1].isdecimal() for one in self.tokens)
 
     def is_named_by(self, other: Wording) -> bool:
         """Whether the other text names all amounts and dates of this one."""
@@ -84,25 +84,30 @@ class Wording(NamedTuple):
         return frozenset({int(number) for number in bare if 1000 <= number <= 2100} | named)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def wording(text: str) -> Wording:
     """How a text is worded, with the amounts and dates in it."""
-    (plain, has_digit), special = _plain(text), _words().special
-    tokens = _ASCII_TOKEN if plain.isascii() else _TOKEN
-    if not has_digit:
-        # Without numbers, the words of a plain text are what lies between all other signs.
-        is_plain = tokens is _ASCII_TOKEN
-        raw = plain.translate(_NO_LETTERS).split() if is_plain else tokens.findall(plain)
-        if special.isdisjoint(raw):
-            return Wording(tuple(raw), (), ())
-    else:
-        raw = tokens.findall(_ORDINAL.sub(r"\1", plain))
-    if tokens is _ASCII_TOKEN:
-        # All that is no word of small letters is a number.
-        places = [at for at, one in enumerate(raw) if one < "a" or one in special]
-    else:
-        places = [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()]
-    return _Reading(raw).wording(places)
+    plain = text.lower() if text.isascii() else _unaccented(text)
+    is_ascii = plain.isascii()
+    if "$" in plain or "%" in plain or not is_ascii:
+        for symbol, word in _SYMBOLS.items():
+            plain = plain.replace(symbol, word)
+        is_ascii = plain.isascii()
+    has_digit = _DIGIT.search(plain) is not None
+    if has_digit:
+        plain = _with_plain_numbers(plain)
+    if "'" in plain:
+        plain = plain.replace("'s ", " ").replace("'", "")
+    if has_digit:
+        plain = _ORDINAL.sub("", plain)
+    special = _words().special
+    if has_digit or not is_ascii:
+        raw = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
+    else:  # the words are what lies between all other signs
+        raw = plain.translate(_NO_LETTERS).split()
+    if not has_digit and special.isdisjoint(raw):
+        return Wording(tuple(raw), (), ())
+    return _read(raw, [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()])
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -120,39 +125,34 @@ _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
 _LONGEST, _MOST = 300, 1e300
 """Digits of a number that are read, and the largest one."""
-_ORDINAL = re.compile(r"(\d)(?:st|nd|rd|th)\b")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
-_THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
 _GROUPED = re.compile(r"\d[,'\u2009\u202f]\d")
+_THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
 _MARK = re.compile("[\u0300-\U0010ffff]")
 _SYMBOLS = {"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "}
 
 
-def _plain(text: str) -> tuple[str, bool]:
-    """In small letters without accents; signs of currencies as words, numbers without groups.
+def _unaccented(text: str) -> str:
+    """In small letters without accents; numbers in Chinese signs as digits."""
+    text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("−", "-"))
+    text = _MARK.sub(_unmarked, text).replace("ß", "ss")
+    if _HAN_SIGN.search(text):
+        text = _HAN_NUMBER.sub(_han_number, text)
+    return text.lower()
 
-    And whether it has a digit.
-    """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("−", "-"))
-        text = _MARK.sub(_unmarked, text).replace("ß", "ss")
-        if _HAN_SIGN.search(text):
-            text = _HAN_NUMBER.sub(_han_number, text)
-    text = text.lower()
-    if "$" in text or "%" in text or not text.isascii():
-        for symbol, word in _SYMBOLS.items():
-            text = text.replace(symbol, word)
-    has_digit = _DIGIT.search(text) is not None
-    if has_digit:
-        if "-" in text:
-            text = _ISO.sub(_day_of_iso, text)
-        if _GROUPED.search(text):
-            text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
-            text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
-    return text.replace("'s ", " ").replace("'", "") if "'" in text else text, has_digit
+
+def _with_plain_numbers(text: str) -> str:
+    """Days of ISO by their names, numbers without groups, and with a point for the comma."""
+    if "-" in text:
+        text = _ISO.sub(_day_of_iso, text)
+    if ("," in text or "'" in text or not text.isascii()) and _GROUPED.search(text):
+        text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
+        text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
+    return text
 
 
 def _unmarked(match: re.Match[str]) -> str:
@@ -189,7 +189,8 @@ class _Words(NamedTuple):
     units: dict[str, tuple[str, float]]
     currencies: frozenset[str]
     between: frozenset[str]
-    filling: frozenset[str]
+    typed: frozenset[str]
+    """The words of a text that names amounts and dates, and nothing else."""
     special: frozenset[str]
     """The words of which a text without digits must hold one to name anything."""
 
@@ -198,6 +199,7 @@ class _Words(NamedTuple):
 def _words() -> _Words:
     known = table("ragbench.text", "amounts")
     months = {word: at for at, row in enumerate(known["months"], 1) for word in row.split()}
+    names = [row.split()[0] for row in known["months"]]
     numbers, ordinals, scales, short = (
         {word: float(row.split()[0]) for row in known[kind] for word in row.split()[1:]}
         for kind in ("numbers", "ordinals", "scales", "short_scales")
@@ -208,106 +210,86 @@ def _words() -> _Words:
         for row in rows
         for word in row.split()[1:]
     }
-    names = [row.split()[0] for row in known["months"]]
-    ambiguous = frozenset(known["ambiguous_months"].split())
-    currencies, between, filling = (
-        frozenset(known[kind].split()) for kind in ("currencies", "between", "filling")
+    ambiguous, currencies, between, filling = (
+        frozenset(known[kind].split())
+        for kind in ("ambiguous_months", "currencies", "between", "filling")
     )
-    special = frozenset({*months, *numbers, *ordinals})
     return _Words(
-        months, ambiguous, names, numbers, ordinals, scales, short, units, currencies, between,
-        filling, special,
+        {word: month for word, month in months.items() if word not in numbers},
+        ambiguous, names, numbers, ordinals, scales, short, units, currencies, between,
+        typed=frozenset({*units, *names, *filling}),
+        special=frozenset({*months, *numbers, *ordinals}),
     )  # fmt: skip
 
 
-class _Reading:
-    """Goes through the tokens of a text."""
-
-    def __init__(self, raw: list[str]) -> None:
-        self.raw = raw
-        self.words = _words()
-        self.tokens = list[str]()
-        self.amounts = list[Amount]()
-        self.dates = list[Date]()
-
-    def wording(self, places: Sequence[int]) -> Wording:
-        """Reads what begins at these places: numbers, and the names of numbers and months."""
-        at, raw, words = 0, self.raw, self.words
-        for place in places:
-            if place < at:
-                continue  # part of the number before
-            self.tokens += raw[at:place]
-            token = raw[place]
-            if token in words.months and token not in words.numbers:
-                self.tokens.append(self._month(place))
-                at = place + 1
-            else:
-                at = self._number(place)
-        self.tokens += raw[at:]
-        return Wording(tuple(self.tokens), tuple(self.amounts), tuple(self.dates))
-
-    def _month(self, at: int) -> str:
-        """Reads what may be a month, with the date around it, and gives its name."""
-        token, words = self.raw[at], self.words
-        beside = self.raw[max(at - 1, 0) : at + 2]
-        if token in words.ambiguous and not any(map(_is_number, beside)):
-            return token
-        self.dates.append(self._date(at, words.months[token]))
-        return words.month_names[words.months[token] - 1]
-
-    def _number(self, at: int) -> int:
-        """Reads a number with what it counts, and gives where the text goes on."""
-        raw, words, start = self.raw, self.words, at
-        token = raw[at]
-        at += 1
-        if token in words.ordinals:
-            number = words.ordinals[token]
-        elif token in words.numbers:
-            number = words.numbers[token]
-            after = raw[at] if at < len(raw) else ""
-            unit = words.numbers.get(after, words.ordinals.get(after, 0))
-            if number >= 20 and 0 < unit < 10:
-                number, at = number + unit, at + 1
+def _read(raw: list[str], places: Sequence[int]) -> Wording:
+    """Reads what begins at these places: numbers, and the names of numbers and months."""
+    words, at = _words(), 0
+    around = [*raw, "", ""]  # so that there is a word behind the last one, and before the first
+    tokens: list[str] = []
+    amounts: list[Amount] = []
+    dates: list[Date] = []
+    for place in places:
+        if place < at:
+            continue  # part of the number before
+        tokens += raw[at:place]
+        month = words.months.get(raw[place])
+        if month is None:
+            amount, at = _amount(around, place, words)
+            amounts.append(amount)
+            tokens.append(f"{amount.number:.12g}")
+            continue
+        at = place + 1
+        is_dated = around[place - 1][-1:].isdecimal() or around[at][-1:].isdecimal()
+        if is_dated or raw[place] not in words.ambiguous:
+            dates.append(_date(around, place, month, amounts))
+            tokens.append(words.month_names[month - 1])
         else:
-            number = float(token[:_LONGEST])
-        while at < len(raw) and raw[at] in words.scales:
-            number, at = min(number * words.scales[raw[at]], _MOST), at + 1
-        # A word may stand between a number and its unit: "ten working days".
-        after = raw[at] if at < len(raw) else ""
-        if after in words.between:
-            after = raw[at + 1] if at + 1 < len(raw) else ""
-            after = "" if after in words.between else after
-        dimension, factor = words.units.get(after, ("", 1.0))
-        before = raw[start - 1] if start else ""
-        if before in words.currencies:
-            if (scale := words.short_scales.get(raw[at] if at < len(raw) else "")) is not None:
-                number, at = number * scale, at + 1
-            dimension, factor = before, 1.0
-        if dimension in words.currencies and _THOUSANDS.fullmatch(token):
-            number *= 1000  # "5.000 €": no currency has three decimals
-        self.amounts.append(Amount(dimension, number * factor, number))
-        self.tokens.append(f"{number:.12g}")
-        return at
-
-    def _date(self, at: int, month: int) -> Date:
-        """The date around the name of a month."""
-        raw, year = self.raw, None
-        before = at - 2 if at > 1 and raw[at - 1] in ("of", "de", "di") else at - 1
-        day = _day(raw[before]) if before >= 0 else None
-        if day is not None and self.amounts and self.amounts[-1].number == day:
-            self.amounts.pop()  # a day is no amount
-        after = at + 1
-        if after < len(raw) and raw[after] in ("of", "de", "di"):
-            after += 1
-        if day is None and after < len(raw) and (day := _day(raw[after])) is not None:
-            after += 1
-        if after < len(raw) and len(raw[after]) == 4 and raw[after].isdecimal():
-            year = int(raw[after])
-        return Date(year, month, day)
+            tokens.append(raw[place])
+    return Wording((*tokens, *raw[at:]), tuple(amounts), tuple(dates))
 
 
-def _is_number(token: str) -> bool:
-    return token[-1].isdecimal()
+def _amount(raw: list[str], start: int, words: _Words) -> tuple[Amount, int]:
+    """A number with what it counts, and where the text goes on."""
+    token, at = raw[start], start + 1
+    if token in words.ordinals:
+        number = words.ordinals[token]
+    elif token in words.numbers:
+        number, after = words.numbers[token], raw[at]
+        unit = words.numbers.get(after, words.ordinals.get(after, 0))
+        if number >= 20 and 0 < unit < 10:
+            number, at = number + unit, at + 1
+    else:
+        number = float(token[:_LONGEST])
+    while (scale := words.scales.get(raw[at])) is not None:
+        number, at = min(number * scale, _MOST), at + 1
+    # A word may stand between a number and its unit: "ten working days".
+    unit_at = at + 1 if raw[at] in words.between else at
+    dimension, factor = words.units.get(raw[unit_at], _NO_UNIT)
+    if (before := raw[start - 1]) in words.currencies:
+        if (scale := words.short_scales.get(raw[at])) is not None:
+            number, at = number * scale, at + 1
+        dimension, factor = before, 1.0
+    if dimension in words.currencies and _THOUSANDS.fullmatch(token):
+        number *= 1000  # "5.000 €": no currency has three decimals
+    return Amount(dimension, number * factor, number), at
+
+
+_NO_UNIT = ("", 1.0)
+
+
+def _date(raw: list[str], at: int, month: int, amounts: list[Amount]) -> Date:
+    """The date around the name of a month; its day is no longer one of the amounts."""
+    day = _day(raw[at - 2] if at > 1 and raw[at - 1] in _OF else raw[at - 1])
+    if day is not None and amounts and amounts[-1].number == day:
+        amounts.pop()
+    at += 2 if raw[at + 1] in _OF else 1
+    if day is None and (day := _day(raw[at])) is not None:
+        at += 1
+    return Date(int(raw[at]) if len(raw[at]) == 4 and raw[at].isdecimal() else None, month, day)
+
+
+_OF = ("of", "de", "di")
 
 
 def _day(token: str) -> int | None:

@@ -13,7 +13,14 @@ from typing import NamedTuple
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.stats.mean import proportion_interval
-from ragbench.validators.calibration import Calibration, PlattScale, Thresholds, logistic, logit
+from ragbench.validators.calibration import (
+    Calibration,
+    DecisionRule,
+    PlattScale,
+    Thresholds,
+    logistic,
+    logit,
+)
 
 _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
@@ -32,7 +39,7 @@ _PRECISIONS = (0.98, 0.95, 0.9, 0.8)
 _ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Labelled:
     """A verdict, and what a person says of the same retrieval."""
 
@@ -182,7 +189,7 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
 
 
 def _tradeoffs(
-    queries: Sequence[_Query], learn: Callable[..., _Learned], seed: int, *, guaranteed: bool
+    queries: Sequence[_Query], learn: Callable[..., DecisionRule], seed: int, *, guaranteed: bool
 ) -> Iterator[Tradeoff]:
     """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
     plain = partial(learn, has_chunks=False, moves=True)
@@ -224,7 +231,8 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
 
     By the difference of Brier scores, query by query: shown where it is above its standard error.
     """
-    gains = [_brier(one) - _brier(other) for one, other in zip(before, after, strict=True)]
+    brier = [[(row.probability - row.positive) ** 2 for row in rows] for rows in (before, after)]
+    gains = [one - other for one, other in zip(*brier, strict=True)]
     mean, count = fmean(gains), len(gains)
     error = stdev(gains) / math.sqrt(count)
     if mean > error:
@@ -233,10 +241,6 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     if mean <= 0:
         return False, [note]
     return False, [f"{note}. About {math.ceil(count * (error / mean) ** 2):,} labels would do"]
-
-
-def _brier(row: _Scored) -> float:
-    return (row.probability - row.positive) ** 2
 
 
 def _scored(one: Labelled) -> _Query:
@@ -249,11 +253,6 @@ def _scored(one: Labelled) -> _Query:
     return _Query(answer, chunks)
 
 
-class _Learned(NamedTuple):
-    scale: PlattScale
-    thresholds: Thresholds
-
-
 def _learn(
     queries: Sequence[_Query],
     *,
@@ -262,21 +261,25 @@ def _learn(
     error: float | None,
     has_chunks: bool,
     moves: bool,
-) -> _Learned:
+) -> DecisionRule:
     answers = [one.answer for one in queries]
     scale = _platt(answers)
     if not moves:
         kept = [_inside(scale.apply(one)) for one in (shipped.relevant, shipped.present)]
-        return _Learned(scale, Thresholds(relevant=min(kept), present=max(kept)))
+        limits = Thresholds(relevant=min(kept), present=max(kept))
+        return DecisionRule(scale=scale, thresholds=limits)
     scaled = _on(scale, answers)
     limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
     present = _inside(limit)
     relevant = logistic(logit(present) - _BAND)
     if has_chunks:
-        relevant = min(
-            relevant, _best_f1(_on(scale, [row for one in queries for row in one.chunks]))
-        )
-    return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
+        chunks = _on(scale, [row for one in queries for row in one.chunks])
+        positive = sum(row.positive for row in chunks)
+        # The threshold of the best F1.
+        best = max(_steps(chunks), key=lambda step: 2 * step[2] / max(1, step[1] + positive))
+        relevant = min(relevant, best[0])
+    limits = Thresholds(relevant=_inside(relevant), present=present)
+    return DecisionRule(scale=scale, thresholds=limits)
 
 
 def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[_Scored]:
@@ -285,7 +288,7 @@ def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[
 
 
 def _crossed(
-    queries: Sequence[_Query], learn: Callable[[Sequence[_Query]], _Learned], seed: int
+    queries: Sequence[_Query], learn: Callable[[Sequence[_Query]], DecisionRule], seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
     """Answers and chunks as calibrations learned on the other folds have them."""
     order = list(range(len(queries)))
@@ -294,7 +297,8 @@ def _crossed(
     chunks: list[_Scored] = []
     for fold in range(_FOLDS):
         own = frozenset(order[fold::_FOLDS])
-        scale, limits = learn([one for at, one in enumerate(queries) if at not in own])
+        rule = learn([one for at, one in enumerate(queries) if at not in own])
+        scale, limits = rule.scale, rule.thresholds
         for at in sorted(own):
             [answers[at]] = _on(scale, [queries[at].answer], limits.present)
             # Where the answer is present, only chunks that reach it are relevant.
@@ -378,11 +382,6 @@ def _smallest(rows: Sequence[_Scored], precision: float) -> float:
         if hits >= precision * called:
             best = limit
     return best
-
-
-def _best_f1(rows: Sequence[_Scored]) -> float:
-    positive = sum(row.positive for row in rows)
-    return max(_steps(rows), key=lambda step: 2 * step[2] / max(1, step[1] + positive))[0]
 
 
 def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:

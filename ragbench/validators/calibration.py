@@ -60,11 +60,6 @@ class Thresholds:
                 f"{self.present:g}): set both, relevant at most as high as present"
             )
 
-    @property
-    def middle(self) -> float:
-        """The middle of the two, by odds: at most so probable is what something speaks against."""
-        return logistic((logit(self.relevant) + logit(self.present)) / 2)
-
 
 def logistic(logit: float) -> float:
     if logit >= 0:
@@ -145,8 +140,8 @@ def read_calibration(path: str, validator: str) -> Calibration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionRule:
-    scale: PlattScale
     thresholds: Thresholds
+    scale: PlattScale = UNSCALED
     slots: tuple[str, ...] = ()
     """Rules that must find nothing against an answer; see `ragbench.validators.slots`."""
 
@@ -244,8 +239,8 @@ class CalibratedValidator(ABC):
 
     def __post_init__(self) -> None:
         known = read_calibration(self.calibration, self.name) if self.calibration else None
-        base = known.thresholds if known else self.measured
-        present, relevant = self.present, self.relevant
+        measured, present, relevant = self.measured, self.present, self.relevant
+        base = known.thresholds if known else measured.thresholds
         if relevant is None:  # what is set by hand moves the other one, where they would cross
             relevant = base.relevant if present is None else min(base.relevant, present)
         if present is None:
@@ -253,18 +248,14 @@ class CalibratedValidator(ABC):
         rule = DecisionRule(
             scale=known.scale if known else UNSCALED,
             thresholds=Thresholds(relevant=relevant, present=present),
-            slots=self.checked,
+            slots=measured.slots,
         )
         object.__setattr__(self, "limits", rule)
 
     @property
     @abstractmethod
-    def measured(self) -> Thresholds: ...
-
-    @property
-    def checked(self) -> tuple[str, ...]:
-        """The rules of `ragbench.validators.slots` that hold."""
-        return ()
+    def measured(self) -> DecisionRule:
+        """What holds where nothing is set."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -277,13 +268,10 @@ class LearnedValidator(CalibratedValidator):
     """What of the question must not be another in the text that answers it; ``[]`` checks none."""
 
     @property
-    def measured(self) -> Thresholds:
+    def measured(self) -> DecisionRule:
+        for one in self.slots:
+            if one not in SLOTS:
+                raise ConfigError(f"slots: '{one}' is not one of {', '.join(SLOTS)}")
         known = shipped_weights(self.name, self.features)
-        return Thresholds(relevant=known.relevant, present=known.present[self.absence])
-
-    @property
-    def checked(self) -> tuple[str, ...]:
-        unknown = [one for one in self.slots if one not in SLOTS]
-        if unknown:
-            raise ConfigError(f"slots: '{unknown[0]}' is not one of {', '.join(SLOTS)}")
-        return self.slots
+        limits = Thresholds(relevant=known.relevant, present=known.present[self.absence])
+        return DecisionRule(thresholds=limits, slots=self.slots)

@@ -8,7 +8,7 @@ contradict each other in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
@@ -56,15 +56,14 @@ class _Statement(NamedTuple):
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    asked = frozenset(parse_question(query).tokens)
-    kind = asked_type(query)
+    asked, kind = frozenset(parse_question(query).tokens), asked_type(query)
     stated = [_statement(one, asked) for one in evidence]
     conflicts: list[Conflict] = []
     for one, other in combinations(stated, 2):
         first, second = one.evidence, other.evidence
-        differing: Iterable[tuple[str, str]] = ()
-        if first.chunk_id != second.chunk_id:
-            differing = chain(_differences(one, other, kind), _holders(query, one, other))
+        if first.chunk_id == second.chunk_id:
+            continue
+        differing = chain(_differences(one, other, kind), _holders(query, one, other))
         for found, detail in islice(differing, 1):
             conflicts.append(Conflict(kind=found, first=first, second=second, detail=detail))
     return tuple(conflicts)

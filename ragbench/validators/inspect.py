@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.score_order import rises
+from ragbench.core.fusion import rises
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question
@@ -47,14 +47,34 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
     first stays; a chunk with another text under a known id is called ``"id#2"``. Chunks without
     text stay, so that the verdict names them.
     """
-    kept, about_ids = _with_own_ids(chunks)
-    found = [
-        *_about_query(query, len(kept)),
-        *about_ids,
-        *_about_texts(query, kept),
-        *_about_scores(kept),
-    ]
+    kept, about_ids = [*chunks], list[_Found]()
+    ids = {chunk.id for chunk in chunks}
+    if len(ids) < len(kept) or any(id != id.strip() or not id for id in ids):
+        kept, about_ids = _with_own_ids(chunks)
+    found = [*_about_query(query, len(kept))]
+    for kind, what, those in (*about_ids, *_about_texts(query, kept)):
+        if those:
+            number = "1 chunk" if len(those) == 1 else f"{len(those)} chunks"
+            examples = tuple(chunk.id for chunk in those[:_EXAMPLES])
+            message = f"{number} {what}"
+            found.append(
+                DumpWarning(kind=kind, message=message, count=len(those), chunk_ids=examples)
+            )
+    scores = [chunk.score for chunk in kept if chunk.score is not None]
+    if any(before < after for before, after in pairwise(scores)):
+        kind, message = (
+            WarningKind.UNORDERED_SCORES,
+            "the chunks are not in the order of their scores",
+        )
+        if rises(scores):
+            kind = WarningKind.MIXED_SCORE_DIRECTIONS
+            message = "the scores rise from the first chunk to the last: the best one comes last"
+        found.append(DumpWarning(kind=kind, message=message, count=len(scores)))
     return InspectedChunks(chunks=tuple(kept), found=tuple(found))
+
+
+_Found = tuple[WarningKind, str, Sequence[Chunk]]
+"""Of what kind it is, what is said of the chunks, and which they are, if any."""
 
 
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
@@ -76,7 +96,7 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
 
 
-def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[DumpWarning]]:
+def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[_Found]]:
     kept: list[Chunk] = []
     texts: dict[str, set[str]] = {}
     ids: set[str] = set()
@@ -96,13 +116,11 @@ def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[DumpWarnin
             unnamed.append(kept[-1])
         if own != name:
             renamed.append(kept[-1])
-    unnamed_as, renamed_as = "called by place, such as '#1'", "called 'id#2' and so on"
+    again = "given twice with the same id and text: counted once"
     return kept, [
-        *_warning(WarningKind.MISSING_ID, f"without an id: {unnamed_as}", unnamed),
-        *_warning(
-            WarningKind.DUPLICATE_ID, "given twice with the same id and text: counted once", twice
-        ),
-        *_warning(WarningKind.DUPLICATE_ID, f"with the id of another one: {renamed_as}", renamed),
+        (WarningKind.MISSING_ID, "without an id: called by place, such as '#1'", unnamed),
+        (WarningKind.DUPLICATE_ID, again, twice),
+        (WarningKind.DUPLICATE_ID, "with the id of another one: called 'id#2' and so on", renamed),
     ]
 
 
@@ -114,62 +132,32 @@ def _free(name: str, texts: int, ids: set[str]) -> str:
     return own
 
 
-def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
+def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:
     written = [chunk for chunk in chunks if chunk.text.strip()]
     if len(written) < len(chunks):
         empty = [chunk for chunk in chunks if not chunk.text.strip()]
         what = "without text: nothing to find an answer in"
-        bare = [chunk for chunk in empty if not chunk.metadata]
-        yield from _warning(WarningKind.EMPTY_TEXT, what, bare)
+        yield WarningKind.EMPTY_TEXT, what, [one for one in empty if not one.metadata]
         what = "with metadata and no text: metadata is not read"
-        described = [chunk for chunk in empty if chunk.metadata]
-        yield from _warning(WarningKind.EMPTY_TEXT, what, described)
+        yield WarningKind.EMPTY_TEXT, what, [one for one in empty if one.metadata]
     damaged = [chunk for chunk in written if _DAMAGE.search(chunk.text)]
     what = "with unreadable letters, as a wrong encoding or binary data leaves behind"
-    yield from _warning(WarningKind.DAMAGED_TEXT, what, damaged)
-    what = "with the text of an earlier chunk"
+    yield WarningKind.DAMAGED_TEXT, what, damaged
     plain = [(chunk, " ".join(chunk.text.split()).casefold()) for chunk in written]
     first = {text: chunk for chunk, text in reversed(plain)}
     repeated = [chunk for chunk, text in plain if first[text] is not chunk]
-    yield from _warning(WarningKind.DUPLICATE_TEXT, what, repeated)
-    what = f"longer than {_LONG} characters: read in windows, whole"
+    yield WarningKind.DUPLICATE_TEXT, "with the text of an earlier chunk", repeated
     long = [chunk for chunk in written if len(chunk.text) > _LONG]
-    yield from _warning(WarningKind.LONG_TEXT, what, long)
-    what = "that end in the middle of a sentence"
+    yield WarningKind.LONG_TEXT, f"longer than {_LONG} characters: read in windows, whole", long
     longer = (chunk for chunk in written if len(chunk.text) >= _SHORTEST)
     cut = [one for one in longer if _CUT.search(one.text[-20:]) and _ENDS.search(one.text)]
-    yield from _warning(WarningKind.TRUNCATED_TEXT, what, cut)
+    yield WarningKind.TRUNCATED_TEXT, "that end in the middle of a sentence", cut
     asked = recognised_language(query, least=1)
     if asked is not None:
-        others = [
-            chunk
-            for chunk in written
-            if (language := recognised_language(chunk.text[:_READ])) is not None
-            and language != asked
-        ]
+        known = [(chunk, recognised_language(chunk.text[:_READ])) for chunk in written]
+        others = [chunk for chunk, language in known if language not in (None, asked)]
         what = f"in another language than the query ({asked})"
-        yield from _warning(WarningKind.OTHER_LANGUAGE, what, others)
-
-
-def _about_scores(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
-    scores = [chunk.score for chunk in chunks if chunk.score is not None]
-    if not scores:
-        return
+        yield WarningKind.OTHER_LANGUAGE, what, others
     lacking = [chunk for chunk in chunks if chunk.score is None]
-    yield from _warning(WarningKind.MISSING_SCORE, "without a score, others have one", lacking)
-    if all(before >= after for before, after in pairwise(scores)):
-        return
-    if rises(scores):
-        message = "the scores rise from the first chunk to the last: the best one comes last"
-        kind = WarningKind.MIXED_SCORE_DIRECTIONS
-    else:
-        message = "the chunks are not in the order of their scores"
-        kind = WarningKind.UNORDERED_SCORES
-    yield DumpWarning(kind=kind, message=message, count=len(scores))
-
-
-def _warning(kind: WarningKind, what: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
-    if chunks:
-        number = "1 chunk" if len(chunks) == 1 else f"{len(chunks)} chunks"
-        ids = tuple(chunk.id for chunk in chunks[:_EXAMPLES])
-        yield DumpWarning(kind=kind, message=f"{number} {what}", count=len(chunks), chunk_ids=ids)
+    if len(lacking) < len(chunks):
+        yield WarningKind.MISSING_SCORE, "without a score, others have one", lacking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
@@ -28,7 +28,7 @@ from ragbench.validators.calibration import (
 )
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.slots import without_echo
-from ragbench.validators.verdict import NAMED, Finding, best_sentences, decide
+from ragbench.validators.verdict import NAMED, Finding, decide
 
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
@@ -50,6 +50,10 @@ LEXICAL_FEATURES: tuple[str, ...] = (
 
 _TYPE_BONUS = 0.15
 """What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
+_QUOTED = 2
+"""Sentences of a chunk that are quoted at most."""
+_NEAR = 0.7
+"""Share of the best sentence's score from which on another one is quoted beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +67,18 @@ class Asked:
     tokens: frozenset[str]
 
 
+class _Sentence(NamedTuple):
+    span: Span
+    tokens: frozenset[str]
+    written: tuple[str, ...]
+    """The tokens in reading order."""
+
+
+class _Passage(NamedTuple):
+    sentences: Sequence[_Sentence]
+    tokens: frozenset[str]
+
+
 UNREADABLE_LOGIT = -12.0
 """Of a chunk without a word in it, and of every chunk when the query has none."""
 
@@ -71,25 +87,39 @@ UNREADABLE_LOGIT = -12.0
 class ChunkReading:
     """A chunk, or the best window of a long one, read for one query."""
 
-    features: tuple[float, ...]
+    asked: Asked
+    text: str = ""
+    read: Sequence[_Sentence] = ()
+    """The sentences of the text, and in ``sentences`` their places in the whole chunk."""
+    sentences: tuple[Span, ...] = ()
+    features: tuple[float, ...] = (0.0,) * len(LEXICAL_FEATURES)
     """As `LEXICAL_FEATURES` names them."""
-    sentences: tuple[Span, ...]
-    score: Callable[[], Sequence[float]]
-    """How much each sentence speaks for an answer, 0 or more; asked only of what is quoted."""
+    local: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The query's tokens, by how rare they are in the pool."""
     logit: float = UNREADABLE_LOGIT
 
     def quoted(self) -> tuple[Span, ...]:
-        return best_sentences(self.sentences, self.score())
+        """The sentence that speaks most for an answer, and one that comes near it.
 
-
-_UNREADABLE = ChunkReading(features=(0.0,) * len(LEXICAL_FEATURES), sentences=(), score=tuple)
-
-
-class _Sentence(NamedTuple):
-    span: Span
-    tokens: frozenset[str]
-    written: tuple[str, ...]
-    """The tokens in reading order."""
+        Neighbours become one span.
+        """
+        asked, scores = self.asked, list[float]()
+        for one in self.read:
+            coverage = _coverage(asked.weights, one.tokens) + _coverage(self.local, one.tokens)
+            score = (2 * coverage + _pair_share(asked, [one])) / 5
+            if asked.kind is not AnswerType.OTHER:
+                piece = self.text[slice(*one.span)]
+                score += _TYPE_BONUS * holds_type(piece, asked.kind, asked.tokens)
+            scores.append(score)
+        # Sorting keeps the order of equals: the earlier sentence wins.
+        ranked = sorted(range(len(scores)), key=lambda at: -scores[at])[:_QUOTED]
+        spans: list[Span] = []
+        before = -2
+        for at in sorted(at for at in ranked if scores[at] >= _NEAR * scores[ranked[0]]):
+            start = spans.pop().start if at == before + 1 else self.sentences[at].start
+            spans.append(Span(start, self.sentences[at].end))
+            before = at
+        return tuple(spans)
 
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
@@ -111,80 +141,65 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
-    pool = [_sentences(text) for text in texts]
-    everything = [_tokens(sentences) for sentences in pool]
-    local = _pool_rarity(asked, everything)
-    windows = [_best_window(asked.weights, sentences) for sentences in pool]
-    held = [_tokens(window) for window in windows]
-    covered = [_coverage(asked.weights, tokens) for tokens in held]
-    in_pool = [_coverage(local, _tokens(_best_window(local, sentences))) for sentences in pool]
-    best, best_in_pool = max(covered, default=0.0), max(in_pool, default=0.0)
-    names, worth = asked.names, asked.weights
-    rarest = max(worth.values(), default=0.0) or 1.0
+    pool, worth, names = [_passage(text) for text in texts], asked.weights, asked.names
+    local: dict[str, float] = {}
+    for token in worth:
+        count = sum(token in one.tokens for one in pool)
+        local[token] = math.log(1 + (len(pool) - count + 0.5) / (count + 0.5))
+    windows = [_best_window(worth, one) for one in pool]
+    covered = [_coverage(worth, one.tokens) for one in windows]
+    in_pool = [_coverage(local, _best_window(local, one).tokens) for one in pool]
+    rarest, has_kind = max(worth.values(), default=0.0) or 1.0, asked.kind is not AnswerType.OTHER
     found: list[ChunkReading] = []
-    for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
-        tokens = held[place]
-        features = (
-            max((_coverage(asked.weights, one.tokens) for one in sentences), default=0.0),
-            covered[place],
-            _coverage(asked.weights, everything[place]),
-            in_pool[place],
-            _pair_share(asked, window),
-            # The worth of the rarest token that is not there, as a share of the rarest one's.
-            max((v for one, v in worth.items() if one not in tokens), default=0.0) / rarest,
-            len(names - tokens) / len(names) if names else 0.0,
-            *_type_agreement(
-                asked, text[window[0].span.start : window[-1].span.end] if window else ""
-            ),
-            best - covered[place],
-            best_in_pool - in_pool[place],
-            len(worth.keys() & tokens) / max(8, sum(len(one.written) for one in window)),
-            min(1.0, len(worth) / 16),
-            min(1.0, sum(len(one.written) for one in sentences) / 400),
+    for place, (text, whole, window) in enumerate(zip(texts, pool, windows, strict=True)):
+        held = window.tokens
+        spans = [one.span for one in window.sentences] or [Span(0, 0)]
+        agrees = has_kind and holds_type(
+            text[spans[0].start : spans[-1].end], asked.kind, asked.tokens
         )
+        features = (
+            max((_coverage(worth, one.tokens) for one in whole.sentences), default=0.0),
+            covered[place],
+            _coverage(worth, whole.tokens),
+            in_pool[place],
+            _pair_share(asked, window.sentences),
+            # The worth of the rarest token that is not there, as a share of the rarest one's.
+            max((v for one, v in worth.items() if one not in held), default=0.0) / rarest,
+            len(names - held) / len(names) if names else 0.0,
+            float(agrees),
+            float(has_kind and not agrees),
+            max(covered) - covered[place],
+            max(in_pool) - in_pool[place],
+            len(worth.keys() & held) / max(8, sum(len(one.written) for one in window.sentences)),
+            min(1.0, len(worth) / 16),
+            min(1.0, sum(len(one.written) for one in whole.sentences) / 400),
+        )
+        read = whole.sentences
         found.append(
-            ChunkReading(
-                features=features,
-                sentences=tuple(one.span for one in sentences),
-                score=partial(_sentence_scores, asked, local, text, sentences),
-            )
+            ChunkReading(asked=asked, text=text, read=read, features=features, local=local)
         )
     return found
 
 
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
-def _sentences(text: str) -> tuple[_Sentence, ...]:
+def _passage(text: str) -> _Passage:
     spans = split_sentences(text)
     read = ((span, tokenise(text[slice(*span)])) for span in spans)
-    return tuple(_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read)
+    sentences = [_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read]
+    return _Passage(sentences, frozenset[str]().union(*(one.tokens for one in sentences)))
 
 
-def _tokens(sentences: Sequence[_Sentence]) -> frozenset[str]:
-    return frozenset[str]().union(*(one.tokens for one in sentences))
-
-
-def _pool_rarity(asked: Asked, held: Sequence[Set[str]]) -> dict[str, float]:
-    """Inverse frequency among the chunks: ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    size = len(held)
-    weights: dict[str, float] = {}
-    for token in asked.weights:
-        count = sum(token in tokens for tokens in held)
-        weights[token] = math.log(1 + (size - count + 0.5) / (count + 0.5))
-    return weights
-
-
-def _best_window(
-    weights: Mapping[str, float], sentences: Sequence[_Sentence]
-) -> Sequence[_Sentence]:
+def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
     """The pair of neighbouring sentences that covers most; of equals, the first."""
+    sentences = passage.sentences
     if len(sentences) < 2:
-        return sentences
+        return passage
     # Most tokens are none of the query's: what is compared is small.
     held = [weights.keys() & one.tokens for one in sentences]
     covered = [_coverage(weights, one | other) for one, other in pairwise(held)]
-    at = covered.index(max(covered))
-    return sentences[at : at + 2]
+    one, other = sentences[(at := covered.index(max(covered))) : at + 2]
+    return _Passage((one, other), one.tokens | other.tokens)
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
@@ -205,23 +220,6 @@ def _pair_share(asked: Asked, sentences: Sequence[_Sentence]) -> float:
     return len(held) / len(pairs) if pairs else 0.0
 
 
-def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
-    if asked.kind is AnswerType.OTHER:
-        return 0.0, 0.0
-    return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
-
-
-def _sentence_scores(
-    asked: Asked, local: Mapping[str, float], text: str, sentences: Sequence[_Sentence]
-) -> list[float]:
-    scores: list[float] = []
-    for one in sentences:
-        coverage = _coverage(asked.weights, one.tokens) + _coverage(local, one.tokens)
-        agrees, _ = _type_agreement(asked, text[slice(*one.span)])
-        scores.append((2 * coverage + _pair_share(asked, [one])) / 5 + _TYPE_BONUS * agrees)
-    return scores
-
-
 def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> list[ChunkReading]:
     """Reads all chunks of a pool; of a long one every window, and the best one counts."""
     places = [(at, window) for at, text in enumerate(texts) for window in windows_of(text)]
@@ -231,9 +229,10 @@ def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> l
         logit = model.logit(reading.features) if asked.weights else UNREADABLE_LOGIT
         known = best[at]
         if known is None or logit > known.logit:
-            sentences = (Span(window.start + a, window.start + b) for a, b in reading.sentences)
+            spans = [one.span for one in reading.read]
+            sentences = [Span(window.start + a, window.start + b) for a, b in spans]
             best[at] = replace(reading, logit=logit, sentences=tuple(sentences))
-    return [one or _UNREADABLE for one in best]
+    return [one or ChunkReading(asked=asked) for one in best]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,26 +253,23 @@ class LexicalValidator(LearnedValidator):
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        weights = shipped_weights(self.name, self.features)
-
-        def found(question: str) -> list[Finding]:
-            # What a part carries would be found for it: its own words must be.
-            question = question if question in query else question.rpartition(" (")[0]
-            texts = [without_echo(question, chunk.text) for chunk in intake.chunks]
-            scored = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
-            judged = [
-                Finding(chunk=chunk, probability=weights.probability(one.logit))
-                for chunk, one in zip(intake.chunks, scored, strict=True)
-            ]
-            # Only what is relevant is quoted.
-            return [
-                replace(finding, spans=one.quoted(), reason=_reason(one))
-                if self.limits.on_scale(finding.probability) >= self.limits.thresholds.relevant
-                else finding
-                for finding, one in zip(judged, scored, strict=True)
-            ]
-
+        found = partial(self._found, query, intake.chunks)
         return decide(query, intake, found, self.limits, validator=self.name)
+
+    def _found(self, query: str, chunks: Sequence[Chunk], question: str) -> list[Finding]:
+        weights, limits = shipped_weights(self.name, self.features), self.limits
+        # What a part carries would be found for it: its own words must be.
+        question = question if question in query else question.rpartition(" (")[0]
+        texts = [without_echo(question, chunk.text) for chunk in chunks]
+        read = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
+        findings: list[Finding] = []
+        for chunk, one in zip(chunks, read, strict=True):
+            finding = Finding(chunk=chunk, probability=weights.probability(one.logit))
+            # Only what is relevant is quoted.
+            if limits.on_scale(finding.probability) >= limits.thresholds.relevant:
+                finding = replace(finding, spans=one.quoted(), reason=_reason(one))
+            findings.append(finding)
+        return findings
 
 
 def _reason(scored: ChunkReading) -> str:

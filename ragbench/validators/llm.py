@@ -20,7 +20,7 @@ from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
-from ragbench.validators.calibration import CalibratedValidator, Thresholds
+from ragbench.validators.calibration import CalibratedValidator, DecisionRule, Thresholds
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.verdict import Finding, decide
 
@@ -35,29 +35,28 @@ For each passage that holds the answer, or a part of it, copy the shortest run o
 it, character for character, from that passage; at least three words, unless the passage is shorter.
 A passage on the right topic that does not hold the answer is not relevant.
 answer_present is true only when the passages state the whole answer explicitly."""
+
+
+def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    required, closed = [*properties], {"type": "object", "additionalProperties": False}
+    return {**closed, "required": required, "properties": properties}
+
+
 _DEFINITION: Mapping[str, Any] = {
     "title": "RetrievalVerdict",
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["passages", "answer_present", "confidence"],
-    "properties": {
-        "passages": {
+    **_object(
+        passages={
             "type": "array",
             "description": "the relevant passages only",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["number", "confidence", "quotes"],
-                "properties": {
-                    "number": {"type": "integer"},
-                    "confidence": {"type": "number", "description": "0 to 1: it is relevant"},
-                    "quotes": {"type": "array", "items": {"type": "string"}},
-                },
-            },
+            "items": _object(
+                number={"type": "integer"},
+                confidence={"type": "number", "description": "0 to 1: it is relevant"},
+                quotes={"type": "array", "items": {"type": "string"}},
+            ),
         },
-        "answer_present": {"type": "boolean"},
-        "confidence": {"type": "number", "description": "0 to 1: answer_present is right"},
-    },
+        answer_present={"type": "boolean"},
+        confidence={"type": "number", "description": "0 to 1: answer_present is right"},
+    ),
 }
 
 
@@ -209,8 +208,8 @@ class LlmValidator(CalibratedValidator):
         return f"llm:{asked}:{self.limits.identity}"
 
     @property
-    def measured(self) -> Thresholds:
-        return Thresholds(relevant=0.5, present=0.5)
+    def measured(self) -> DecisionRule:
+        return DecisionRule(thresholds=Thresholds(relevant=0.5, present=0.5))
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
         intake = inspect_chunks(query, chunks)

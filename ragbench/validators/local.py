@@ -16,8 +16,14 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.plugins import load_attribute
 from ragbench.text.language import language_of
-from ragbench.text.onnx_model import OnnxFiles, find_onnx_files, is_hub_name
-from ragbench.text.onnx_pairs import PairClassifier, PairReading, load_pair_reader
+from ragbench.text.onnx_model import (
+    OnnxFiles,
+    PairClassifier,
+    PairReading,
+    find_onnx_files,
+    is_hub_name,
+    load_pair_reader,
+)
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 from ragbench.validators.calibration import (

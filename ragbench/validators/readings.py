@@ -17,7 +17,7 @@ from hashlib import blake2b
 from math import isnan, nan
 from pathlib import Path
 
-from ragbench.text.onnx_pairs import PairReading
+from ragbench.text.onnx_model import PairReading
 
 _VARIABLE = "RAGBENCH_READINGS"
 _MOST = 2_000_000

@@ -2,7 +2,8 @@
 
 A slot is unbound where its value stands nowhere in the chunk and the sentences that seem to answer
 say a rival in its place: another identifier of that form, another year, the opposite. Each rule is
-a line of `RULES`; what each costs and gains on labelled sets is in docs/measured/validators.md.
+a line of `RULES`, with what in a question calls for it; what each costs and gains on labelled sets
+is in docs/measured/validators.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from ragbench.text.language import function_words
@@ -33,8 +35,16 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 
     ``quoted`` are the sentences of the text that seem to answer.
     """
-    found = (said for name in rules for said in RULES[name](query, text, quoted))
+    called = _called_for(query)
+    found = (
+        said for name in rules if name in called for said in RULES[name].finds(query, text, quoted)
+    )
     return next(found, "")
+
+
+@lru_cache(maxsize=1024)
+def _called_for(query: str) -> frozenset[str]:
+    return frozenset(name for name, rule in RULES.items() if rule.is_called_for(query))
 
 
 @lru_cache(maxsize=1024)
@@ -87,8 +97,6 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
 
     Of two years one takes the other's place; of other numbers where the same word stands beside it.
     """
-    if is_yes_or_no(query) or _WORDS["own_case"].search(query):
-        return
     asked, plain, said = (normalise(one).replace(",", "") for one in (query, text, quoted))
     for found in _WORDS["number"].finditer(asked):
         if re.search(_forms(found[0]), plain) or _WORDS["percent"].match(asked, found.end()):
@@ -140,8 +148,6 @@ _AKIN = 4
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
-    if is_yes_or_no(query):
-        return
     asked = frozenset(tokenise(query))
     for found in _NAME.finditer(query, 1):
         mine = _beside(query.lower(), found.span()) - _LOOSE
@@ -178,22 +184,18 @@ def _folded(text: str) -> str:
 
 
 def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A word of the question is missing there, and its opposite is said.
-
-    Most words are opposites only beside the same word: the first director, the last director.
-    """
-    if is_yes_or_no(query):
-        return
+    """A word of the question is missing there, and its opposite is said."""
     asked, said = _placed(query), _placed(quoted)
     for stem, (word, mine) in asked.items():
-        for other in sorted(_opposites().get(stem, ())) if stem not in said else ():
-            if other in said and other not in asked:
+        for other, anywhere in sorted(_opposites().get(stem, {}).items()):
+            if stem not in said and other in said and other not in asked:
                 rival, theirs = said[other]
-                if {stem, other} <= _anywhere() or mine & theirs:
+                if anywhere or mine & theirs:
                     yield f"it says '{rival}', not '{word}'"
 
 
-def _placed(text: str) -> dict[str, tuple[str, set[tuple[str, str]]]]:
+@lru_cache(maxsize=1024)
+def _placed(text: str) -> Mapping[str, tuple[str, set[tuple[str, str]]]]:
     """By stem the word as it is written, and what stands beside it; articles do not count."""
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     found = re.finditer(r"[a-z]+", plain)
@@ -201,30 +203,18 @@ def _placed(text: str) -> dict[str, tuple[str, set[tuple[str, str]]]]:
 
 
 @cache
-def _anywhere() -> frozenset[str]:
-    return frozenset(
-        map(_stem, re.findall("[a-z]+", table("ragbench.validators", "slots")["verbs"]))
-    )
+def _opposites() -> Mapping[str, Mapping[str, bool]]:
+    """By stem the stems of which one cannot stand for the other, both ways.
 
-
-@cache
-def antonyms() -> Mapping[str, tuple[str, ...]]:
-    """English words of which one cannot stand for the other, both ways, in small letters."""
-    rules = table("ragbench.validators", "slots")
-    found: dict[str, tuple[str, ...]] = {}
-    for pair in f"{rules['antonyms']}|{rules['verbs']}".split("|"):
-        one, other = pair.split()
-        found[one] = (*found.get(one, ()), other)
-        found[other] = (*found.get(other, ()), one)
-    return found
-
-
-@cache
-def _opposites() -> Mapping[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for word, others in antonyms().items():
-        stem = _stem(word)
-        found[stem] = found.get(stem, frozenset()) | frozenset(map(_stem, others))
+    True for those that are opposites anywhere; most are so only beside the same word: the first
+    director, the last director.
+    """
+    found: dict[str, dict[str, bool]] = {}
+    for key, anywhere in (("antonyms", False), ("verbs", True)):
+        for pair in table("ragbench.validators", "slots")[key].split("|"):
+            one, other = map(_stem, pair.split())
+            for first, second in ((one, other), (other, one)):
+                found.setdefault(first, {})[second] = anywhere
     return found
 
 
@@ -243,10 +233,6 @@ _AFFIRMED = 0.6
 
 def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     """The question asks what is not so, and the sentence says the same without any denial."""
-    if not (_WORDS["not"].search(query) and _WORDS["fact"].match(query)):
-        return
-    if _WORDS["condition"].search(query) or "whether or not" in query.lower():
-        return
     asked = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     held = len(asked & frozenset(tokenise(quoted)))
     if held >= _AFFIRMED * len(asked) and not _WORDS["denies"].search(quoted):
@@ -267,9 +253,12 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
         yield f"it says '{found[0].strip(' :')}'"
 
 
+_KINDS = ("date", "time", "number")
+
+
 def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
     """A date, a time or a number is asked for, and none is said."""
-    for kind in ("date", "time", "number"):
+    for kind in _KINDS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
             yield f"it names no {kind}"
 
@@ -311,15 +300,42 @@ def _replies(asked: str, behind: str) -> bool:
     return len(new) > 1 or any(map(str.isdigit, "".join(new)))
 
 
-RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
-    "identifier": _other_identifier,
-    "number": _other_number,
-    "entity": _other_name,
-    "time": _lacks_kind,
-    "opposite": _opposite,
-    "polarity": _affirms,
-    "unknown": _says_unknown,
+def _asks_of_a_number(query: str) -> bool:
+    has_number = _WORDS["number"].search(normalise(query).replace(",", ""))
+    return bool(has_number and not is_yes_or_no(query) and not _WORDS["own_case"].search(query))
+
+
+def _asks_what_is_not(query: str) -> bool:
+    asks = _WORDS["not"].search(query) and _WORDS["fact"].match(query)
+    return bool(
+        asks and not _WORDS["condition"].search(query) and "whether or not" not in query.lower()
+    )
+
+
+class Rule(NamedTuple):
+    is_called_for: Callable[[str], bool]
+    """Whether a question holds what the rule is about."""
+    finds: Callable[[str, str, str], Iterator[str]]
+    """From the question, the chunk and the sentences that seem to answer: what is said against."""
+
+
+RULES: Mapping[str, Rule] = {
+    "identifier": Rule(lambda query: bool(identifiers(query)), _other_identifier),
+    "number": Rule(_asks_of_a_number, _other_number),
+    "entity": Rule(
+        lambda query: not is_yes_or_no(query) and bool(_NAME.search(query, 1)), _other_name
+    ),
+    "time": Rule(
+        lambda query: any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS), _lacks_kind
+    ),
+    "opposite": Rule(
+        lambda query: (
+            not is_yes_or_no(query) and not _opposites().keys().isdisjoint(_placed(query))
+        ),
+        _opposite,
+    ),
+    "polarity": Rule(_asks_what_is_not, _affirms),
+    "unknown": Rule(bool, _says_unknown),
 }
-"""What is checked, in order: from the question, the chunk and the sentences that seem to answer, to
-what is said against them."""
+"""What is checked, in order."""
 SLOTS = tuple(RULES)

@@ -38,6 +38,15 @@ class Validator(Protocol):
         ...
 
 
+def in_conversation(
+    validator: Validator, query: str, chunks: Sequence[Chunk], history: Said
+) -> Verdict:
+    """The verdict of a validator, which is given what was said before where it takes that."""
+    validate: Callable[..., Verdict] = validator.validate
+    keyword = history_keyword(validate) if history else None
+    return validate(query, chunks, **({} if keyword is None else {keyword: history}))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CascadeValidator:
     """Asks ``second`` when ``first`` gives the answer a probability in [low, high).
@@ -69,16 +78,10 @@ class CascadeValidator:
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
-
-        def ask(validator: Validator) -> Verdict:
-            validate: Callable[..., Verdict] = validator.validate
-            keyword = history_keyword(validate) if history else None
-            return validate(query, chunks, **({} if keyword is None else {keyword: history}))
-
-        cheap = ask(self.first)
-        unsure = self.low <= cheap.answer_probability < self.high
-        verdict = ask(self.second) if unsure and chunks else cheap
+        cheap = in_conversation(self.first, query, chunks, history)
+        verdict, unsure = cheap, self.low <= cheap.answer_probability < self.high
+        if unsure and chunks:
+            verdict = in_conversation(self.second, query, chunks, history)
         escalated = verdict is not cheap
         decided = (
             f"{self.first.name} was unsure ({cheap.answer_probability:.2f}): "

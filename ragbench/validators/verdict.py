@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
@@ -32,26 +32,6 @@ from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.slots import is_yes_or_no, unbound
-
-
-def best_sentences(
-    sentences: Sequence[Span], scores: Sequence[float], *, most: int = 2, share: float = 0.7
-) -> tuple[Span, ...]:
-    """The best sentence and those that come near it; neighbours become one span."""
-    # Sorting keeps the order of equals: the earlier sentence wins.
-    ranked = sorted(range(len(sentences)), key=lambda at: -scores[at])[:most]
-    if not ranked:
-        return ()
-    floor = share * scores[ranked[0]]
-    kept = sorted(at for at in ranked if at == ranked[0] or scores[at] >= floor)
-    spans: list[Span] = []
-    for at, before in zip(kept, [None, *kept], strict=False):
-        if before is not None and at == before + 1:
-            spans[-1] = Span(spans[-1].start, sentences[at].end)
-        else:
-            spans.append(sentences[at])
-    return tuple(spans)
-
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
@@ -79,6 +59,7 @@ _MOST_PARTS = 8
 """A query that asks more things is read as one: each part costs as much as a query."""
 
 
+@lru_cache(maxsize=1024)
 def split_query(query: str) -> tuple[str, ...]:
     """The questions in a query; each keeps the names that only another one says, or the subject.
 
@@ -146,8 +127,11 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         same = topic == finding.probability
         return finding if same else replace(finding, probability=topic)
     doubt = ""
-    if finding.answered is not None and _asks_one_thing(question):
-        probability = min(topic, rule.on_scale(finding.answered))
+    # "Smoking is forbidden" answers "Is smoking allowed?", and of several questions each is looked
+    # at by itself: there it does not count that a text answers another one.
+    opinion = None if is_yes_or_no(question) else finding.answered
+    if opinion is not None and len(split_query(question)) == 1:
+        probability = min(topic, rule.on_scale(opinion))
         doubt = _OTHER if probability < limits.present <= topic else ""
     quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
     against = unbound(question, finding.chunk.text, quoted, rule.slots)
@@ -158,14 +142,6 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     if against:
         probability, doubt = min(probability, _NO_ANSWER), against
     return replace(finding, probability=probability, topic=topic, doubt=doubt)
-
-
-def _asks_one_thing(question: str) -> bool:
-    """Whether it counts that a text answers another question.
-
-    "Smoking is forbidden" answers "Is smoking allowed?"; what answers a part is looked at by parts.
-    """
-    return not is_yes_or_no(question) and len(split_query(question)) == 1
 
 
 def decide(
@@ -186,21 +162,17 @@ def decide(
     the best chunk.
     """
     limits, settle = rule.thresholds, partial(settled, rule=rule)
-    findings = [settle(query, one) for one in ask(query)]
-    probability = _best(findings)
-    parts: list[_Part] = []
+    findings: Sequence[Finding] = [settle(query, one) for one in ask(query)]
+    probability = max((one.probability for one in findings), default=0.0)
+    parts: Sequence[_Part] = ()
     if answer_probability is not None:
         probability = rule.on_scale(answer_probability)
-    elif probability >= limits.present:
-        parts = list(_parts(query, ask, settle))
+    elif probability >= limits.present and len(pieces := split_query(query)) > 1:
+        parts = [_part(query, piece, ask, settle) for piece in pieces]
+        findings = [_with_parts(one, parts, limits) for one in findings]
     lacking = [one for one in parts if one.probability < limits.relevant]
     probability = min([probability, *(one.probability for one in lacking)])
     present = probability >= limits.present and bool(findings)
-    if parts:
-        stated = [
-            [one for one in part.findings if one.probability >= limits.present] for part in parts
-        ]
-        findings = [*_with_parts(findings, stated)]
     relevant = _relevant(findings, limits, present=present)
     evidence = tuple(
         EvidenceQuote(chunk_id=one.chunk.id, start=a, end=b, text=one.chunk.text[a:b])
@@ -228,38 +200,37 @@ def decide(
     )
 
 
-def _best(findings: Sequence[Finding]) -> float:
-    return max((one.probability for one in findings), default=0.0)
-
-
 class _Part(NamedTuple):
+    """One of several questions, and where it is stated."""
+
     text: str
     findings: Sequence[Finding]
-
-    @property
-    def probability(self) -> float:
-        return _best(self.findings)
+    probability: float
 
 
-def _parts(query: str, ask: Ask, settle: Callable[[str, Finding], Finding]) -> Iterator[_Part]:
-    """Where each of several questions is stated: in chunks that speak of what it is about."""
-    pieces = split_query(query)
-    for piece in pieces if len(pieces) > 1 else ():
-        found = [settle(piece, one) for one in ask(piece)]
-        carried = "" if piece in query else piece.rpartition(" (")[2]
-        subject = set(tokenise(carried))
-        shared = [len(subject.intersection(tokenise(one.chunk.text))) for one in found]
-        found = [one for one, held in zip(found, shared, strict=True) if 2 * held >= len(subject)]
-        yield _Part(piece, found)
+def _part(query: str, piece: str, ask: Ask, settle: Callable[[str, Finding], Finding]) -> _Part:
+    """Looked for in chunks that speak of what it is about."""
+    carried = "" if piece in query else piece.rpartition(" (")[2]
+    subject = set(tokenise(carried))
+    found = [
+        one
+        for one in (settle(piece, one) for one in ask(piece))
+        if 2 * len(subject.intersection(tokenise(one.chunk.text))) >= len(subject)
+    ]
+    return _Part(piece, found, max((one.probability for one in found), default=0.0))
 
 
-def _with_parts(whole: Sequence[Finding], stated: Sequence[Sequence[Finding]]) -> Iterator[Finding]:
+def _with_parts(whole: Finding, parts: Sequence[_Part], limits: Thresholds) -> Finding:
     """What a chunk was found to hold, with what it states of the parts."""
-    for one in whole:
-        more = [part for found in stated for part in found if part.chunk is one.chunk]
-        best = max([one, *more], key=lambda finding: finding.probability)
-        spans = [span for finding in (best, *more) for span in finding.spans]
-        yield replace(best, spans=_joined(spans), topic=max(one.topic, best.topic))
+    stated = [
+        one
+        for part in parts
+        for one in part.findings
+        if one.chunk is whole.chunk and one.probability >= limits.present
+    ]
+    best = max([whole, *stated], key=lambda finding: finding.probability)
+    spans = [span for finding in (best, *stated) for span in finding.spans]
+    return replace(best, spans=_joined(spans), topic=max(whole.topic, best.topic))
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:

@@ -12,14 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 from ragbench.core.ablation import Ablation
+from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
-from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import Manifest, RunFolder, metrics_of, read_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan

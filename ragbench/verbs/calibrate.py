@@ -15,7 +15,7 @@ from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
 from ragbench.workers.engines import opened_engine
-from ragbench.workers.pool import WorkerPool, one_by_one
+from ragbench.workers.pool import WorkerPool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,21 +78,17 @@ def calibrate_dump(
                 labels.append(replace(retrieval, chunks=()))
                 yield retrieval
 
-    judge = partial(one_by_one, partial(validator_call, make))
     with (
         opened_engine(engine, workers=workers) as where,
-        WorkerPool(judge, where, stopped=stopped) as pool,
+        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
     ):
         for outcome in pool.map(labelled()):
             label = labels.popleft()
             if outcome.value is None:
                 failed += 1
             else:
-                ids, is_there = label.relevant_ids, bool(label.answer_present)
-                verdict = outcome.value
-                judged.append(
-                    Labelled(verdict=verdict, answer_present=is_there, relevant_chunk_ids=ids)
-                )
+                is_there, ids = bool(label.answer_present), label.relevant_ids
+                judged.append(Labelled(outcome.value, is_there, ids))
             if advance is not None:
                 advance(1)
     if stopped():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from ragbench.core.attribution import Cause
+from ragbench.core.attribution import LOSSES, Cause
 from ragbench.core.case import Case
 from ragbench.core.report import CaseRow, IndexedCase, Report, badness, main_metric
 from ragbench.errors import ConfigError
@@ -107,7 +107,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     at = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(at, None):
-        if case.cause is not None and case.cause.is_loss:
+        if case.cause in LOSSES:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in filter(by_cause.__contains__, Cause):
         found = by_cause[cause]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.case import Case
-from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.trace import Entry
+from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
-from ragbench.io.decoder import EntryDecoder
 from ragbench.io.entries import EntrySource
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
+from ragbench.io.read import EntryDecoder
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
@@ -32,32 +31,28 @@ from ragbench.stages.begin import (
     BegunRun,
     Draw,
     Evaluation,
-    KnownManifest,
     asked_for,
     begin,
     dated,
-    drafted,
     earlier_settings,
-    journal_of,
 )
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.rag import RAG, Locator
+from ragbench.stages.rag import RAG
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import (
     CallSettings,
     GivingUp,
     InLoop,
     Progress,
-    RunCase,
     Running,
     Stage,
     run_stages,
 )
 from ragbench.stages.stored import StoredTraces
-from ragbench.stages.system import EvaluatedSystem, system_of
-from ragbench.stages.turns import OWN, TURNS, OwnTurns, unasked_turns
+from ragbench.stages.system import EvalSettings, check_types, kind_of, system_of
+from ragbench.stages.turns import OWN, OwnTurns, unasked_turns
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
@@ -69,66 +64,9 @@ GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
 """A path, an address, or records: cases, cases with what is known of them, dicts."""
 
 Collect = Callable[[Sequence[Metric]], Callable[[CaseRow], None]]
+_USUAL = EvalSettings()
 _MOST_REPEATS = 20
 """A baseline keeps no more."""
-
-
-def _checked(call: str, **given: tuple[object, type]) -> None:
-    """Refuses arguments of a wrong type, each given with the right one; None is always right.
-
-    Raises:
-        ConfigError: one is of another type.
-    """
-    for name, (value, kind) in given.items():
-        if value is not None and not isinstance(value, kind):
-            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
-
-
-def _kind(value: Any) -> str:
-    return f"{type(value).__name__} {str(value)[:60]!r}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvalSettings:
-    """How a RAG is evaluated, beyond the usual arguments of `evaluate`."""
-
-    name: str | None = None
-    """The dataset's name in reports; by default that of the file or folder, else ``"dataset"``."""
-    source: str | None = None
-    """Where the dataset came from, in the report; by default the path that was given."""
-    notes: Sequence[str] = ()
-    """What a reader of scores must know of the source; stands in the report."""
-    rag_name: str | None = None
-    """The system's name in reports; its class when not given."""
-    rag_description: Mapping[str, Any] | None = None
-    """What distinguishes the system; derived from it when not given."""
-    top_k: int | None = None
-    """Handed to retrieval; None leaves it to the system."""
-    turns: Literal["recorded", "own"] = "recorded"
-    """What a RAG that takes a history is told of earlier answers in a conversation: those that the
-    dataset holds, or its own."""
-    selection: Selection | None = None
-    """Which of the cases to take; all when not given."""
-    limits: CallSettings | None = None
-    """Batch size, calls in flight, time limit."""
-    matching: Matching = Matching.AUTO
-    """How retrieved chunks are compared with the relevant ones."""
-    corpus: Callable[[], Iterable[Document]] | None = None
-    """Gives the documents that the system searches, where they are at hand: gold that none of them
-    holds is then distinguished from gold that retrieval missed, and a retrieval that found nothing
-    from one whose ids are of another kind."""
-    locator: Locator | None = None
-    """Says where the gold is that retrieval has missed, such as
-    `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given."""
-    trust_stored: bool = False
-    """Use stored outcomes even where nobody knows whether something has changed; the report says
-    so."""
-    retry_failed: bool = False
-    """Compute again what failed in an earlier run."""
-
-    def __post_init__(self) -> None:
-        _checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
-        _checked("EvalSettings", selection=(self.selection, Selection))
 
 
 def evaluate(
@@ -140,7 +78,7 @@ def evaluate(
     post_retrieval: PostRetrieval | None = None,
     validator: object = None,
     judging: Judging | None = None,
-    settings: EvalSettings = EvalSettings(),
+    settings: EvalSettings = _USUAL,
     workers: Workers | None = None,
     version: str | None = None,
     fresh: bool = False,
@@ -194,8 +132,12 @@ def evaluate(
         RunLockedError: another process works on the folder.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
-    _checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
-    _checked("evaluate", settings=(settings, EvalSettings))
+    check_types(
+        "evaluate",
+        post_retrieval=(post_retrieval, PostRetrieval),
+        version=(version, str),
+        settings=(settings, EvalSettings),
+    )
     if isinstance(rag, str):
         from ragbench.rag.load import load_rag
 
@@ -251,18 +193,26 @@ def evaluate_entries(
         from ragbench.stages.judge import Judging
         from ragbench.stages.on_workers import Workers
 
-        _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
-    has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
-    folder, calls, anew = RunFolder(path=out), settings.limits or CallSettings(), ""
+        check_types("evaluate", workers=(workers, Workers), judging=(judging, Judging))
+    folder, anew = RunFolder(path=out), ""
     goes_on = not fresh and folder.manifest.is_file()
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
-    system = system_of(
-        rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
-        validator=validator, locator=settings.locator, version=version,
-        post_retrieval=post_retrieval and dated(post_retrieval, earlier), turns=settings.turns,
-    )  # fmt: skip
+    has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
     chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
-    asked = _evaluation(system, chosen, settings.matching, judging)
+    stage = post_retrieval and dated(post_retrieval, earlier)
+    judge = None
+    if any(metric.is_judged for metric in chosen):
+        from ragbench.stages.judge import judge_of
+
+        judge = judge_of(chosen, judging)
+    asked = Evaluation(
+        system=system_of(rag, settings, post_retrieval=stage, validator=validator, version=version),
+        metrics=chosen,
+        judge=judge,
+        settings=settings,
+    )
+    # What cannot be computed is reported before anything runs.
+    Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
     if watch is None:
         if out.resolve() in _asked_here:
             anew = "it was asked by this process before, and no version is named"
@@ -273,57 +223,31 @@ def evaluate_entries(
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
-        selection, source = settings.selection or Selection(), settings.source or ""
-        draw = Draw(cases, selection, source, stopped, GoldSpace())
         may_stand = not settings.retry_failed and settings.corpus is None
         content = cases.content if may_stand and isinstance(cases, EntrySource) else str
-        draw.content = content()
-        draft = drafted(asked, draw, settings.name or "dataset", settings.notes)
-        journal = stack.enter_context(journal_of(folder, draft, draw, fresh=fresh))
+        selection, source = settings.selection or Selection(), settings.source or ""
+        draw = Draw(cases, selection, source, stopped, GoldSpace(), content=content())
         is_async = rag is not None and rag.is_async
         in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run
         begun = begin(
-            asked,
-            draft,
-            journal,
-            draw,
-            folder,
-            watch=watch,
-            trust=settings.trust_stored,
-            calls=calls,
-            in_loop=in_loop,
-            anew=anew,
+            asked, folder, draw, stack, watch=watch, in_loop=in_loop, fresh=fresh, anew=anew
         )
         if begun.stands:
             begun.reuse.keep(is_last=True)
             return report_of(out)
-        known = _told_before(begun, folder, journal, settings)
-        score = _score_stage(asked, journal, known, draw.gold, earlier.get("matching"))
+        running = _running(begun, settings, stack, in_loop, stopped, advance)
+        score = _score_stage(asked, begun, draw.gold, earlier.get("matching"))
         stages = [*begun.stages, score]
         if asked.judge is not None:
             stages.append(asked.judge.stage(score.table))
-        giving_up, count = GivingUp(after=calls.give_up_after), begun.manifest.dataset.cases
-        running = Running(
-            journal=journal,
-            calls=calls,
-            retry_failed=settings.retry_failed,
-            stopped=lambda: stopped() or bool(giving_up.because),
-            giving_up=giving_up,
-            in_loop=in_loop,
-            report=advance or (lambda _: None),
-            cases=count,
-            in_flight=stack.enter_context(InFlight.opened(folder.in_flight, count)),
-        )
         if workers is not None and workers.engine != "local":
             hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
             stages = stack.enter_context(hired)
-        counted = RunCases(folder.path, known.manifest, asked.metrics)
-        builder = _counted(stages, score, running, counted, known, settings.corpus, collect)
+        builder = _counted(stages, score, running, begun, asked, collect)
         begun.reuse.keep(is_last=True)
-        is_same = content() == draw.content  # also after it was read
-        # The report is made of what every later reader finds in the folder.
-        counted.manifest = known.stored or known.manifest
-        return builder.report(journal, asked_for(draft, draw, folder) if is_same else b"")
+        is_same = draw.content and content() == draw.content  # also after it was read
+        standing = asked_for(begun.draft, draw, folder) if is_same else b""
+        return builder.report(begun.journal, standing)
 
 
 _asked_here: set[Path] = set()
@@ -331,60 +255,60 @@ _asked_here: set[Path] = set()
 loaded, so that what it stored is not used again without a version."""
 
 
-def _evaluation(
-    system: EvaluatedSystem, chosen: tuple[Metric, ...], matching: Matching, judging: Judging | None
-) -> Evaluation:
-    """What is evaluated. What cannot be computed, or asked, is reported before anything runs."""
-    judge = None
-    Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
-    if any(metric.is_judged for metric in chosen):
-        from ragbench.stages.judge import judge_of
-
-        judge = judge_of(chosen, judging)
-    return Evaluation(system=system, metrics=chosen, matching=matching, judge=judge)
-
-
-def _told_before(
-    begun: BegunRun, folder: RunFolder, journal: Journal, settings: EvalSettings
-) -> KnownManifest:
-    """Writes down what is known of a run before anything is asked: it may be interrupted."""
-    notes = (*settings.notes, *begun.notes)
-    known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
-    known.decide(settings.matching)
+def _running(
+    begun: BegunRun,
+    settings: EvalSettings,
+    stack: ExitStack,
+    in_loop: InLoop,
+    stopped: Callable[[], bool],
+    advance: Callable[[Progress], None] | None,
+) -> Running:
+    """What the stages work with; all that is known of the run is written down before."""
+    begun.decide(settings.matching)
+    path = begun.folder.path
     if settings.corpus is None:
-        (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
+        (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
-        looked = (stored.case for window in journal.cases() for stored in window)
+        looked = (stored.case for window in begun.journal.cases() for stored in window)
         gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
-        write_corpus_gold(folder.path, known.manifest.fingerprints, gold)
-    return known
+        write_corpus_gold(path, begun.manifest.fingerprints, gold)
+    calls, count = settings.limits or CallSettings(), begun.manifest.dataset.cases
+    giving_up = GivingUp(after=calls.give_up_after)
+    return Running(
+        journal=begun.journal,
+        calls=calls,
+        retry_failed=settings.retry_failed,
+        stopped=lambda: stopped() or bool(giving_up.because),
+        giving_up=giving_up,
+        in_loop=in_loop,
+        report=advance or (lambda _: None),
+        cases=count,
+        in_flight=stack.enter_context(InFlight.opened(begun.folder.in_flight, count)),
+    )
 
 
 def _score_stage(
-    asked: Evaluation, journal: Journal, known: KnownManifest, gold: GoldSpace, earlier: str | None
+    asked: Evaluation, begun: BegunRun, gold: GoldSpace, earlier: str | None
 ) -> ScoreStage:
     """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
-    judge = asked.judge
+    judge, matching = asked.judge, asked.settings.matching
     scored = [
         ScoredMetric.of(metric, b"" if judge is None else judge_key(judge.info, metric))
         for metric in asked.metrics
     ]
-    table, tally = CellTable(journal, scored, asked.matching), None
-    if asked.matching is Matching.AUTO:
-        tally = MatchingTally(gold)
-        if earlier is not None and earlier in [*Matching]:
-            # Likely still right: cells that are stored need no work then.
-            table.matching = Matching(earlier)
-    return ScoreStage(table=table, decided=known.decide, tally=tally)
+    tally = MatchingTally(gold) if matching is Matching.AUTO else None
+    if tally is not None and earlier is not None and earlier in [*Matching]:
+        matching = Matching(earlier)  # likely still right: cells that are stored need no work then
+    table = CellTable(begun.journal, scored, matching)
+    return ScoreStage(table=table, decided=begun.decide, tally=tally)
 
 
 def _counted(
     stages: Sequence[Stage],
     score: ScoreStage,
     running: Running,
-    cases: RunCases,
-    known: KnownManifest,
-    corpus: Callable[[], Iterable[Document]] | None,
+    begun: BegunRun,
+    asked: Evaluation,
     collect: Collect | None,
 ) -> ReportBuilder:
     """Takes every case through every stage, and counts it.
@@ -392,41 +316,34 @@ def _counted(
     How gold is matched is known for sure once all cases are through: where that is not what was
     thought before, they are scored and counted again.
     """
-    journal, table = running.journal, score.table
-    windows: Iterable[Sequence[RunCase]] = (
-        [RunCase(stored.number, stored.case, stored.digest) for stored in window]
-        for window in journal.cases()
-    )
-    if known.manifest.settings.get(TURNS) == OWN:
+    journal, table, corpus = begun.journal, score.table, asked.settings.corpus
+    windows: Iterable[Sequence[RunCase]] = journal.cases()
+    if asked.settings.turns == OWN:
         windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
         if left := unasked_turns(journal):
-            known.decide(table.matching, [_RECORDED_STAND.format(left)])
+            begun.decide(table.matching, [_RECORDED_STAND.format(left)])
+    cases = RunCases(begun.folder.path, begun.manifest, asked.metrics)
     builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-    causes = journal.scores
     try:
-        run_stages(
-            windows,
-            stages,
-            running,
-            lambda row: causes.record_cause(row.number, builder.add(row, table.matching)),
-        )
+        run_stages(windows, stages, running, lambda row: builder.add(row, table.matching, journal))
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
-    if score.tally is None:
-        return builder
-    verdict = score.tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
-    known.decide(verdict.matching, verdict.notes)
-    if verdict.matching is table.matching:
-        return builder
-    again = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-    stored = StoredTraces(
-        journal=journal, manifest=cases.manifest, metrics=cases.metrics, with_texts=True
-    )
-    for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
-        causes.record_cause(row.number, again.add(row, verdict.matching))
-    return again
+    if score.tally is not None:
+        ids = None if corpus is None else lambda: [one.id for one in corpus()]
+        verdict = score.tally.verdict(ids)
+        begun.decide(verdict.matching, verdict.notes)
+        if verdict.matching is not table.matching:
+            builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+            stored = StoredTraces(
+                journal=journal, manifest=cases.manifest, metrics=cases.metrics, with_texts=True
+            )
+            for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
+                builder.add(row, verdict.matching, journal)
+    # The report is made of what every later reader finds in the folder.
+    cases.manifest = begun.written or begun.manifest
+    return builder
 
 
 _RECORDED_STAND = (
@@ -492,7 +409,7 @@ def _cases_of(
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ConfigError(
             "cases are a path, or a list of cases or dicts, and not "
-            f"{_kind(cast('Any', given))}: give "
+            f"{kind_of(cast('Any', given))}: give "
             '[{"query": ..., "reference": ...}], or the path of a dataset'
         )
     return _entries(cast("Iterable[object]", given)), settings
@@ -511,7 +428,7 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
                 yield entry
         else:
             raise ConfigError(
-                f"case {number} is {_kind(record)}: a case is a dict such as "
+                f"case {number} is {kind_of(record)}: a case is a dict such as "
                 '{"query": ..., "reference": ...}, or a ragbench.Case'
             )
     problems.raise_if_any()

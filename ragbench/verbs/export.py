@@ -8,12 +8,10 @@ from pathlib import Path
 
 from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import Trace
+from ragbench.core.trace import RunCase, Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export
-from ragbench.ledger.folder import RunFolder, path_of
-from ragbench.ledger.manifest import read_manifest
+from ragbench.ledger.folder import RunFolder, path_of, read_manifest
 from ragbench.post.stage import POST_RETRIEVE
-from ragbench.stages.stage import RunCase
 from ragbench.verbs.report import open_traces
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}

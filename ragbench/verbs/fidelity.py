@@ -16,14 +16,13 @@ from ragbench.embedders.embedder import DEFAULT_EMBEDDER, NO_EMBEDDER, open_embe
 from ragbench.errors import DataError, MissingExtraError, Problem
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.rank import reciprocal_rank
+from ragbench.pipeline.agreement import VectorIndex
 from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.counterfactual import VectorIndex
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated
-from ragbench.stats.clusters import cluster_codes
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import Interval, cluster_codes, mean_interval
 from ragbench.stats.rankings import Scored, best_of, kendall_tau, tau_interval
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of

@@ -104,7 +104,8 @@ def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
 
 def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
     """The baseline with more metrics, of its stored answers; its own scores stay."""
-    from ragbench.verbs.evaluate import EvalSettings, evaluate
+    from ragbench.stages.system import EvalSettings
+    from ragbench.verbs.evaluate import evaluate
 
     with TemporaryDirectory() as folder:
         settings = EvalSettings(matching=Matching(baseline.matching))
@@ -112,11 +113,6 @@ def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScore
             run_around(path), out=Path(folder, "run"), metrics=",".join(names), settings=settings
         )
         more = read_run(Path(folder, "run"), with_texts=False)
-    cells = {case.id: case.scores for case in more.cases}
-    return replace(
-        baseline,
-        metrics=(*baseline.metrics, *more.metrics),
-        cases=tuple(
-            replace(case, scores={**case.scores, **cells[case.id]}) for case in baseline.cases
-        ),
-    )
+    cells = {**baseline.table.cells, **more.beside(baseline).table.cells}
+    cases = replace(baseline.table, cells=cells)
+    return replace(baseline, metrics=(*baseline.metrics, *more.metrics), cases=cases)

@@ -12,14 +12,13 @@ from ragbench.core.labels import ANSWER_PRESENT, Drawn, Judged, LabelTask, Rater
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import Report
-from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
+from ragbench.core.run_scores import Cells, MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.gate.labels import corrections, is_same, labelled, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import HumanLabel, Key, LabelBook, key_of
-from ragbench.ledger.folder import RunFolder, run_around
-from ragbench.ledger.manifest import metrics_of, read_manifest
+from ragbench.ledger.folder import RunFolder, metrics_of, read_manifest, run_around
 from ragbench.stats.agreement import agreement, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 
@@ -52,14 +51,11 @@ def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
         name=known.name, version=1, group=known.group, direction=known.direction,
         low=known.low, high=known.high, reads_answer=False,
     )  # fmt: skip
-    cells = {id: Cell.measured(value) for id, value in present.items()}
-    cases = (
-        replace(case, scores={**case.scores, column.name: cells[case.id]})
-        if case.id in cells
-        else case
-        for case in run.cases
+    cells = Cells.of(
+        [Cell.measured(present[id]) if id in present else None for id in run.table.ids], {}
     )
-    return replace(run, metrics=(*run.metrics, column), cases=tuple(cases))
+    table = replace(run.table, cells={**run.table.cells, column.name: cells})
+    return replace(run, metrics=(*run.metrics, column), cases=table)
 
 
 def _key(trace: Trace) -> Key:
@@ -147,7 +143,7 @@ def draw(
     measured = len(ids)
     if against is not None and column is not None:
         same = unchanged(*(side.scores for side in sides))
-        now, then = (side.scores.by_case(side.scores.cases) for side in sides)
+        now, then = ({case.id: case for case in side.scores.cases} for side in sides)
         shared = [id for id in ids if id in same]
         ids = [id for id in shared if not is_same(then[id], now[id], column)]
     if not ids:

@@ -17,7 +17,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import path_of
 from ragbench.metrics.abstention import declined
-from ragbench.metrics.correct import right_by_any, told
+from ragbench.metrics.correct import answer_correct, told
 from ragbench.metrics.operational import token_counts
 from ragbench.post.stage import steps_of, written_text
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
@@ -222,5 +222,5 @@ def _tried(answering: Answering, case: Case, change: str, context: RetrievalResu
         failure = str(outcome.failure or outcome.reason)
         return Try(change=change, response=None, right=None, cures=False, failure=failure)
     response = outcome.value.response
-    right = 0.0 if declined(outcome) else right_by_any(case.query, response, case.references)
+    right = 0.0 if declined(outcome) else answer_correct(case.query, response, case.references)
     return Try(change=change, response=response, right=right, cures=told(right) is True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,22 +14,29 @@ from ragbench.core.attribution import Attribution, Cause
 from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, Failure
 from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
 from ragbench.core.story import CaseStory
+from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.folder import RunFolder, path_of, repeat_folders
+from ragbench.ledger.folder import (
+    Manifest,
+    RunFolder,
+    metrics_of,
+    path_of,
+    read_manifest,
+    repeat_folders,
+)
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.summary import SummaryBuilder
-from ragbench.stages.attribution import CauseTally, attribute, matches_of
+from ragbench.stages.attribution import attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
+from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import RunTally, failures_of
-from ragbench.stages.stage import RunCase
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
@@ -154,53 +162,14 @@ class RunCases:
         repeated = _repeated(folders, self.metrics) if folders else None
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
-            between = case.trace.post_retrieval
-            biography = None if between is None else biography_of(case.trace, matching)
-            yield self.row(case, matching, biography, repeated, with_story=ids is not None)
-
-    def row(
-        self,
-        case: RunCase,
-        matching: Matching,
-        biography: Biography | None,
-        repeated: Repeated | None,
-        *,
-        with_story: bool,
-    ) -> CaseRow:
-        trace, known = case.trace, case.case
-        result, answer = trace.context.value, trace.generation.value
-        ids = None if result is None else result.context_ids
-        verdict = None if trace.validation is None else trace.validation.value
-        cells = tuple(cell or _UNSCORED for cell in case.cells)
-        asked = () if repeated is None else repeated.cells(known.id, case.digest, cells)
-
-        def story() -> CaseStory:
-            matches = case.matches or matches_of(trace, matching)
-            return story_of(trace, matches, case.judgements, self.metrics)
-
-        return CaseRow(
-            id=known.id,
-            query=known.query,
-            reference=known.reference,
-            reference_ids=known.reference_context_ids,
-            cluster=known.cluster,
-            tags=known.tags,
-            language=known.language,
-            retrieved_ids=None if ids is None else tuple(ids),
-            response=None if answer is None else answer.response,
-            stages={stage: outcome.status for stage, outcome in trace.stages},
-            failures=tuple(failures_of(trace, cells)),
-            cells=averaged(cells, asked) if asked else cells,
-            repeats=asked,
-            judgements=case.judgements,
-            biography=biography,
-            validation=None if verdict is None else replace(verdict, query_id=known.id),
-            attribution=case.attribution or self.cause(case, matching, biography),
-            tell=story if with_story else None,
-            confidence=None if answer is None else answer.confidence,
-            location=None if trace.location is None else trace.location.value,
-            matches=case.matches,
-        )
+            biography = biography_of(case.trace, matching)
+            if case.attribution is None:
+                case.attribution = self.cause(case, matching, biography)
+            cells = tuple(cell or _UNSCORED for cell in case.cells)
+            asked = () if repeated is None else repeated.cells(case.case.id, case.digest, cells)
+            tell = None if ids is None else partial(story_of, case, matching, self.metrics)
+            row = case_row(case, cells, biography, failures_of(case.trace, cells), tell)
+            yield replace(row, cells=averaged(cells, asked), repeats=asked) if asked else row
 
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         with self.journal() as journal:
@@ -231,27 +200,28 @@ class ReportBuilder:
         folders = repeat_folders(cases.path)
         self._repeated = _repeated(folders, cases.metrics) if folders else None
 
-    def add(self, case: RunCase, matching: Matching) -> Attribution:
-        """Counts a case that is through all stages, and says what became of it."""
-        trace, id, biography = case.trace, case.case.id, None
-        if trace.post_retrieval is not None:
-            biography = biography_of(trace, matching)
+    def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
+        """Counts a case that is through all stages; what became of it is stored in the journal."""
+        known, biography, cells = case.case, None, case.cells
+        if case.trace.post_retrieval is not None:
+            biography = biography_of(case.trace, matching)
             self._biographies = self._biographies or BiographyTally()
-            self._biographies.add(id, biography)
-        attribution = self.cases.cause(case, matching, biography)
-        self._causes.add(case.case, attribution)
-        cells = tuple(cell or _UNSCORED for cell in case.cells)
+            self._biographies.add(known.id, biography)
+        attribution = case.attribution = self.cases.cause(case, matching, biography)
+        self._causes.add(known, attribution)
+        scored = tuple(cell or _UNSCORED for cell in cells)
         if self._repeated is not None:
-            cells = self._repeated.add(id, case.digest, cells)
-        self._summaries.add(case.case, cells)
-        self._tally.add(trace, cells)
+            scored = self._repeated.add(known.id, case.digest, scored)
+        self._summaries.add(known, scored)
+        failures = failures_of(case.trace, scored)
+        self._tally.add(case, failures)
         if self._judged is not None and any(case.judgements):
             self._judged.add(case.judgements)
         if self._told is not None:
-            case.attribution = attribution
-            row = self.cases.row(case, matching, biography, self._repeated, with_story=False)
-            self._told(row)
-        return attribution
+            tell = partial(story_of, case, matching, self.cases.metrics)
+            self._told(case_row(case, scored, biography, failures, tell))
+        if journal is not None:
+            journal.scores.record_cause(case.number, attribution)
 
     def report(self, journal: Journal, asked: bytes | None = None) -> Report:
         """The report of all cases that were counted.
@@ -262,7 +232,7 @@ class ReportBuilder:
         """
         tally, repeated = self._tally, self._repeated
         stages, summaries = tally.stages(), self._summaries.summaries()
-        asides, earlier = tally.asides(summaries), list[str]()
+        (notes, asides), earlier = tally.notes(summaries), list[str]()
         asked_repeatedly = (
             () if repeated is None else (*repeated.notes(), *repeated.kept_answers(tally.seconds))
         )
@@ -276,13 +246,13 @@ class ReportBuilder:
             failures=tally.failures() if tally.counts else (),
             latencies=tally.latencies(),
             reused_from=earlier[-1] if earlier else None,
-            notes=(*self.cases.manifest.notes, *asked_repeatedly, *tally.notes(summaries, asides)),
+            notes=(*self.cases.manifest.notes, *asked_repeatedly, *notes),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),
             causes=self._causes.counts(),
-            right=self._causes.right.share(),
+            right=self._causes.right(),
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
@@ -291,6 +261,41 @@ class ReportBuilder:
             journal.flush()
             journal.runs.complete(hidden_bytes(body), asked)
         return self.cases.report(found)
+
+
+def case_row(
+    case: RunCase,
+    cells: tuple[Cell, ...],
+    biography: Biography | None,
+    failures: tuple[Failure, ...],
+    tell: Callable[[], CaseStory] | None,
+) -> CaseRow:
+    trace, known = case.trace, case.case
+    result, answer = trace.context.value, trace.generation.value
+    ids = None if result is None else result.context_ids
+    verdict = None if trace.validation is None else trace.validation.value
+    return CaseRow(
+        id=known.id,
+        query=known.query,
+        reference=known.reference,
+        reference_ids=known.reference_context_ids,
+        cluster=known.cluster,
+        tags=known.tags,
+        language=known.language,
+        retrieved_ids=None if ids is None else tuple(ids),
+        response=None if answer is None else answer.response,
+        stages={stage: settled.outcome.status for stage, settled in case.settled.items()},
+        failures=failures,
+        cells=cells,
+        judgements=case.judgements,
+        biography=biography,
+        validation=None if verdict is None else replace(verdict, query_id=known.id),
+        attribution=case.attribution,
+        tell=tell,
+        confidence=None if answer is None else answer.confidence,
+        location=None if trace.location is None else trace.location.value,
+        matches=case.matches,
+    )
 
 
 def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -24,12 +23,14 @@ import orjson
 from filelock import FileLock, Timeout
 
 from ragbench.core.outcome import Outcome
+from ragbench.core.trace import RunCase
 from ragbench.core.validation import (
     DumpSummary,
     RequiredShare,
     RetrievalDump,
     RetrievalQuality,
     Verdict,
+    WarningCount,
 )
 from ragbench.errors import (
     ConfigError,
@@ -42,9 +43,8 @@ from ragbench.errors import (
 )
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.form import ScoreKind
-from ragbench.io.dumps.pieces import SplitDump
 from ragbench.io.dumps.read import OpenDump, open_dump
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import path_of
@@ -53,19 +53,19 @@ from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, RunCase, Running, run_stages
+from ragbench.stages.stage import CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
-    DumpStage,
     ValidationTally,
+    judged_queries,
     validator_call,
     validator_fingerprint,
 )
-from ragbench.stats.mean import share_of
+from ragbench.stats.mean import most_frequent, share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.workers.engines import Engine, opened_engine
-from ragbench.workers.pool import Task, WorkerPool, one_by_one
+from ragbench.workers.pool import Map, Task, WorkerPool
 
 MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
@@ -154,21 +154,22 @@ def validate_dump(
     make = _maker(validator, alone=kind == "local")
     judge = make()  # what it lacks is reported before anything is written
     identity = validator_fingerprint(judge)
-    tally = ValidationTally()
-    doctor = DoctorTally()
+    tally, doctor = ValidationTally(), DoctorTally()
     if against is not None:
         doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
+    file = None if out is None else path_of(out)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
             dump = stack.enter_context(open_dump(path_of(dump)))
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
-        file = None if out is None else path_of(out)
-        journal, lines = stack.enter_context(_kept(file, fresh=fresh))
-        split = dump.split if kind != "local" else None
-        pool = stack.enter_context(_pool(make, where, split, stopped))
-        if split is not None:
-            dump.read_elsewhere(read_pieces(split, pool))
-        stage = DumpStage(bytes.fromhex(identity), pool)
+        keep: Callable[[bytes], object] | None = None
+        if file is None:
+            journal = stack.enter_context(Journal(None))
+        else:
+            journal, keep = stack.enter_context(_kept(file, fresh=fresh))
+        drawn = limit if sample is None else (sample, seed)
+        setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
+        journal.runs.begin(bytes.fromhex(setting))
         run = Running(
             journal=journal,
             calls=CallSettings(),
@@ -177,33 +178,23 @@ def validate_dump(
             in_loop=asyncio.run,
             report=advance or (lambda _: None),
         )
-
-        told: Callable[[ValidatedQuery], None] = emit or (lambda _: None)
-
-        def count(row: RunCase) -> None:
-            judged = _judged(row, judge.name, tally, doctor, split)
-            if lines is not None:
-                _add(lines, judged.line)
-            told(judged)
-
-        drawn = limit if sample is None else (sample, seed)
-        setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
-        journal.runs.begin(bytes.fromhex(setting))
-        taken = _taken(_strict(dump) if strict else dump, limit, sample, seed)
+        queries: Iterable[RetrievalDump] = _strict(dump) if strict else dump
+        if drawn is not None:
+            chosen = Selection(limit=limit, sample=sample, seed=seed)
+            queries = chosen.apply(queries, attrgetter("query_id"))
         try:
-            run_stages(stage.windows(taken, run), [stage], run, count)
+            for row in _rows(dump, queries, partial(validator_call, make), where, identity, run):
+                judged = _judged(row, dump, judge.name, tally, doctor)
+                if keep is not None:
+                    keep(judged.line)
+                if emit is not None:
+                    emit(judged)
         except InterruptedRunError:
             kept = None if file is None else _AFTER_STOP.format(_beside(file, "journal"))
             raise InterruptedRunError(kept or "nothing was stored") from None
-        if split is not None:
-            check_unchanged(split)
         if not tally.verdicts and not tally.failed:
             nothing = Problem(message="it holds no query", path=dump.name)
             raise DataError(dump.problems.items or [nothing])
-        if file is not None and lines is not None:
-            _finish(lines, file)
-        journal.flush()
-        journal.runs.complete()
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         return _summary(tally, dump, judge.name, identity, journal, demands or Demands(), doctor)
 
@@ -225,18 +216,24 @@ def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
     )
 
 
-def _pool(
-    make: Callable[[], Validator],
+def _rows(
+    dump: OpenDump,
+    taken: Iterable[RetrievalDump],
+    judge: Callable[[], Map[RetrievalDump, Outcome[Verdict]]],
     engine: Engine,
-    split: SplitDump | None,
-    stopped: Callable[[], bool],
-) -> WorkerPool[Any, Any]:
-    """Workers that judge what they are given, or also read it themselves."""
-    judge = partial(validator_call, make)
-    if split is None:
-        plain = partial(one_by_one, judge)
-        return WorkerPool(plain, engine, lost=partial(lost_case, VALIDATE), stopped=stopped)
-    return WorkerPool(partial(far_calls, split, judge), engine, lost=_lost, stopped=stopped)
+    identity: str,
+    run: Running,
+) -> Iterator[RunCase]:
+    """The queries as they are judged; where workers can read the dump, they do that themselves."""
+    split, key = None if engine.fewest is None else dump.split, bytes.fromhex(identity)
+    make = judge if split is None else partial(far_calls, split, judge)
+    lost = partial(lost_case, VALIDATE) if split is None else _lost
+    with WorkerPool(make, engine, lost=lost, stopped=run.stopped) as pool:
+        if split is not None:
+            dump.read_elsewhere(read_pieces(split, pool))
+        yield from judged_queries(taken, key, pool, run)
+    if split is not None:
+        check_unchanged(split)
 
 
 def _lost(task: Task) -> Any:
@@ -254,37 +251,22 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         raise DataError(dump.problems.items)
 
 
-def _taken(
-    dump: Iterable[RetrievalDump], limit: int | None, sample: int | None, seed: int
-) -> Iterator[RetrievalDump]:
-    if sample is None:
-        return islice(dump, limit)
-    drawn = Selection(limit=limit, sample=sample, seed=seed)
-    return drawn.apply(dump, attrgetter("query_id"))
-
-
 def _judged(
-    row: RunCase,
-    validator: str,
-    tally: ValidationTally,
-    doctor: DoctorTally,
-    split: SplitDump | None,
+    row: RunCase, source: OpenDump, validator: str, tally: ValidationTally, doctor: DoctorTally
 ) -> ValidatedQuery:
     outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-    failure = outcome.failure
     tally.count(dump.query_id, outcome)
-    if outcome.value is not None:
-        doctor.add(dump, outcome.value)
-    if failure is None:
+    if outcome.failure is None:
         verdict = cast("Verdict", outcome.value)
+        doctor.add(dump, verdict)
         published = validation_object(verdict)
     else:
-        whole = whole_retrieval(dump, split)
+        whole = whole_retrieval(dump, source.split)
         found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
         tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
         texts = [*map(str, found)]
-        published = failed_verdict_object(dump.query_id, failure, validator, texts)
+        published = failed_verdict_object(dump.query_id, outcome.failure, validator, texts)
     published.pop("query_id")
     named = {"query_id": dump.query_id, "query": dump.query, **published}
     line = hidden_bytes(orjson.dumps(named))
@@ -299,19 +281,9 @@ def _add(lines: BinaryIO, line: bytes) -> None:
         raise RunError(f"{lines.name}: cannot be written: {why}") from error
 
 
-def _finish(lines: BinaryIO, out: Path) -> None:
-    lines.seek(0)
-    with written_whole(out) as whole:
-        shutil.copyfileobj(lines, whole)
-
-
 @contextmanager
-def _kept(out: Path | None, *, fresh: bool) -> Generator[tuple[Journal, BinaryIO | None]]:
-    """The journal and the draft of a file of verdicts; nothing stays without a file."""
-    if out is None:
-        with Journal(None) as journal:
-            yield journal, None
-        return
+def _kept(out: Path, *, fresh: bool) -> Generator[tuple[Journal, Callable[[bytes], None]]]:
+    """The journal of a file of verdicts, and what takes its lines: they become the file."""
     journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
     with _locked(out):
         if fresh:
@@ -320,7 +292,12 @@ def _kept(out: Path | None, *, fresh: bool) -> Generator[tuple[Journal, BinaryIO
         try:
             with Journal(journal_path) as journal, draft.open("wb+") as lines:
                 try:
-                    yield journal, lines
+                    yield journal, partial(_add, lines)
+                    lines.seek(0)
+                    with written_whole(out) as whole:
+                        shutil.copyfileobj(lines, whole)
+                    journal.flush()
+                    journal.runs.complete()
                     is_done = True
                 finally:
                     is_empty = journal.is_empty()
@@ -371,6 +348,7 @@ def _summary(
     doctor: DoctorTally,
 ) -> DumpSummary:
     mapping = asdict(dump.mapping)
+    shares = tuple(_shares(tally, demands, dump.malformed))
     runs = sorted(journal.runs.started().items())
     return DumpSummary(
         dump=dump.name,
@@ -386,13 +364,22 @@ def _summary(
         chunks=tally.chunks,
         relevant_chunks=tally.relevant,
         answer_present=share_of(tally.present, tally.verdicts),
-        quality=tally.qualities(),
-        warnings=tally.warnings(),
+        quality=dict(tally.quality),
+        warnings=tuple(
+            WarningCount(
+                kind=kind,
+                queries=count,
+                chunks=tally.warned_chunks[kind],
+                examples=tuple(tally.examples[kind]),
+            )
+            for kind, count in most_frequent(tally.warned)
+        ),
         problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
         failures=tuple(tally.failures),
         details=dict(sorted(tally.details.items())),
-        demands=tuple(_shares(tally, demands, dump.malformed)),
+        demands=shares,
         doctor=doctor.result(),
+        is_met=all(one.is_met for one in shares),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.attribution import CauseFlow
-from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
+
+if TYPE_CHECKING:
+    from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 
 _LONGEST = 300
 """Letters of a text in Markdown."""
@@ -33,7 +35,7 @@ class Changes:
 
     @property
     def word(self) -> str:
-        return KIND_TITLES[self.kind]
+        return self.kind.heading
 
     @property
     def title(self) -> str:
@@ -87,17 +89,12 @@ class Document:
         return [each for each in (*self.sections, notes) if not each.is_empty]
 
 
-KIND_TITLES = {
-    CaseKind.FAILING: "Newly failing",
-    CaseKind.MIXED: "Failing in one respect, fixed in another",
-    CaseKind.FIXED: "Newly fixed",
-}
-
-
 def changes_of(
     pairs: Sequence[RunPair], changed: Sequence[CaseDifference], places: Mapping[str, str]
 ) -> tuple[Changes, ...]:
     """The cases by pair of runs and kind, newly failing ones first; runs lie at ``places``."""
+    from ragbench.core.comparison import CaseKind
+
     found = (
         Changes(
             kind=kind,
@@ -106,7 +103,7 @@ def changes_of(
             place=places.get(pair.second, ""),
         )
         for pair in pairs
-        for kind in KIND_TITLES
+        for kind in CaseKind
     )
     return tuple(each for each in found if each.cases)
 

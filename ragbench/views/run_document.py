@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Cause, CauseCount, CauseFlow, RightShare
+from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeReport, Report, StageCount, Summary
 from ragbench.core.validation import ValidationTable
-from ragbench.metrics.registry import default_metrics
+from ragbench.metrics.registry import DEFAULT
 from ragbench.safe_text import counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
@@ -54,7 +54,7 @@ def headline(report: Report) -> str:
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
-    text, losses = right_text(report.right), [one for one in report.causes if one.cause.is_loss]
+    text, losses = right_text(report.right), [one for one in report.causes if one.cause in LOSSES]
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)
@@ -270,14 +270,14 @@ def measured_metrics(report: Report) -> list[Summary]:
 def has_default_metrics(report: Report) -> bool:
     """Whether nobody named metrics, or the default ones with others."""
     names = {metric.name for metric in report.metrics}
-    return all(metric.name in names for metric in default_metrics())
+    return names.issuperset(DEFAULT)
 
 
 def headline_metrics(report: Report) -> list[Summary]:
     """Those with a figure that somebody named; of the default ones the most telling."""
     rest: set[str] = set()
     if has_default_metrics(report):
-        rest = {metric.name for metric in default_metrics()}.difference(_HEADLINE)
+        rest = {*DEFAULT}.difference(_HEADLINE)
     alarming = {
         one.metric.name for one in report.summaries if one.score is not None and one.score < 1
     }

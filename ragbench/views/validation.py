@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, RetrievalDoctor, Share, Verdict
+from ragbench.core.validation import DumpSummary, Share, Verdict
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    return {"schema_version": 1, **asdict(summary), "is_met": summary.is_met}
+    return {"schema_version": 1, **asdict(summary)}
 
 
 _LONGEST_QUERY = 200
@@ -40,11 +40,12 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     if verdict.evidence:
         yield "- Evidence:" if is_there else "- Partial Evidence:"
     for piece in verdict.evidence:
-        first, *rest = piece.text.splitlines() or [""]
         place = f"{shown_line(piece.chunk_id)} [{piece.start}:{piece.end}]"
-        yield f'    {place}: "{_shown(first)}' + ('"' if not rest else "")
-        for number, line in enumerate(rest, start=1):
-            yield f"      {_shown(line)}" + ('"' if number == len(rest) else "")
+        # Each line of a chunk as it stands, unless it would steer the terminal.
+        lines = [
+            line if line.isprintable() else shown_line(line) for line in piece.text.splitlines()
+        ]
+        yield f'    {place}: "' + "\n      ".join(lines) + '"'
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
     if relevant and not is_there:
         yield f"- Note: {shown_line(verdict.message)}"
@@ -72,8 +73,16 @@ def self_test_lines(found: SelfTest) -> Iterator[str]:
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
     if not troubles_only:
         yield from _figures(summary)
-    yield from _listed("malformed", summary.malformed, summary.problems)
-    yield from _listed("failed", summary.failed, summary.failures)
+        yield from _doctor_lines(summary)
+    for name, count, examples in (
+        ("malformed", summary.malformed, summary.problems),
+        ("failed", summary.failed, summary.failures),
+    ):
+        if count:
+            yield f"{name}: {count:,}, excluded from every figure"
+            yield from (f"  {shown_line(example, longest=300)}" for example in examples[:5])
+        if count > 5:
+            yield f"  ... and {count - 5:,} more"
     for demand in summary.demands:
         if not (troubles_only and demand.is_met):
             found = "nothing" if demand.found is None else f"{demand.found:.3f}"
@@ -82,13 +91,7 @@ def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Itera
 
 
 _COUNTED_IN = {"fabricated_quotes": "quotes"}
-
-
-def _of_all(name: str, summary: DumpSummary) -> str:
-    """What a counter's share is, where it counts a part of another one or of the queries."""
-    whole = summary.details.get(_COUNTED_IN.get(name, ""), 0.0)
-    whole = float(summary.queries) if name == "unproved" else whole
-    return f" of {whole:,.6g} ({summary.details[name] / whole:.1%})" if whole else ""
+"""Counters that count a part of another one; ``unproved`` counts queries."""
 
 
 def _figures(summary: DumpSummary) -> Iterator[str]:
@@ -100,7 +103,10 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():
-        yield f"{name.replace('_', ' ')}  {value:,.6g}{_of_all(name, summary)}"
+        whole = summary.details.get(_COUNTED_IN.get(name, ""), 0.0)
+        whole = float(summary.queries) if name == "unproved" else whole
+        of_all = f" of {whole:,.6g} ({value / whole:.1%})" if whole else ""
+        yield f"{name.replace('_', ' ')}  {value:,.6g}{of_all}"
     if summary.warnings:
         yield "warnings"
         width = max(len(warning.kind) for warning in summary.warnings)
@@ -113,16 +119,14 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
             f"reused             {summary.reused:,} of {summary.queries:,} from the run of {since}:"
             " query, chunks and validator are the same; --fresh judges again"
         )
-    to = "up to" if summary.mapping.get("scores") == "distance" else "from"
-    yield from _doctor_lines(summary.doctor, to)
-    if summary.repeated_ids:
-        yield f"repeated query ids: {summary.repeated_ids:,}"
 
 
-def _doctor_lines(doctor: RetrievalDoctor, to: str) -> Iterator[str]:
+def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
+    doctor, pair = summary.doctor, summary.doctor.compared
     ranks = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
     yield f"rank of the answer  {ranks}"
     if doctor.cutoffs:
+        to = "up to" if summary.mapping.get("scores") == "distance" else "from"
         scores = ", ".join(f"{one.keeps:.0%} {to} {one.score:.6g}" for one in doctor.cutoffs)
         yield f"scores of answers   {scores}"
     for one in doctor.sources[:3]:
@@ -130,8 +134,7 @@ def _doctor_lines(doctor: RetrievalDoctor, to: str) -> Iterator[str]:
             f"source              {shown_line(one.source, longest=60)}: "
             f"{counted(one.chunks, 'chunk')}, {one.relevant:,} relevant"
         )
-    if doctor.compared is not None:
-        pair = doctor.compared
+    if pair is not None:
         yield (
             f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
             f"{_queries(pair.queries)} in both (McNemar p = {pair.p_value:.3g})"
@@ -144,14 +147,8 @@ def _doctor_lines(doctor: RetrievalDoctor, to: str) -> Iterator[str]:
     for finding in doctor.findings:
         yield f"finding: {shown_line(finding.text)}"
         yield f"  next: {finding.action}"
-
-
-def _listed(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
-    if count:
-        yield f"{name}: {count:,}, excluded from every figure"
-        yield from (f"  {shown_line(example, longest=300)}" for example in examples[:5])
-        if count > 5:
-            yield f"  ... and {count - 5:,} more"
+    if summary.repeated_ids:
+        yield f"repeated query ids: {summary.repeated_ids:,}"
 
 
 def _share(share: Share) -> str:
@@ -165,8 +162,3 @@ def _share(share: Share) -> str:
 
 def _queries(count: int) -> str:
     return f"{count:,} {'query' if count == 1 else 'queries'}"
-
-
-def _shown(line: str) -> str:
-    """A line of a chunk as it stands, unless it would steer the terminal."""
-    return line if line.isprintable() else shown_line(line)

@@ -63,10 +63,23 @@ class CaseFiles(ExitStack):
         return self._add
 
     def _add(self, row: CaseRow) -> None:
+        """Collects a case: as a row of a table in which lists are JSON, and for the page.
+
+        A cell that was not measured holds its status instead of a number: none is taken for a 0.
+        """
         self.count += 1
         self.page.case(row)
+        lists = (row.tags, row.reference_ids, row.retrieved_ids)
+        tags, golds, ids = ["" if one is None else orjson.dumps(one).decode() for one in lists]
+        known = (row.id, row.query, row.language, row.cluster, row.reference, row.response)
+        id, query, language, cluster, reference, response = map(_safe, known)
+        failures = _safe(" | ".join(map(str, row.failures))) if row.failures else ""
+        cells = [row.cells[position] for _, position in self._columns]
+        values = [repr(c.value) if c.status is Status.MEASURED else c.status.value for c in cells]
+        stages = row.stages["retrieve"], row.stages["generate"]
+        shown = [id, query, language, cluster, tags, reference, response, golds, ids, *stages]
         verdict = _verdict_fields(row) if "validate" in row.stages else ()
-        self._rows.writerow([*_fields(row, self._columns), *verdict])
+        self._rows.writerow([*shown, failures, *values, *verdict])
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
 
@@ -131,28 +144,6 @@ def _state(report: Report, folder: Path, journal: Journal) -> str:
 def _names(report: Report) -> list[str]:
     names = ["report.json", "cases.csv", "report.md", "timings.json"]
     return names if report.judging is None else [*names, "judgements.jsonl"]
-
-
-def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
-    """A case as a row of a table, in which lists are JSON.
-
-    A cell that was not measured holds its status instead of a number: none is taken for a 0.
-    """
-    lists = (row.tags, row.reference_ids, row.retrieved_ids)
-    tags, golds, ids = ("" if one is None else orjson.dumps(one).decode() for one in lists)
-    cells = (row.cells[position] for _, position in columns)
-    return [
-        *(_safe(text) for text in (row.id, row.query, row.language, row.cluster)),
-        tags,
-        _safe(row.reference),
-        _safe(row.response),
-        golds,
-        ids,
-        row.stages["retrieve"],
-        row.stages["generate"],
-        _safe(" | ".join(str(failure) for failure in row.failures)),
-        *(repr(c.value) if c.status is Status.MEASURED else c.status.value for c in cells),
-    ]
 
 
 def _verdict_fields(row: CaseRow) -> list[str]:

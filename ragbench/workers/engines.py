@@ -92,7 +92,9 @@ def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) ->
             yield engine
     elif kind == "processes":
         count = workers or available_cpus()
-        yield thread_engine() if count == 1 else process_engine(count)
+        # Each process is started anew, so that it holds no locks of this one.
+        many = Engine(start=_start_process, count=count, fewest=2)
+        yield thread_engine() if count == 1 else many
     else:
         yield thread_engine(threads)
 
@@ -121,11 +123,6 @@ def thread_engine(threads: int = 1) -> Engine:
 
 def _end(executor: ProcessPoolExecutor) -> None:
     executor.shutdown(cancel_futures=True)
-
-
-def process_engine(count: int) -> Engine:
-    """Processes of this machine, each started anew so that it holds no locks of this one."""
-    return Engine(start=_start_process, count=count, fewest=2)
 
 
 def _start_process(make: Make) -> Worker:

@@ -126,19 +126,15 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
-        self._desks: list[_Desk] = []
+        self.desks: list[_Desk] = []
+        """Until there are some, the calls are made where their results are taken."""
         self._waiting: deque[Batch[ItemT, ValueT]] = deque()
         self._in_a_row = 0
         """Workers lost since the last result."""
 
-    @property
-    def is_started(self) -> bool:
-        """Whether workers make the calls; until then they are made where results are taken."""
-        return bool(self._desks)
-
     def __exit__(self, *_: object) -> None:
         self._waiting.clear()
-        for desk in self._desks:
+        for desk in self.desks:
             desk.worker.close()
 
     def cut(
@@ -148,13 +144,15 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         source = iter(items)
         fewest = self._fewest
         first = [] if fewest is None else list(islice(source, fewest))
-        size = self._size if fewest is not None and len(first) == fewest else 1
+        if fewest is None or len(first) < fewest:
+            yield from ([item] for item in chain(first, source))
+            return
         taken: list[AnyT] = []
         heavy = 0
         for item in chain(first, source):
             taken.append(item)
             heavy += weight(item)
-            if len(taken) >= size or heavy >= _HEAVIEST:
+            if len(taken) >= self._size or heavy >= _HEAVIEST:
                 yield taken
                 taken, heavy = [], 0
         if taken:
@@ -169,15 +167,15 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         if items:
             self._waiting.append(batch)
             queued = sum(len(one.items) for one in self._waiting)
-            if not self._desks and self._fewest is not None and queued >= self._fewest:
-                self._desks = [self._desk() for _ in range(self._engine.count)]
-            if self._desks:
+            if not self.desks and self._fewest is not None and queued >= self._fewest:
+                self.desks = [self._desk() for _ in range(self._engine.count)]
+            if self.desks:
                 self._feed()
         return batch
 
     def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
         """Yields what the calls gave, in order, once it is there."""
-        if batch.items and not self._desks:
+        if batch.items and not self.desks:
             self._waiting.remove(batch)
             call = self._here = self._here or self._make()
             for item in batch.items:
@@ -231,7 +229,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Gives what waits to those who have room, the idlest first."""
         while self._waiting:
             alone = self._waiting[0].losses > 0
-            free = [d for d in self._desks if d.room(self._engine.capacity, alone=alone)]
+            free = [d for d in self.desks if d.room(self._engine.capacity, alone=alone)]
             if not free:
                 return
             desk = min(free, key=lambda one: len(one.futures))
@@ -245,7 +243,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def _gather(self) -> None:
         """Waits for something to be through, and takes in all that is."""
         self._feed()
-        desks = {future: desk for desk in self._desks for future in desk.futures}
+        desks = {future: desk for desk in self.desks for future in desk.futures}
         done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done
         if not done:
             self._engine.check()

@@ -257,7 +257,7 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     best = "Take 'sparse': it scores best, and nothing cheaper surely loses less than 0.01"
     assert ragbench(*asked).ok("nDCG@10 over 10 questions", best).err == ""
     assert json.loads(ragbench(*asked, "--json").out)["chosen"] == "sparse"
-    ragbench(*asked, "--measure", "f1").refused("the measure one of ndcg, recall, mrr")
+    ragbench(*asked, "--measure", "f1").refused("must be one of ndcg, recall, mrr")
 
 
 # --- a collection that another program has filled

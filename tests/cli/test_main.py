@@ -58,6 +58,36 @@ def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbe
     assert f"{len(known - shown)} more options: ragbench eval --help-all" in common
 
 
+@pytest.mark.parametrize("command", [c for c in SPELLED if c not in GROUPS or not c], ids=" ".join)
+def test_an_option_that_is_given_twice_is_joined_or_refused(
+    ragbench: Ragbench, command: list[str]
+) -> None:
+    program: Any = typer.main.get_command(app)
+    for name in command:
+        program = (program.loaded() if hasattr(program, "loaded") else program).commands[name]
+    asked = program.loaded() if hasattr(program, "loaded") else program
+    options = [each for each in asked.params if each.param_type_name == "option"]
+    for option in options:
+        if option.is_flag or option.multiple:
+            continue
+        given = [word for value in ("1", "2") for word in (option.opts[-1], value)]
+        if option.metavar == "LIST":
+            needed = ["x"] * sum(each.param_type_name == "argument" for each in asked.params)
+            context = asked.make_context("", [*needed, *given], resilient_parsing=True)
+            assert context.params[option.name] == "1,2"
+        else:
+            ragbench(*command, *given).refused(
+                f"{max(option.opts, key=len)} takes one", "'1' and '2'"
+            )
+
+
+def test_metrics_of_two_options_are_all_measured(ragbench: Ragbench) -> None:
+    lines("cases.jsonl", [{"query": "a", "response": "b", "reference": "b"}])
+    asked = ("eval", "cases.jsonl", "--out", "run", "-m", "exact_match")
+    ragbench(*asked, "-m", "token_f1", "--limit", "1", "--limit", "1").ok("exact_match", "token_f1")
+    ragbench(*asked, "-m", "+rouge").ok("rouge", "answer_correct")
+
+
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     program: Any = typer.main.get_command(app)
     listed = {name: line for name, (_, line) in COMMANDS.items()}

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import typer.main
 
-from ragbench_cli.main import app
-from ragbench_cli.renamed import COMMANDS, OPTIONS
+from ragbench_cli.main import RENAMED, RENAMED_COMMANDS, app
 from tests.cli.runs import Ragbench
 
 
 @pytest.mark.parametrize(
     ("command", "old", "new"),
-    [(command, *names) for command, renamed in OPTIONS.items() for names in renamed.items()],
+    [(command, *names) for command, renamed in RENAMED.items() for names in renamed.items()],
 )
 def test_an_old_name_sets_the_new_option(
     command: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
@@ -34,15 +33,16 @@ def test_an_old_name_sets_the_new_option(
         return context.params[parameter.name]
 
     is_flag = old in ("--strict", "--self-test", "--settle")
-    today = value(new) if is_flag else value(new, "2")
-    assert value(old) if is_flag else value(f"{old}=2") == value(old, "2") == today != value()
-    monkeypatch.setenv(variable, "1" if is_flag else "2")
+    some = "distance" if new == "--score-kind" else "2"
+    today = value(new) if is_flag else value(new, some)
+    assert value(old) if is_flag else value(f"{old}={some}") == value(old, some) == today != value()
+    monkeypatch.setenv(variable, "1" if is_flag else some)
     assert value() == today
 
 
 def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
     listed = ragbench("-h").ok().out
-    for old, new in COMMANDS.items():
+    for old, new in RENAMED_COMMANDS.items():
         assert f"  {new} " in listed and f"  {old} " not in listed
         assert (
             ragbench(old, "-h").ok().out.partition("\n\n")[2]

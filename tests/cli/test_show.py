@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ragbench.io.detect import formats
 from ragbench.io.export import EXPORTS
-from ragbench.io.fields import formats
 from ragbench.metrics.registry import definitions
 from ragbench.post.build import OPERATORS, RERANKERS
 from tests.cli.runs import Ragbench

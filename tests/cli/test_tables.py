@@ -81,7 +81,7 @@ def test_the_whole_picture(printed: Any) -> None:
         "  generate, 1 case: ValueError: no (as in c0)\n"
         "\n"
         "time per case   n    mean       p50     p95  longest\n"
-        "  retrieve     10  500 us  250.0 ms  1.50 s  61.00 s\n"
+        "  retrieve     10  0.5 ms  250.0 ms  1.50 s  61.00 s\n"
         "\n"
         "notes\n"
         "  Mind the gap.\n"

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Chunk, Document
 from ragbench.errors import DataError
-from ragbench.pipeline.counterfactual import resized
+from ragbench.pipeline.agreement import resized
 from ragbench.pipeline.documents import document_chunks, make_chunker
 from ragbench.verbs.tune import SearchSetting
 from ragbench.verbs.why import why

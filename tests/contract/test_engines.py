@@ -139,6 +139,11 @@ def waiting_for(path: Path) -> Callable[[int], int]:
 Make = Callable[[], Callable[[Any], Any]]
 
 
+def two_processes() -> Engine:
+    with engines.opened_engine("processes", workers=2) as engine:
+        return engine
+
+
 def pool_of(make: Make, engine: Engine, **settings: Any) -> WorkerPool[Any, Any]:
     return WorkerPool(partial(one_by_one, make), engine, **settings)
 
@@ -236,7 +241,7 @@ def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> N
 
 def test_a_worker_that_is_replaced_is_said(tmp_path: Path) -> None:
     with pytest.warns(RagbenchWarning, match="a worker ended and is replaced; what it had in hand"):
-        mapped(partial(dying_once, 3, tmp_path), range(40), engines.process_engine(2), batch=4)
+        mapped(partial(dying_once, 3, tmp_path), range(40), two_processes(), batch=4)
 
 
 # --- of one engine
@@ -280,7 +285,7 @@ def test_a_cluster_may_wait_for_a_node_of_its_autoscaler(monkeypatch: pytest.Mon
         check()
 
 
-TWO = engines.process_engine(2)
+TWO = two_processes()
 
 
 @pytest.mark.parametrize(("items", "engine"), [(10, TWO), (200, engines.thread_engine()), (0, TWO)])

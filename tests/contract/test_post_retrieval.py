@@ -26,8 +26,7 @@ from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.post import augment
 from ragbench.post import filter as filters
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
-from ragbench.post.compress import Abstractive, Extractive
-from ragbench.post.filter import TokenBudget
+from ragbench.post.filter import Abstractive, Extractive, TokenBudget
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Rerank, Reranker

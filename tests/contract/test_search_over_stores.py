@@ -21,7 +21,7 @@ from ragbench.pipeline.sparse_index import SparseIndex, StoredWordsStrategy
 from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.words import word_number
+from ragbench.stores.record import word_number
 from tests.contract.store_engines import ENGINES, Opening, UnderTest
 
 EMBEDDER = HashingEmbedder(dimension=64)

@@ -11,8 +11,8 @@ import pytest
 
 from ragbench import Document, index, open_store
 from ragbench.errors import StoreError
+from ragbench.stores.database import sole_writer
 from ragbench.stores.registry import open_database
-from ragbench.stores.writers import sole_writer
 from ragbench_cli.main import main
 
 DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]

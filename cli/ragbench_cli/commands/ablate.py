@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ragbench.core.ablation import Ablation
+from ragbench.core.ablation import Ablation, VariantReport
+from ragbench.errors import ConfigError
+from ragbench.ledger.folder import RunFolder, read_manifest
+from ragbench.llm.budget import Budget
+from ragbench.llm.endpoint import Price
+from ragbench.metrics.registry import parse_metrics
+from ragbench.post.build import Resources, load_variants
+from ragbench.post.rerank import ScoreStore
+from ragbench.post.stage import rerankers_of
+from ragbench.stages.rag import RAG
+from ragbench.stages.stage import Progress
+from ragbench.text.token_counter import token_counter
+from ragbench.verbs.ablate import ablate
+from ragbench.views.ablation import (
+    ablation_document,
+    ablation_notes,
+    ablation_object,
+    answer_table,
+    cost_table,
+    metric_table,
+)
+from ragbench.views.document import Section
+from ragbench.views.run_document import operator_remarks
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import complete_metrics
-from ragbench_cli.models import NamedModel
+from ragbench_cli.models import LLMChoice, NamedModel, language_model
 from ragbench_cli.options import (
     CASES,
     JUDGING,
@@ -26,11 +49,17 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.systems import DocumentsBeside, chosen_system
+from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
-    from ragbench.llm.budget import Budget
-    from ragbench.llm.endpoint import Price
-    from ragbench.stages.rag import RAG
+    from rich.table import Table
+
+
+_REMARKS = 4
+"""How many remarks on operators are shown for each variant."""
+_KINDS = 3
+"""How many kinds of failure are spelled out for each variant."""
 
 
 class _Answerer(NamedTuple):
@@ -60,11 +89,6 @@ class GeneratorChoice:
 @contextmanager
 def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[_Answerer]:
     """The RAG and the price of its tokens, for the length of a block."""
-    from ragbench.errors import ConfigError
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench_cli.systems import DocumentsBeside, chosen_system
-
     if choice.rag is None and choice.pipeline is None:
         for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
             if value is not None:
@@ -87,8 +111,6 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
 
 
 def _price(typed: str) -> Price:
-    from ragbench.llm.endpoint import Price
-
     first, comma, second = typed.partition(",")
     paid = amount(first, "--price")
     got = amount(second if comma else first, "--price")
@@ -143,17 +165,6 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
       ragbench ablate run --variants variants.yaml --pipeline rag.yaml
     """
-    from ragbench.llm.budget import Budget
-    from ragbench.metrics.registry import parse_metrics
-    from ragbench.post.build import Resources, load_variants
-    from ragbench.post.rerank import ScoreStore
-    from ragbench.post.stage import rerankers_of
-    from ragbench.text.token_counter import token_counter
-    from ragbench.verbs.ablate import ablate
-    from ragbench.views.ablation import ablation_document, ablation_object
-    from ragbench_cli.comparison_tables import print_ablation
-    from ragbench_cli.models import LLMChoice, language_model
-
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
@@ -184,7 +195,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     shown.show(
         partial(ablation_document, done),
         data=partial(ablation_object, done),
-        screen=partial(print_ablation, done),
+        screen=partial(_print, done),
     )
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
@@ -194,10 +205,6 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
 def _advance(
     stack: ExitStack, run: Path, limit: int | None, *, shown: bool
 ) -> Callable[[int], None]:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench.stages.stage import Progress
-
     cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
     bars = stack.enter_context(console.progress(shown=shown))
 
@@ -214,3 +221,77 @@ def _is_dead(found: Ablation) -> bool:
         return True
     answers = [variant.answers for variant in found.variants if variant.answers is not None]
     return bool(answers) and not any(one.answered + one.declined for one in answers)
+
+
+def _print(ablation: Ablation) -> None:
+    draw(_blocks(ablation))
+
+
+def _blocks(ablation: Ablation) -> Blocks:
+    yield styled(
+        (ablation.rag, "bold"),
+        " on ",
+        (ablation.dataset, "bold"),
+        f": {ablation.replayed:,} of {ablation.cases:,} cases replayed, "
+        f"{ablation.depth} chunks each",
+    )
+    for at in range(len(ablation.metrics)):
+        yield ""
+        yield _drawn(metric_table(ablation, at))
+    yield ""
+    yield styled((ablation.keep, "bold"))
+    for section in (cost_table(ablation), answer_table(ablation)):
+        if section.rows:
+            yield ""
+            yield _drawn(section)
+    yield from paragraph("not acted", _idle(ablation))
+    yield from paragraph("operators", _operator_remarks(ablation.variants))
+    yield from paragraph("lost cases", _lost(ablation))
+    yield from paragraph("failed", _failures(ablation.variants))
+    yield from paragraph("notes", ablation_notes(ablation))
+
+
+def _drawn(section: Section) -> Table:
+    places = [place for place, name in enumerate(section.columns) if name][1:]
+    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
+    return table((section.title, *(section.columns[place] for place in places)), rows)
+
+
+def _idle(ablation: Ablation) -> Iterator[str]:
+    for variant in ablation.variants[1:]:
+        if not variant.acted:
+            text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
+            yield "".join([text, *(f" Its note: {note}." for note in _notes(variant))])
+
+
+def _notes(variant: VariantReport) -> Iterable[str]:
+    operators = () if variant.operators is None else variant.operators.operators
+    return dict.fromkeys(note for one in operators for note, _ in one.notes[:_REMARKS])
+
+
+def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[str]:
+    for variant in variants:
+        found = variant.operators
+        if found is not None and variant.acted != 0:
+            for remark in islice(operator_remarks(found), len(found.losers[:_REMARKS])):
+                yield f"{variant.name}: {remark}"
+            for note in _notes(variant):
+                yield f"{variant.name}: {note}."
+
+
+def _lost(ablation: Ablation) -> Iterator[str]:
+    """By the first metric, the cases that lost most; --json lists all."""
+    for variant in ablation.variants[1:]:
+        losses = variant.changes[0].losses
+        if losses:
+            shown = ", ".join(
+                f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})" for loss in losses[:3]
+            )
+            name = ablation.metrics[0].name
+            yield f"{variant.name}, {len(losses):,} by {name}: {shown}"
+
+
+def _failures(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
+    for variant in variants:
+        for text, count in variant.failures[:_KINDS]:
+            yield f"{variant.name}, {count:,} times: {' '.join(text.split())[:200]}", "red"

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.core.history import FittedLimit
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.errors import ConfigError
+from ragbench.gate.baseline_file import Baseline, read_baseline, write_baseline
+from ragbench.gate.history import fitted_limits
+from ragbench.gate.main_runs import Added, baseline_of, with_run
+from ragbench.gate.runs import read_run
+from ragbench.io.atomic import written_whole
+from ragbench.ledger.folder import run_around
+from ragbench.stats.repeats import variance_components
+from ragbench.verbs.label import with_labels
+from ragbench.views.history import limit_line, limits_yaml
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
+from ragbench_cli.tables import draw, styled, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ragbench.core.history import FittedLimit
-    from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
-    from ragbench.gate.baseline_file import Baseline
-    from ragbench.gate.main_runs import Added
 
 app = typer.Typer(
     help="Create, update and show the baseline of the gate.",
@@ -59,12 +68,6 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
       ragbench baseline set run-1 run-2 run-3 -o baselines/pellorin.json
       ragbench baseline set run-1 run-2 run-3 --limits ragbench.yaml
     """
-    from ragbench.gate.baseline_file import write_baseline
-    from ragbench.gate.main_runs import baseline_of
-    from ragbench.gate.runs import read_run
-    from ragbench.io.atomic import written_whole
-    from ragbench.views.history import limit_line, limits_yaml
-
     scores = [read_run(run) for run in asked.runs]
     baseline = baseline_of(scores)
     fitted = _fitted(asked, scores)
@@ -94,9 +97,6 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
 
 
 def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
-    from ragbench.errors import ConfigError
-    from ragbench.gate.history import fitted_limits
-
     limits = asked.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
@@ -133,14 +133,8 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
       ragbench baseline add reports/main
       ragbench baseline add reports/main --keep 3
     """
-    from ragbench.gate.baseline_file import read_baseline, write_baseline
-    from ragbench.gate.main_runs import Added, baseline_of, with_run
-    from ragbench.gate.runs import read_run
-
     out, scores, book = asked.out, read_run(asked.run), asked.labelled.book
     if book is not None:
-        from ragbench.verbs.label import with_labels
-
         scores = with_labels(scores, book)
     if out.exists():
         added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
@@ -176,25 +170,16 @@ def show(
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
-    from ragbench.gate.baseline_file import read_baseline
-    from ragbench.gate.main_runs import baseline_of
-    from ragbench.gate.runs import read_run
-    from ragbench.ledger.folder import run_around
-
     is_run = run_around(file).is_dir()
     baseline = baseline_of([read_run(file)]) if is_run else read_baseline(file)
     facts = _facts(baseline)
     if json:
         console.print_json({"path": str(file), **facts})
     else:
-        from ragbench_cli.tables import draw
-
-        draw(console.data_console(), _blocks(facts))
+        draw(_blocks(facts))
 
 
 def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
-    from ragbench_cli.tables import styled, table
-
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
     head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
@@ -307,8 +292,6 @@ def _is_unstable(case: ScoredCase) -> bool:
 
 
 def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
-    from ragbench.stats.repeats import variance_components
-
     values = {
         case.id: [value for value in case.asked(column.name).values if value is not None]
         for case in baseline.cases

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option, takes_records
 
@@ -80,8 +81,6 @@ def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     from ragbench.llm.cache import ResponseCache
 
     if asked == PruneAsked():
-        from ragbench.errors import ConfigError
-
         raise ConfigError("choose the entries to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
@@ -101,8 +100,6 @@ def _path(given: Path | None) -> Path:
         return given
     named = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
     if named == "off":
-        from ragbench.errors import ConfigError
-
         raise ConfigError("RAGBENCH_LLM_CACHE is off: name a file with --cache")
     return Path(named).expanduser()
 

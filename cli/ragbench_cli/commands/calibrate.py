@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
+from ragbench.io.atomic import written_whole
+from ragbench.stages.stage import Progress
+from ragbench.validators.calibrate import Quality
+from ragbench.validators.calibration import calibration_text
+from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
+from ragbench_cli.console import StageAdvance
 from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.validator_options import (
     DumpChoice,
@@ -18,11 +24,6 @@ from ragbench_cli.validator_options import (
     judging,
     validator_name,
 )
-
-if TYPE_CHECKING:
-    from ragbench.validators.calibrate import Quality
-    from ragbench.verbs.calibrate import DumpCalibration
-    from ragbench_cli.console import StageAdvance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,10 +66,6 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    from ragbench.io.atomic import written_whole
-    from ragbench.validators.calibration import calibration_text
-    from ragbench.verbs.calibrate import calibrate_dump
-
     judge = replace(asked, name=validator_name(asked.name))
     work = partial(
         calibrate_dump,
@@ -100,8 +97,6 @@ def command(
 
 
 def _advance(bars: StageAdvance, done: int) -> None:
-    from ragbench.stages.stage import Progress
-
     bars(Progress("validate", None, done))
 
 

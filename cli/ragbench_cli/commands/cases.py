@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from ragbench.core.attribution import Cause
+from ragbench.core.report import CaseRow, Report
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.ledger.folder import run_around
+from ragbench.safe_text import counted, shown_line
+from ragbench.verbs.cases import select_cases, worst_metric, write_dataset
+from ragbench.verbs.report import report_of
+from ragbench.views.explain import score_text
+from ragbench.views.report import case_object, shown_columns
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, RunArgument, one_of, option, takes_records
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ragbench.core.report import CaseRow, Report
+from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
+from ragbench_cli.tables import Blocks, draw, styled
 
 CAUSES = (
     "not_in_corpus", "not_retrieved", "part_not_retrieved", "not_seen", "dropped", "not_used",
@@ -56,15 +60,11 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench cases reports/pellorin-baseline-1a2b3c4d --worst token_f1 --tag date
       ragbench cases reports/pellorin-baseline-1a2b3c4d --cause not_retrieved -o regress/
     """
-    from ragbench.core.attribution import Cause
-    from ragbench.ledger.folder import run_around
-    from ragbench.verbs.cases import select_cases
-    from ragbench.verbs.report import report_of
-    from ragbench.views.report import case_object, shown_columns
-
     printed = {one.label: one.value for one in Cause}  # tables show causes in words
     named = None if asked.cause is None else printed.get(asked.cause, asked.cause)
-    wanted = None if named is None else Cause(one_of(named, CAUSES, "--cause"))
+    if named is not None and named not in CAUSES:
+        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{named}'")
+    wanted = None if named is None else Cause(named)
     run = run_around(asked.run)
     report = report_of(run)
     limit = asked.limit or (_LISTED if asked.out is None else None)
@@ -80,10 +80,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 
 
 def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> None:
-    from ragbench.errors import DataError, Problem
-    from ragbench.safe_text import counted
-    from ragbench.verbs.cases import write_dataset
-
     if not found:
         raise DataError(
             [Problem(message="no case of it is as asked: nothing is written", path=str(run))]
@@ -99,19 +95,12 @@ def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> N
 
 
 def _print(report: Report, found: list[CaseRow], count: int, worst: str | None) -> None:
-    from ragbench.verbs.cases import worst_metric
-    from ragbench_cli.tables import draw
-
-    draw(console.data_console(), _lines(report, found, worst_metric(report, worst)))
+    draw(_lines(report, found, worst_metric(report, worst)))
     more = f", {count - len(found):,} more with --limit" if count > len(found) else ""
-    console.say(f"{count:,} {'case' if count == 1 else 'cases'}{more}")
+    console.say(f"{counted(count, 'case')}{more}")
 
 
-def _lines(report: Report, found: list[CaseRow], at: int | None) -> Iterator[RenderableType]:
-    from ragbench.safe_text import shown_line
-    from ragbench.views.explain import score_text
-    from ragbench_cli.tables import styled
-
+def _lines(report: Report, found: list[CaseRow], at: int | None) -> Blocks:
     for row in found:
         label = "" if row.attribution is None else row.attribution.cause.label
         score = ""

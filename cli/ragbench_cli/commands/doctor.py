@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice
@@ -55,7 +56,6 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
       ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --probe
     """
-    from ragbench.errors import ConfigError
     from ragbench_cli import checks
     from ragbench_cli.tables import entry
 

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from ragbench.core.attribution import LOSSES
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.eval_options import EvalOptions
-from ragbench_cli.options import JsonOption, takes_records
+from ragbench_cli.eval_options import EvalOptions, Measuring
+from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.core.report import FailureGroup, Report
-    from ragbench_cli.evaluation import Evaluated
+    from collections.abc import Sequence
+
+    from ragbench.core.metric import Metric
+    from ragbench.core.report import Report
+    from ragbench.io.entries import EntrySource
+    from ragbench.io.only import Selection
+    from ragbench.ledger.watch import Watch
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.on_workers import Workers
+    from ragbench.validators.validator import Validator
+    from ragbench.verbs.evaluate import Collect
+    from ragbench_cli.console import StageAdvance
+    from ragbench_cli.models import ModelsInUse
+    from ragbench_cli.systems import System
 
 
 @takes_records
@@ -36,46 +52,42 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.views.write import CaseFiles, are_written, write_reports
-    from ragbench_cli.evaluation import evaluated
     from ragbench_cli.report_tables import print_report
 
     _check(asked)
     book = asked.labelled.book  # labels that cannot be read are an error before anything is asked
     with CaseFiles() as files:
-        done = evaluated(asked, files.begin)
-        if book is not None and done.estimate is None:
+        report, folder, models, is_asked = _evaluated(asked, files.begin)
+        if (counted := models.dry_run) is not None:
+            from ragbench_cli.models import show_estimate
+
+            show_estimate(counted.estimate(), counted.cases, as_json=json)
+            return
+        if book is not None:
             from ragbench.verbs.label import corrected_report
 
-            done = replace(done, report=corrected_report(done.report, done.folder, book))
+            report = corrected_report(report, folder, book)
         # Where no case was told, the run stood as it was.
-        if done.estimate is None and (files.count or not are_written(done.report, done.folder)):
-            write_reports(done.report, done.folder, files)
-    if done.estimate is not None:
-        from ragbench_cli.costs import show_estimate
-
-        show_estimate(done.estimate.estimate(), done.estimate.cases, as_json=json)
-        return
-    report, folder = done.report, done.folder
-    invocation = context.find_object(Invocation) or Invocation()
+        if files.count or not are_written(report, folder):
+            write_reports(report, folder, files)
     if json:
         console.print_file(folder / "report.json")
     else:
         print_report(report, is_full=False)
-    is_empty = all(stage.measured + stage.abstained == 0 for stage in report.stages)
+    again = context.ensure_object(Invocation).again("--retry-failed", without="--fresh")
+    code, problem = _ending(report, asked.asking.max_error_rate, again)
     if not asked.quiet:
         console.say("")
         console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
-        if (report.failures and done.is_asked) or not is_empty:
-            _say_next(done, invocation)
-    if is_empty:
-        console.say("Error: no call succeeded, so nothing was measured.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
-    _end(report, asked.asking.max_error_rate, invocation)
+        if again not in problem:
+            _say_next(report, shlex.quote(str(folder)), again if is_asked else "")
+    if problem:
+        console.say(f"Error: {problem}")
+    if code:
+        raise typer.Exit(code)
 
 
 def _check(asked: EvalOptions) -> None:
-    from ragbench.errors import ConfigError
-
     system, asking, measuring = asked.system, asked.asking, asked.measuring
     refusals = [
         f"{name} and --pipeline cannot be combined: the file describes the whole system"
@@ -113,88 +125,300 @@ def _check(asked: EvalOptions) -> None:
         raise ConfigError(refusals[0])
 
 
-def _say_next(done: Evaluated, invocation: Invocation) -> None:
-    report, place = done.report, shlex.quote(str(done.folder))
-    again = partial(invocation.with_options, without=("--fresh",))
-    if _without_value(report):
-        return  # the error holds it
-    if report.failures and (done.is_asked or _failed_scoring(report)):
-        console.say(f"retry   {invocation.again('--retry-failed', without=('--fresh',))}")
-    elif _lacks_gold(report):
-        console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
-        supported = ("-m", "support", "--llm-model", "MODEL", "--dry-run")
-        options = ("--validate", "lexical") if report.validation is None else supported
-        console.say(f"next    {again(*options)}")
-    elif any(count.cause.is_loss for count in report.causes):
-        console.say(f"next    ragbench explain {place}")
-    else:
-        console.say(f"next    ragbench report {place}")
-
-
-def _failed_scoring(report: Report) -> list[FailureGroup]:
-    return [group for group in report.failures if group.stage == "score"]
-
-
-def _without_value(report: Report) -> list[str]:
-    """Metrics that gave nothing, since each of their cells failed."""
-    return [
-        one.metric.name
-        for one in report.summaries
-        if one.failed and not one.measured + one.abstained + one.unproved
-    ] * bool(_failed_scoring(report))
-
-
-def _lacks_gold(report: Report) -> bool:
-    """Whether no metric that compares with gold has a value, because no case has any."""
-    from ragbench.core.metric import Need
-
-    free = {
-        *(Need.QUERY, Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS, Need.SCORES),
-        *(Need.CONTEXT_METADATA, Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE),
-        *(Need.RETRIEVAL_LATENCY, Need.GENERATION_LATENCY, Need.TOKENS),
-    }
-    wanted = [one for one in report.summaries if not one.metric.definition.needs <= free]
-    if not wanted or any(one.measured for one in wanted):
-        return False
-    return not any(
-        row.reference is not None
-        or row.reference_ids
-        or (row.story is not None and (row.story.gold_ids or row.story.gold_texts))
-        for row in report.find([case.id for case in report.index(None, None)])
-    )
-
-
-def _end(report: Report, most: float | None, invocation: Invocation) -> None:
-    """Ends with the exit code that says how far the numbers can be used.
+def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, str]:
+    """The exit code that says how far the numbers can be used, and what is wrong with them.
 
     Args:
         most: the largest share of cases in which a stage may fail.
     """
     from ragbench.metrics.matching import NOT_COMPARABLE
 
+    if all(stage.measured + stage.abstained == 0 for stage in report.stages):
+        return ExitCode.CANNOT_RUN, "no call succeeded, so nothing was measured."
     dead = [
         one.stage
         for one in report.stages
         if one.failed > one.recorded and not one.measured + one.abstained
     ]
     if dead:
-        console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
-    if lost := _without_value(report):
-        worst = max(_failed_scoring(report), key=lambda group: group.count)
-        console.say(
-            f"Error: {', '.join(lost)} failed for every case, so that there is no value. "
-            f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
-            f"mended: {invocation.again('--retry-failed', without=('--fresh',))}"
-        )
-        raise typer.Exit(ExitCode.CANNOT_RUN)
+        return ExitCode.CANNOT_RUN, f"no call of {' and '.join(dead)} succeeded."
+    if scoring := [group for group in report.failures if group.stage == "score"]:
+        lost = [
+            one.metric.name
+            for one in report.summaries
+            if one.failed and not one.measured + one.abstained + one.unproved
+        ]
+        worst = max(scoring, key=lambda group: group.count)
+        if lost:
+            return ExitCode.CANNOT_RUN, (
+                f"{', '.join(lost)} failed for every case, so that there is no value. "
+                f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
+                f"mended: {again}"
+            )
     cases = report.manifest["dataset"]["cases"]
     failing = [one for one in report.stages if most is not None and one.failed > most * cases]
     if failing:
         counts = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
-        console.say(f"Error: too many cases failed: {counts} (--max-error-rate {most:g}).")
-        raise typer.Exit(ExitCode.FAILED)
+        return ExitCode.FAILED, f"too many cases failed: {counts} (--max-error-rate {most:g})."
     # A metric that was asked for needed the gold contexts, and could not be computed.
-    reasons = {reason for summary in report.summaries for reason, _ in summary.reasons}
-    if not report.is_comparable and NOT_COMPARABLE in reasons:
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
+    if not report.is_comparable and any(
+        reason == NOT_COMPARABLE for summary in report.summaries for reason, _ in summary.reasons
+    ):
+        return ExitCode.INCONCLUSIVE, ""
+    return ExitCode.PASSED, ""
+
+
+def _say_next(report: Report, place: str, again: str) -> None:
+    failed_scoring = any(group.stage == "score" for group in report.failures)
+    if report.failures and (again or failed_scoring):
+        console.say(f"retry   {again}")
+    elif _lacks_gold(report):
+        console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
+        more = (
+            "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
+        )
+        console.say(f"next    ragbench eval {place} {more}")
+    elif any(count.cause in LOSSES for count in report.causes):
+        console.say(f"next    ragbench explain {place}")
+    else:
+        console.say(f"next    ragbench report {place}")
+
+
+def _lacks_gold(report: Report) -> bool:
+    """Whether each metric that compares with gold was skipped in every case."""
+    from ragbench.core.metric import Need
+
+    gold = {
+        *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
+        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
+    }
+    wanted = [one for one in report.summaries if one.metric.definition.needs & gold]
+    return bool(wanted) and report.is_comparable and all(one.skipped == one.total for one in wanted)
+
+
+class _Parts(NamedTuple):
+    source: EntrySource
+    selection: Selection
+    system: System
+    metrics: Sequence[Metric]
+    operators: PostRetrieval | None
+    models: ModelsInUse
+    validator: Validator | None
+    make_validator: Callable[[], Validator] | None
+    """Makes one more on a worker; None where there may be one only."""
+    watch: Watch
+    stopped: Callable[[], bool]
+    bars: StageAdvance | None
+
+
+def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, ModelsInUse, bool]:
+    """Opens what the options name, runs it in its folder, and books what it cost.
+
+    Gives the report, the folder, the models, and whether a RAG was asked.
+    """
+    from ragbench.stages.reuse import project_of
+    from ragbench_cli.models import booked_run
+    from ragbench_cli.systems import run_folder
+
+    keeping, quiet = options.keeping, options.quiet
+    with _opened(options) as parts:
+        system = parts.system
+        folder = run_folder(
+            keeping.out,
+            lambda: _run_name(options, parts),
+            lambda: project_of(
+                system.rag,
+                parts.operators,
+                parts.validator,
+                metrics=parts.metrics,
+                watch=parts.watch,
+                leaving_out=[options.cases.dataset],
+            ),
+            stay=keeping.fresh or keeping.reuse,
+            quiet=quiet,
+        )
+        for info in (parts.source.info, parts.source.info.answers):
+            is_run = info is not None and info.form == "run" and folder.exists()
+            if info is not None and is_run and folder.samefile(info.path):
+                raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
+        with booked_run(parts.models, system.chats, folder, quiet=quiet):
+            report = _run(parts, options, folder, collect)
+    return report, folder, parts.models, system.rag is not None
+
+
+@contextmanager
+def _opened(options: EvalOptions) -> Generator[_Parts]:
+    from ragbench.io.only import Selection
+    from ragbench.ledger.watch import Watch
+    from ragbench.metrics.registry import default_metrics, parse_metrics
+    from ragbench_cli.models import models_in_use
+    from ragbench_cli.systems import DocumentsBeside, chosen_system, opened_source, say_source
+
+    cases, system, measuring = options.cases, options.system, options.measuring
+    with ExitStack() as stack:
+        stack.enter_context(console.users_code())  # a file of the user's own may print
+        spelled = measuring.spelled
+        metrics = default_metrics() if spelled is None else parse_metrics(spelled)
+        if not metrics:
+            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+        watch = stack.enter_context(Watch())
+        stopped = stack.enter_context(console.stop_on_signal())
+        source = stack.enter_context(opened_source(cases, system, options.taken.only))
+        models = stack.enter_context(models_in_use(options.models, metrics))
+        chosen = chosen_system(
+            rag=system.rag,
+            pipeline=system.pipeline,
+            arguments=json_object(system.rag_args, "--rag-args"),
+            documents=DocumentsBeside(cases.dataset, cases.corpus, cases.format, source.info),
+            recorded=cases.answers or "" if source.info.recorded and not cases.ask_again else None,
+            config=options.models.llm.config,
+            budget=models.budget,
+        )
+        asked = stack.enter_context(chosen)
+        operators, judge, make_judge = asked.post_retrieval, None, None
+        if system.operators is not None:
+            operators = _operators(system.operators, asked, models)
+        if measuring.validate is not None:
+            judge, make_judge = _validator(measuring, measuring.validate, models, stack)
+        bars = stack.enter_context(console.progress(shown=not options.quiet))
+        if not options.quiet:
+            say_source(source.info, cases, asked)
+        selection = Selection(limit=measuring.limit, sample=measuring.sample, seed=measuring.seed)
+        yield _Parts(
+            source, selection, asked, metrics, operators, models, judge, make_judge, watch, stopped,
+            bars,
+        )  # fmt: skip
+
+
+def _operators(file: Path, system: System, models: ModelsInUse) -> PostRetrieval:
+    from ragbench.post.build import Resources, load_post_retrieval
+    from ragbench.stages.rag import chunk_service
+
+    chat = models.chat("post_retrieve")
+    service = None if system.rag is None else chunk_service(system.rag)
+    return load_post_retrieval(file, Resources(service=service, chat=chat))
+
+
+def _validator(
+    measuring: Measuring, name: str, models: ModelsInUse, stack: ExitStack
+) -> tuple[Validator, Callable[[], Validator] | None]:
+    """The validator, and what makes it on workers where it may."""
+    from ragbench_cli.validator_options import CalibratedChoice, validator_maker
+
+    choice = CalibratedChoice(
+        name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
+    )
+    make, may_be_many = stack.enter_context(validator_maker(choice, models.chat("validate")))
+    return make(), make if may_be_many else None
+
+
+def _run_name(options: EvalOptions, parts: _Parts) -> str:
+    """What distinguishes this command's run from others of the same dataset and system.
+
+    An edited pipeline is another version of the same system.
+    """
+    from ragbench.ledger.fingerprint import fingerprint
+    from ragbench.ledger.folder import run_name
+    from ragbench.verbs.evaluate import dataset_name
+
+    choice, source = options.system, options.cases
+    named: object = (
+        parts.system.description if choice.rag is None else (choice.rag, choice.rag_args)
+    )
+    fields = mapping(source.field, "--field") or {}
+    paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
+    of_source = (
+        *(source.format, sorted(fields.items()), source.split, *paths),
+        *(source.answers, source.answers_format, source.ask_again),
+        *(options.taken.since, options.taken.until, *(options.taken.where or ())),
+    )
+    given = tuple(value for value in of_source if value)
+    identity = (
+        named if choice.pipeline is None else str(choice.pipeline),
+        parts.selection,
+        options.asking.top_k,
+        *([given] if given else []),
+        *([options.asking.turns] if options.asking.turns != "recorded" else []),
+        *([str(choice.operators)] if choice.operators is not None else []),
+    )
+    digest = fingerprint((source.dataset, identity))
+    return run_name(dataset_name(source.dataset), parts.system.name, digest)
+
+
+def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) -> Report:
+    """Asks as often as is wanted, scores, and puts canaries to the judge."""
+    system, source, models = parts.system, parts.source, parts.models
+    cases, asking, measuring = options.cases, options.asking, options.measuring
+    from ragbench.metrics.matching import Matching
+    from ragbench.stages.stage import CallSettings
+    from ragbench.stages.system import EvalSettings
+    from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
+
+    settings = EvalSettings(
+        name=dataset_name(cases.dataset),
+        source=cases.dataset,
+        notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
+        rag_name=system.name,
+        rag_description=system.description,
+        top_k=asking.top_k,
+        turns=asking.turns,
+        selection=parts.selection,
+        limits=CallSettings(
+            batch_size=asking.batch_size,
+            concurrency=asking.concurrency or system.concurrency,
+            timeout=asking.timeout,
+            give_up_after=asking.give_up_after,
+        ),
+        matching=Matching(measuring.matched),
+        corpus=system.documents,
+        locator=system.locator,
+        trust_stored=options.keeping.reuse,
+        retry_failed=options.keeping.retry_failed,
+    )
+    once = partial(
+        evaluate_entries,
+        rag=system.rag,
+        metrics=parts.metrics,
+        post_retrieval=parts.operators,
+        validator=parts.validator,
+        judging=models.judging,
+        settings=settings,
+        workers=None if asking.on.engine == "local" else _workers(parts, options),
+        fresh=options.keeping.fresh,
+        advance=parts.bars,
+        watch=parts.watch,
+        stopped=parts.stopped,
+        collect=collect if asking.repeats == 1 else None,
+    )
+    entries = (entry.case for entry in source) if cases.ask_again else source
+    report = evaluate_repeatedly(
+        lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
+    )
+    if not measuring.canaries or models.judging is None:
+        return report
+    from ragbench_cli.models import with_canaries
+
+    return with_canaries(report, models, folder, measuring.canaries, measuring.seed, parts.stopped)
+
+
+def _workers(parts: _Parts, options: EvalOptions) -> Workers:
+    from ragbench.rag.load import load_rag, may_be_on_workers
+    from ragbench.stages.on_workers import Workers
+    from ragbench.workers.engines import check_engine
+
+    check_engine(options.asking.on.engine)
+    make_rag, rag = None, options.system.rag
+    if rag is not None and may_be_on_workers(rag):
+        arguments = json_object(options.system.rag_args, "--rag-args")
+        make_rag = partial(load_rag, rag, arguments)
+    elif rag is not None and not options.quiet:
+        console.say(
+            "the RAG is asked by this process; on_workers = True on its class or factory has it "
+            "built on workers"
+        )
+    return Workers(
+        engine=options.asking.on.engine,
+        count=options.asking.on.workers,
+        make_rag=make_rag,
+        make_validator=parts.make_validator,
+    )

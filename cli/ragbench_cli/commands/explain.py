@@ -1,20 +1,40 @@
-"""``ragbench explain``: which stage lost the answer."""
+"""``ragbench explain``: which stage lost the answer; with --replay, which change cures it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from ragbench.core.chunk import Document
+from ragbench.core.report import CaseRow, Report
+from ragbench.errors import ConfigError, DataError
+from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
+from ragbench.llm.budget import Budget
+from ragbench.llm.session import Chat
+from ragbench.safe_text import counted, shown_line
+from ragbench.stages.trial import Answering
+from ragbench.verbs.cases import find_case, worst_by_cause
+from ragbench.verbs.replay import Replay, ReplayedCase, cures, plan_replay
+from ragbench.verbs.report import report_of
+from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
-from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
-from ragbench_cli.replay import Replaying, replayed
-
-if TYPE_CHECKING:
-    from ragbench.core.report import CaseRow, Report
+from ragbench_cli.options import (
+    JsonOption,
+    RunArgument,
+    amount,
+    argument,
+    json_object,
+    option,
+    takes_records,
+)
+from ragbench_cli.report_tables import causes_table
+from ragbench_cli.systems import DocumentsBeside, chosen_system
+from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +46,23 @@ class Asked:
     """How many cases are listed per cause."""
     full: Annotated[bool, option("--all")] = False
     """For a case: show every stage, chunk, score and judgement."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replaying:
+    replay: bool = False
+    """Ask the RAG again with one change of the context at a time, and show which one cures the
+    case; without a case, over the worst lost ones."""
+    most: Annotated[int, option(min=1)] = 20
+    """How many lost cases are replayed."""
+    rag: Annotated[str | None, option("RAG")] = None
+    """RAG that is asked; by default the one that the run names."""
+    rag_args: Annotated[str | None, option("JSON", rare=True)] = None
+    """Arguments for the class or factory, as JSON."""
+    pipeline: Path | None = None
+    """YAML file of the RAG that is asked. See docs/pipeline.md."""
+    max_cost: Annotated[str | None, option("AMOUNT", rare=True)] = None
+    """Most that a pipeline's models may cost."""
 
 
 @takes_records
@@ -45,32 +82,25 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
     """  # fmt: skip
-    from ragbench.ledger.folder import run_around
-    from ragbench.verbs.cases import find_case
-    from ragbench.verbs.report import report_of
-    from ragbench.views.explain import case_story_object
-
+    run = run_around(asked.run)
     if replaying.replay:
-        replayed(run_around(asked.run), asked.case, replaying, as_json=json)
+        _replay(run, asked.case, replaying, as_json=json)
         return
-    report = report_of(run_around(asked.run))
+    report = report_of(run)
     if asked.case is None:
-        _run(report, asked.each, as_json=json)
+        _explain_run(report, asked.each, as_json=json)
         return
     row = find_case(report, asked.case)
     if json:
         console.print_json(case_story_object(row, report.metrics))
-    else:
-        _case(row, report, is_full=asked.full)
-        if not asked.full:
-            console.say(f"more: {(context.find_object(Invocation) or Invocation()).again('--all')}")
+        return
+    _explain_case(row, report, is_full=asked.full)
+    if not asked.full:
+        console.say(f"more: {context.ensure_object(Invocation).again('--all')}")
 
 
-def _run(report: Report, each: int, *, as_json: bool) -> None:
+def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
     import msgspec
-
-    from ragbench.verbs.cases import worst_by_cause
-    from ragbench_cli.tables import causes_table, draw, paragraph
 
     worst = dict(worst_by_cause(report, each))
     if as_json:
@@ -78,38 +108,108 @@ def _run(report: Report, each: int, *, as_json: bool) -> None:
         listed = {cause.value: [row.id for row in rows] for cause, rows in worst.items()}
         console.print_json({"schema_version": 1, "causes": counts, "worst": listed})
         return
-    page = console.data_console()
-    draw(page, [causes_table(report.causes)])
+    draw([causes_table(report.causes)])
     for cause, rows in worst.items():
-        draw(page, paragraph(cause.label, (line for row in rows for line in _short(row))))
+        draw(paragraph(cause.label, (line for row in rows for line in _short(row))))
 
 
 def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
-    from ragbench.safe_text import shown_line
-
     yield f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}", ""
     if row.attribution is not None:
         yield f"  {shown_line(row.attribution.detail, longest=300)}", "dim"
 
 
-def _case(row: CaseRow, report: Report, *, is_full: bool) -> None:
+def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     from rich.table import Table
 
-    from ragbench.safe_text import shown_line
-    from ragbench.views.explain import case_story_lines, short_story_lines
-    from ragbench_cli.tables import draw, styled
-
     page = console.data_console()
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    before = ""
+    found = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    found.add_column(no_wrap=True, style="dim")
+    found.add_column(overflow="fold")
     lines = (
         case_story_lines(row, report.metrics)
         if is_full
         else short_story_lines(row, report.metrics, width=page.width - 11)
     )
+    before = ""
     for label, line in lines:
-        table.add_row(styled("" if label == before else label), styled(line))
+        found.add_row(styled("" if label == before else label), styled(line))
         before = label
-    draw(page, [styled((shown_line(row.id), "bold")), table])
+    draw([styled((shown_line(row.id), "bold")), found], page)
+
+
+def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
+    """Asks the RAG again, with one change at a time."""
+    import msgspec
+
+    manifest = read_manifest(RunFolder(path=run).manifest)
+    spec, arguments = _system(manifest, asked)
+    beside = DocumentsBeside(manifest.dataset.source)
+    budget = Budget(amount(asked.max_cost, "--max-cost"))
+    with (
+        console.users_code(),
+        chosen_system(
+            rag=spec, pipeline=asked.pipeline, arguments=arguments, documents=beside, budget=budget
+        ) as system,
+    ):
+        assert system.rag is not None
+        documents = system.documents or (lambda: _documents(beside))
+        plan = plan_replay(run, case=case, most=asked.most, documents=documents)
+        with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
+            console.say(_price(plan, system.name, system.chats))
+            done = list(plan.ask(answering))
+    if as_json:
+        found = {"schema_version": 1, "cures": cures(done), "cases": done}
+        console.print_json(msgspec.to_builtins(found))
+    else:
+        draw(_cures(done) if case is None else _tries(done[0]))
+
+
+def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, dict[str, Any]]:
+    """The RAG to ask and its arguments: the one that is named, or else the run's."""
+    if asked.rag is not None or asked.pipeline is not None:
+        return asked.rag, json_object(asked.rag_args, "--rag-args")
+    described = manifest.rag.description
+    spec = str(described.get("spec") or "")
+    arguments = dict(described.get("arguments") or {})
+    if spec == "baseline":
+        return None, arguments
+    if ":" not in spec or "***" in str(described):
+        raise ConfigError(
+            "which RAG gave the answers does not follow from the run: name it with --rag or "
+            "--pipeline"
+        )
+    return spec, arguments
+
+
+def _documents(beside: DocumentsBeside) -> Iterator[Document]:
+    try:
+        yield from beside.read()
+    except (ConfigError, DataError):
+        return
+
+
+def _price(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
+    text = f"asking {name} {counted(plan.questions, 'time')} for {counted(len(plan.cases), 'case')}"
+    if plan.tokens is not None:
+        text += f", about {plan.tokens * plan.questions:,.0f} tokens"
+    models = ", ".join(dict.fromkeys(chat.name for chat in chats))
+    return f"{text}{f' of {models}' if models else ''}"
+
+
+def _tries(case: ReplayedCase) -> Blocks:
+    yield styled((shown_line(case.id), "bold"), f": {case.cause.label}")
+    for one in case.tries:
+        state = ("cures it", "green") if one.cures else ("does not cure it", "dim")
+        right = "unknown" if one.right is None else f"{one.right:.2f}"
+        yield styled(f"  {one.change}: ", state, f" (right {right})")
+        yield styled((f"    {shown_line(one.response or one.failure or '', longest=160)}", "dim"))
+
+
+def _cures(done: Sequence[ReplayedCase]) -> Blocks:
+    rows = [(one.change, f"{one.tried:,}", f"{one.cured:,}") for one in cures(done)]
+    yield table(("one change at a time", "cases", "cured"), rows)
+    yield ""
+    for case in done:
+        cured = [one.change for one in case.tries if one.cures]
+        yield f"{shown_line(case.id, longest=40)}: {'; '.join(cured) or 'none cures it'}"

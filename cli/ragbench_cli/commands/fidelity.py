@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragbench.io.read import read_cases, read_documents
+from ragbench.verbs.fidelity import Fidelity, Worth, fidelity, rank
+from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
-
-if TYPE_CHECKING:
-    from ragbench.verbs.fidelity import Fidelity
+from ragbench_cli.tables import draw, entry, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +52,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench fidelity generated.jsonl --real real.jsonl --corpus docs/
       ragbench fidelity testset.csv --real real.jsonl --corpus corpus.jsonl --json
     """
-    from ragbench.io.read import read_cases, read_documents
-    from ragbench.verbs.fidelity import Worth, fidelity, rank
-
     made, real = list(read_cases(asked.made)), list(read_cases(asked.real))
     documents = list(read_documents(asked.corpus))
 
@@ -72,11 +70,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 
 
 def _print(found: Fidelity) -> None:
-    from ragbench_cli.tables import draw, entry, table
-
-    half, screen = found.draws[-1], console.data_console()
+    half = found.draws[-1]
     retrievers = ((one.name, f"{one.real:.3f}", f"{one.made:.3f}") for one in found.retrievers)
-    draw(screen, [table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
+    draw([table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
     rows = (
         (
             f"{one.questions:,}{' (half)' * (one is half)}",
@@ -87,15 +83,13 @@ def _print(found: Fidelity) -> None:
         for one in found.draws
     )
     columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
-    draw(screen, [table(columns, rows), ""])
+    draw([table(columns, rows), ""])
     for name, text in _figures(found):
         typer.echo(entry(name, text, width=14, indent=0))
     typer.echo(f"\n{_verdict(found)}")
 
 
 def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
-    from ragbench.views.document import number_text, range_text
-
     real, made, tau = found.real, found.made, found.tau
     for name, one in (("real", real), ("made-up", made)):
         skipped = f", {one.skipped:,} more have no gold in the corpus" * bool(one.skipped)
@@ -117,8 +111,6 @@ def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
 
 
 def _verdict(found: Fidelity) -> str:
-    from ragbench.verbs.fidelity import Worth
-
     made, half = f"these {found.made.questions:,}", found.draws[-1]
     if found.tau.value is None:
         return "Cannot tell: one of the sets finds every retriever equally good."

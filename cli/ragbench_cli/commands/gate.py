@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.core.comparison import Against
+from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
+from ragbench.gate.compare import cases_beside
+from ragbench.gate.config import demanded, with_options
+from ragbench.gate.runs import read_run, reported_causes
+from ragbench.io.atomic import written_whole
+from ragbench.masking import mask_text
+from ragbench.safe_text import shown_line
+from ragbench.verbs.gate import gate_run
+from ragbench.views.comparison import change_lines, change_title, kinds_text
+from ragbench.views.document import number_text
+from ragbench.views.gate import (
+    after_text,
+    check_cells,
+    comment_marker,
+    gate_document,
+    github_annotations,
+    github_error,
+    junit_error,
+    junit_report,
+    unjudged_document,
+    verdict_object,
+)
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
@@ -18,15 +44,26 @@ from ragbench_cli.options import (
     Labelled,
     Output,
     RunArgument,
-    one_of,
     option,
     takes_records,
 )
+from ragbench_cli.report_tables import corrected_blocks, run_text
+from ragbench_cli.settle import reasked_baseline, settled_gate
+from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
-    from ragbench.core.comparison import Against
-    from ragbench.core.gate_result import GateResult
+    from rich.console import Console
+    from rich.table import Table
 
+
+_ROWS, _PASSED = 5, 2
+_FEW = 3
+"""How many cases and changes of the system are shown; --md and the page have more."""
+_WORDS = {
+    GateOutcome.PASSED: ("passed", "green"),
+    GateOutcome.FAILED: ("failed", "red"),
+    GateOutcome.INCONCLUSIVE: ("inconclusive", "yellow"),
+}
 
 Limits = Annotated[list[str] | None, option("METRIC=NUMBER", panel=DEMANDED)]
 Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, rare=True)]
@@ -87,7 +124,7 @@ class Shown(Output):
     """Write the verdict as Markdown; - prints it."""
     junit: Path | None = None
     """Write the verdict as JUnit XML."""
-    annotations: Annotated[str | None, option("FORGE", rare=True)] = None
+    annotations: Annotated[Literal["github"] | None, option("FORGE", rare=True)] = None
     """Also print annotations for a code host: github."""
 
 
@@ -113,19 +150,6 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --rerun-inconclusive --max-reruns 2000
     """
-    from ragbench.errors import InterruptedRunError, RagbenchError
-    from ragbench.gate.runs import reported_causes
-    from ragbench.views.gate import (
-        comment_marker,
-        gate_document,
-        github_annotations,
-        junit_report,
-        verdict_object,
-    )
-    from ragbench_cli.gate_tables import print_verdict
-
-    if shown.annotations is not None:
-        one_of(shown.annotations, ["github"], "--annotations")
     try:
         verdict = _verdict(asked)
     except RagbenchError as error:
@@ -140,7 +164,7 @@ def command(asked: Asked, shown: Shown) -> None:
             verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
         ),
         data=partial(verdict_object, verdict),
-        screen=partial(print_verdict, verdict),
+        screen=partial(_print, verdict),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:
@@ -152,9 +176,6 @@ def command(asked: Asked, shown: Shown) -> None:
 
 def _explain(shown: Shown, message: str) -> None:
     """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
-    from ragbench.masking import mask_text
-    from ragbench.views.gate import github_error, junit_error, unjudged_document
-
     message = mask_text(message)
     if shown.junit is not None:
         _write(shown.junit, junit_error(message))
@@ -164,17 +185,11 @@ def _explain(shown: Shown, message: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    from ragbench.io.atomic import written_whole
-
     with written_whole(path) as file:
         file.write(content)
 
 
 def _verdict(asked: Asked) -> GateResult:
-    from ragbench.errors import ConfigError
-    from ragbench.gate.config import demanded, with_options
-    from ragbench.verbs.gate import gate_run
-
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError(
@@ -197,12 +212,8 @@ def _verdict(asked: Asked) -> GateResult:
         )
     reask = None
     if asked.reask_baseline:
-        from ragbench_cli.settle import reasked_baseline
-
         reask = partial(reasked_baseline, asked.run, asked.ask)
     if asked.settle:
-        from ragbench_cli.settle import settled_gate
-
         most = asked.max_asked
         return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
     return gate_run(asked.run, wanted, reask=reask)
@@ -210,10 +221,6 @@ def _verdict(asked: Asked) -> GateResult:
 
 def _against(verdict: GateResult) -> Against | None:
     """The run's cases next to the baseline's; None where there is none with such cases."""
-    from ragbench.errors import RunMismatchError
-    from ragbench.gate.compare import cases_beside
-    from ragbench.gate.runs import read_run
-
     if verdict.baseline is None:
         return None
     run = read_run(Path(verdict.run.source))
@@ -221,3 +228,96 @@ def _against(verdict: GateResult) -> Against | None:
         return cases_beside(run, read_run(Path(verdict.baseline.source)))
     except RunMismatchError:
         return None  # no case in common, which the verdict says; or a folder without a report
+
+
+def _print(verdict: GateResult) -> None:
+    page = console.data_console()
+    draw(_blocks(verdict, page), page)
+
+
+def _blocks(verdict: GateResult, page: Console) -> Blocks:
+    word, style = _WORDS[verdict.outcome]
+    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
+        word, style = "passed with a warning", "yellow"
+    yield styled((word, f"bold {style}"), f": {verdict.headline}")
+    yield ""
+    yield styled(("run       ", "dim"), run_text(verdict.run))
+    if verdict.baseline is not None:
+        yield styled(("baseline  ", "dim"), run_text(verdict.baseline))
+    if verdict.pair is not None:
+        yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
+    if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
+        yield styled(("passed    ", "dim"), _passed(passed))
+    refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
+    yield from paragraph("not compared", refusals)
+    if against := [check for check in verdict.checks if _is_shown(check)]:
+        yield ""
+        yield _checks(against[:_ROWS], page)
+        if len(against) > _ROWS:
+            yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
+    if corrections := [check.corrected for check in verdict.checks if check.corrected]:
+        yield from corrected_blocks(corrections, page)
+    if verdict.outcome is GateOutcome.FAILED:
+        yield from _behind(verdict, page)
+    else:
+        yield from paragraph("why", (f"{check.name} {check.reason}" for check in against[:1]))
+    yield from paragraph("notes", verdict.notes)
+    if command := _next_step(verdict):
+        yield ""
+        yield styled(("next      ", "dim"), command)
+
+
+def _passed(checks: Sequence[GateCheck]) -> str:
+    metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
+    shown = [
+        f"{check.marked} {now}{'' if check.drop is None else f' ({change})'}"
+        for check in metrics[:_PASSED]
+        for now, change, *_ in [check_cells(check)]
+    ]
+    rest = len(checks) - len(shown)
+    more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
+    return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
+
+
+def _is_shown(check: GateCheck) -> bool:
+    """Slices that are too small to say anything are most of them, and do not count."""
+    return check.outcome is GateOutcome.FAILED or (
+        check.outcome is GateOutcome.INCONCLUSIVE and check.kind is not CheckKind.SLICE
+    )
+
+
+def _behind(verdict: GateResult, page: Console) -> Blocks:
+    if verdict.system is not None and not verdict.refusals:
+        title = change_title("the baseline", "this run")
+        yield from paragraph(title, change_lines(verdict.system, most=_FEW))
+    lost = verdict.lost_cases
+    first = f", the first {_FEW}" if len(lost) > _FEW else ""
+    cases = [_case(change, page.width - 6) for change in lost[:_FEW]]
+    yield from paragraph(f"cases that lost: {len(lost):,}{first}", cases)
+
+
+def _case(change: CaseChange, longest: int) -> str:
+    text = f"{change.id}: {change.metric} {number_text(change.before)}, now {after_text(change)}"
+    return shown_line(f"{text}; {change.query}" if change.query else text, longest=longest)
+
+
+def _next_step(verdict: GateResult) -> str:
+    if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
+        return ""
+    if verdict.outcome is GateOutcome.INCONCLUSIVE:
+        if any(check.can_settle for check in verdict.checks):
+            return "the same command with --rerun-inconclusive asks both systems again"
+        return ""
+    run = shlex.quote(verdict.run.source)
+    first = verdict.checks[0]
+    if first.drop is not None and verdict.baseline is not None:
+        return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
+    return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
+
+
+def _checks(checks: Sequence[GateCheck], page: Console) -> Table:
+    columns = ("check", "", "now", "change", "interval", "limit", "n")
+    rows: list[Sequence[Cell]] = [
+        (check.label, _WORDS[check.outcome], *check_cells(check)) for check in checks
+    ]
+    return fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)

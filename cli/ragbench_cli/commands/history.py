@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ragbench.core.history import History, MetricHistory
+from ragbench.gate.baseline_file import read_baseline
+from ragbench.gate.history import history_of
+from ragbench.views.history import fall_line, history_object, people_lines, remarks, sparkline
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
+from ragbench_cli.tables import Cell, can_show, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
-
-    from ragbench.core.history import History, MetricHistory
-    from ragbench_cli.tables import Cell
 
 
 def command(
@@ -33,24 +35,16 @@ def command(
       ragbench history
       ragbench history baselines/pellorin.json --json
     """
-    from ragbench.gate.baseline_file import read_baseline
-    from ragbench.gate.history import history_of
-    from ragbench.views.history import history_object
-
     history = history_of(read_baseline(baseline))
     if json:
         console.print_json(history_object(history))
         return
-    from ragbench_cli.tables import draw
 
     page = console.data_console()
-    draw(page, _blocks(history, page))
+    draw(_blocks(history, page), page)
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    from ragbench.views.history import fall_line, people_lines, remarks
-    from ragbench_cli.tables import paragraph, styled
-
     count = len(history.runs)
     dates = [run.date[:10] for run in history.runs if run.date]
     days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
@@ -72,9 +66,6 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
 
 
 def _table(history: History, page: Console) -> Table:
-    from ragbench.views.history import sparkline
-    from ragbench_cli.tables import can_show, table
-
     shown = [metric for metric in history.metrics if _is_measured(metric)]
     longest = max((len(metric.metric) for metric in shown), default=0)
     rows: list[Sequence[Cell]] = []

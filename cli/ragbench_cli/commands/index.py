@@ -6,10 +6,22 @@ import re
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.errors import ConfigError, InterruptedRunError, StoreError
+from ragbench.io.converted import CONVERTED, EXTRA
+from ragbench.io.lines import encoding_of
+from ragbench.pipeline.documents import ChunkSize, make_chunker
+from ragbench.pipeline.index import IndexProgress, IndexResult, index
+from ragbench.pipeline.search_engine import check_index
+from ragbench.safe_text import listed
+from ragbench.stages.stage import Progress
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.database import Database, sole_writer
+from ragbench.stores.registry import open_database
+from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (
     CASES,
@@ -19,17 +31,14 @@ from ragbench_cli.options import (
     OnEngine,
     argument,
     completed,
+    mapping,
     option,
     takes_records,
 )
-from ragbench_cli.stores import StoredIn, StoreOption, settings_of
+from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
-
-    from ragbench.pipeline.documents import WordsPlace
-    from ragbench.pipeline.index import IndexProgress, IndexResult
-    from ragbench.stores.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +57,7 @@ class Asked:
     """About how many tokens a chunk shares with the one before it."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
     """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-    words: Annotated[str | None, option("PLACE", rare=True)] = None
+    words: Annotated[Literal["here", "store"] | None, option("PLACE", rare=True)] = None
     """Where a new collection is ranked by words: here (by ragbench, from an index that a search
     builds of all chunks; the default) or store (by Qdrant, for very large collections)."""
     format: Annotated[str | None, option("FORMAT", panel=CASES, rare=True)] = None
@@ -84,13 +93,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench index --list --store memory:reports/index
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
-    from ragbench.errors import ConfigError
-    from ragbench.io.lines import encoding_of
-    from ragbench.pipeline.documents import ChunkSize, make_chunker
-    from ragbench.pipeline.index import index
-    from ragbench.text.token_counter import token_counter
-    from ragbench_cli.options import mapping
-
     if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
     if asked.corpus is None:
@@ -119,7 +121,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             fields=mapping(asked.field, "--field"),
             engine=asked.on.engine,
             workers=asked.on.workers,
-            words=None if asked.words is None else _place(asked.words),
+            words=asked.words,
             progress=progress,
             counted=counted,
         )
@@ -142,9 +144,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 @contextmanager
 def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
     """The progress bar of an indexing; Ctrl-C says what becomes of it."""
-    from ragbench.errors import InterruptedRunError
-    from ragbench.stages.stage import Progress
-
     total = 0
 
     def counted(documents: int) -> None:
@@ -176,18 +175,8 @@ def _collection_name(source: str) -> str:
     return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
 
 
-def _place(words: str) -> WordsPlace:
-    from ragbench.pipeline.documents import WordsPlace
-    from ragbench_cli.options import one_of
-
-    return cast("WordsPlace", one_of(words, get_args(WordsPlace), "--words"))
-
-
 def _skipped(files: Sequence[str]) -> str:
     """Which files of a folder were not read, and what would read them."""
-    from ragbench.io.converted import CONVERTED, EXTRA
-    from ragbench.safe_text import listed
-
     readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
     count = len(files)
     install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
@@ -199,9 +188,6 @@ def _skipped(files: Sequence[str]) -> str:
 
 def _look(asked: Asked, *, json: bool) -> None:
     """What needs no corpus: one collection dropped or checked, or all of them listed."""
-    from ragbench.errors import ConfigError
-    from ragbench.stores.registry import open_database
-
     if asked.drop is None and not (asked.check or asked.list_):
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     with closing(open_database(asked.store)) as database:
@@ -214,8 +200,6 @@ def _look(asked: Asked, *, json: bool) -> None:
 
 
 def _list(database: Database, *, json: bool) -> None:
-    from ragbench.stores.base import IndexIdentity
-
     for name in database.collections():
         with database.open(name) as opened:
             info = opened.info()
@@ -229,7 +213,7 @@ def _list(database: Database, *, json: bool) -> None:
                 "words": "here" if info.words is None else "store",
             }
         if json:
-            console.print_json_line(row)
+            console.print_json(row, in_lines=False)
             continue
         whole = "  words by the store" if row["words"] == "store" else ""
         whole += "" if info.complete else "  not complete"
@@ -242,9 +226,6 @@ def _list(database: Database, *, json: bool) -> None:
 def _check(database: Database, collection: str | None, *, json: bool) -> None:
     from dataclasses import asdict
 
-    from ragbench.pipeline.search_engine import check_index
-    from ragbench_cli.stores import only_collection
-
     with database.open(collection or only_collection(database)) as opened:
         found = check_index(opened)
     if json:
@@ -254,9 +235,6 @@ def _check(database: Database, collection: str | None, *, json: bool) -> None:
 
 
 def _drop(database: Database, name: str) -> None:
-    from ragbench.errors import StoreError
-    from ragbench.stores.writers import sole_writer
-
     names = database.collections()
     if name not in names:
         known = f"there are: {', '.join(names)}" if names else "it holds none"

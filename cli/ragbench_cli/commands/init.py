@@ -9,6 +9,12 @@ from typing import Annotated
 
 import typer
 
+from ragbench.errors import ConfigError, InputError
+from ragbench.gate.baseline_file import baseline_bytes
+from ragbench.gate.history import fitted_limits
+from ragbench.gate.main_runs import baseline_of
+from ragbench.gate.runs import read_run
+from ragbench.views.history import limits_yaml
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 
@@ -39,8 +45,6 @@ def write_scaffold(
     ``made`` holds files with their content: in place of templates, or more.
     """
     from importlib.resources import files
-
-    from ragbench.errors import InputError
 
     templates = files("ragbench_cli") / "templates"
     written: list[str] = []
@@ -91,9 +95,10 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench init my-project --with pipeline
       ragbench init --measured run-1 --measured run-2
     """
-    from ragbench_cli.options import one_of
-
-    wanted = [one_of(name, tuple(EXTRAS), "--with") for name in asked.extras or ()]
+    wanted = asked.extras or ()
+    for name in wanted:
+        if name not in EXTRAS:
+            raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
     made = _measured(asked.measured) if asked.measured else {}
     written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
     if json:
@@ -112,12 +117,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     """The baseline made of runs, and the limits that fit their cases."""
     import shlex
-
-    from ragbench.gate.baseline_file import baseline_bytes
-    from ragbench.gate.history import fitted_limits
-    from ragbench.gate.main_runs import baseline_of
-    from ragbench.gate.runs import read_run
-    from ragbench.views.history import limits_yaml
 
     scores = [read_run(run) for run in runs]
     fitted = fitted_limits(scores)

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
+from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure, Usefulness
+from ragbench.core.metric import Metric
+from ragbench.errors import ConfigError
+from ragbench.io.labels import read_labels
+from ragbench.io.only import Selection
+from ragbench.metrics.registry import parse_metric
+from ragbench.verbs.judge_card import judge_card, probes_named, rehearse_card
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.models import LLMChoice
+from ragbench_cli.models import LLMChoice, ModelChoice, models_in_use, say_receipt, show_estimate
 from ragbench_cli.options import (
     CASES,
     JUDGING,
@@ -23,11 +30,7 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
-
-if TYPE_CHECKING:
-    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure
-    from ragbench.core.metric import Metric
-    from ragbench_cli.models import ModelChoice
+from ragbench_cli.tables import entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,13 +78,6 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
       ragbench judge-card labels.jsonl --llm-model gpt-4o-mini
       ragbench judge-card wice.jsonl --sample 100 --metric ragas:faithfulness --json
     """
-    from ragbench.core.judge_card import Usefulness
-    from ragbench.io.labels import read_labels
-    from ragbench.io.read import Selection
-    from ragbench.metrics.registry import parse_metric
-    from ragbench.verbs.judge_card import judge_card, probes_named
-    from ragbench_cli.models import ModelChoice
-
     judged = parse_metric(asked.metric)
     tried = probes_named(asked.probes.split(","))
     drawn = Selection(limit=asked.limit, sample=asked.sample, seed=asked.seed).apply(
@@ -95,10 +91,6 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         dry_run=asked.dry_run,
     )
     if asked.dry_run:
-        from ragbench.verbs.judge_card import rehearse_card
-        from ragbench_cli.costs import show_estimate
-        from ragbench_cli.models import models_in_use
-
         with models_in_use(choice, [judged]) as models:
             if models.judging is not None and models.dry_run is not None:
                 rehearse_card(tuple(drawn), judged, models.judging, models.dry_run, probes=tried)
@@ -119,9 +111,6 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
 def _judged(
     card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
 ) -> JudgeCard:
-    from ragbench.errors import ConfigError
-    from ragbench_cli.models import models_in_use, say_receipt
-
     with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:
         if models.judging is None:
             raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
@@ -145,8 +134,6 @@ def _object(card: JudgeCard) -> dict[str, object]:
 
 
 def _print(card: JudgeCard) -> None:
-    from ragbench_cli.tables import entry
-
     asked = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{asked['model']} with {card.metric} on {card.labels}")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)

@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.dumps.read import dump_row, write_retrieval_dump
+from ragbench.io.read import read_cases
+from ragbench.pipeline.strategies import LEGS, RetrievalSettings
+from ragbench.safe_text import shortened_line
 from ragbench_cli import console
 from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice, StoreOption
-
-if TYPE_CHECKING:
-    from ragbench.core.chunk import Chunk
-    from ragbench.pipeline.strategies import RetrievalSettings
-    from ragbench_cli.stores import Ask
+from ragbench_cli.stores import Ask, CollectionChoice, StoreOption, opened_search, search_settings
 
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
@@ -30,7 +31,7 @@ class Asked:
     store: StoreOption
     query: Annotated[str | None, argument("[QUERY]")] = None
     """The question. Without one, a terminal prompts for it."""
-    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
+    strategy: Annotated[Literal["dense", "sparse", "hybrid"] | None, option("NAME")] = None
     """dense (by vectors), sparse (by words: BM25) or hybrid (both). By default RETRIEVAL_STRATEGY,
     or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
@@ -65,8 +66,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --field text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench_cli.stores import opened_search, search_settings
-
     settings = search_settings(asked)
     questions = _asked(asked.query, asked.questions)
     with (
@@ -95,8 +94,6 @@ class _Question(NamedTuple):
 
 
 def _read_questions(source: str) -> list[_Question]:
-    from ragbench.io.read import read_cases
-
     if source == "-":
         return _lines(sys.stdin.read(), "<stdin>")
     if source.endswith(".txt") and Path(source).is_file():
@@ -106,8 +103,6 @@ def _read_questions(source: str) -> list[_Question]:
 
 def _lines(text: str, name: str) -> list[_Question]:
     """A question per line: as it is, or a JSON object with it."""
-    from ragbench.errors import DataError, Problem
-
     problems: list[Problem] = []
     found: list[_Question] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
@@ -157,8 +152,6 @@ def _why_nothing(settings: RetrievalSettings) -> str:
 
 
 def _asked(query: str | None, questions: str | None) -> list[_Question] | None:
-    from ragbench.errors import ConfigError
-
     if query is not None and questions is not None:
         raise ConfigError("give a question or --questions, not both")
     if query is not None:
@@ -174,8 +167,6 @@ def _answer(
     asked: Sequence[_Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
 ) -> None:
     """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
-    from ragbench.io.dumps.read import write_retrieval_dump
-
     rows = _rows(asked, ask, json=json, shown=dump is None or json or single)
     if dump is None:
         for _ in rows:
@@ -191,14 +182,12 @@ _BATCH = 64
 def _rows(
     asked: Sequence[_Question], ask: Ask, *, json: bool, shown: bool
 ) -> Iterator[dict[str, Any]]:
-    from ragbench.io.dumps.read import dump_row
-
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
         for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
             row = dump_row(question.id, question.text, chunks)
             if json:
-                console.print_json_line(row)
+                console.print_json(row, in_lines=False)
             elif shown:
                 _show(chunks, heading=question.text if len(asked) > 1 else "")
             yield row
@@ -218,8 +207,6 @@ def _converse(ask: Ask) -> None:
 
 
 def _legs(chunk: Chunk) -> str:
-    from ragbench.pipeline.strategies import LEGS
-
     legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
     ranks = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
     return f"  ({', '.join(ranks)})" if legs else ""
@@ -227,9 +214,6 @@ def _legs(chunk: Chunk) -> str:
 
 def _about(chunk: Chunk) -> str:
     """Its document and its metadata, in one line that is cut where it is long."""
-    from ragbench.pipeline.strategies import LEGS
-    from ragbench.safe_text import shortened_line
-
     found: list[str] = []
     if chunk.document_id is not None and chunk.document_id != chunk.id:
         span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"

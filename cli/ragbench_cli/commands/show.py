@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
@@ -83,8 +84,7 @@ def metric(
     Example:
       ragbench show metric nDCG
     """
-    from ragbench.metrics.registry import find_definition
-    from ragbench.metrics.spelling import read_spelling
+    from ragbench.metrics.registry import find_definition, read_spelling
 
     with console.users_code():
         definition = find_definition(read_spelling(name)[0])
@@ -169,7 +169,7 @@ def formats(json: JsonOption = False) -> None:
     Example:
       ragbench show formats
     """
-    from ragbench.io.fields import formats as known_formats
+    from ragbench.io.detect import formats as known_formats
 
     def lines() -> Iterator[tuple[str, str]]:
         for known in known_formats().values():
@@ -329,9 +329,8 @@ def operator(
       ragbench show operator filter.top_k
       ragbench show operator rerank.lexical
     """
-    from ragbench.errors import ConfigError
-    from ragbench.io.settings import listed_names
     from ragbench.post.build import described
+    from ragbench.safe_text import listed_names
 
     known = _post_retrieval()
     # Rerankers are known by their own names, too.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Literal
 
 import typer
 
+from ragbench.io.read import read_cases
+from ragbench.verbs.tune import Tuning, tune
+from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice
-
-if TYPE_CHECKING:
-    from ragbench.verbs.tune import Tuning
+from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
+from ragbench_cli.tables import draw, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,7 @@ class Asked:
     """Dataset with questions and their relevant documents, in any format."""
     top_k: Annotated[int, option("-k")] = 10
     """How many chunks count."""
-    measure: Annotated[str, option(complete=("ndcg", "recall", "mrr"))] = "ndcg"
+    measure: Annotated[Literal["ndcg", "recall", "mrr"], option("NAME")] = "ndcg"
     """Metric to optimise: ndcg, recall or mrr."""
     margin: float = 0.01
     """How much of the measure a cheaper setting may lose."""
@@ -46,10 +47,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench tune-search postgresql://localhost/app --collection docs --field text=body \
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
-    from ragbench.io.read import read_cases
-    from ragbench.verbs.tune import tune
-    from ragbench_cli.stores import opened_collection, search_settings
-
     cases = list(read_cases(asked.questions))
     with (
         where.searched(asked.store, search_settings()) as choice,
@@ -60,7 +57,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             opened,
             cases,
             k=asked.top_k,
-            measure=cast("Any", asked.measure),
+            measure=asked.measure,
             margin=asked.margin,
             advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
         )
@@ -71,8 +68,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 
 def _print(found: Tuning) -> None:
-    from ragbench_cli.tables import draw, range_text, table
-
     heading = f"{found.measure} over {found.questions:,} questions"
     if found.skipped:
         heading += f" ({found.skipped:,} more have no gold that can be compared)"
@@ -81,17 +76,17 @@ def _print(found: Tuning) -> None:
     rows = (
         (
             one.name,
-            _number(one.score.mean),
+            number_text(one.score.mean),
             range_text(one.score),
             "" if one.name == found.best else range_text(one.difference, sign=True),
-            "" if one.overlap is None else _number(one.overlap.mean),
+            "" if one.overlap is None else number_text(one.overlap.mean),
             f"{one.p50_ms:.1f} ms",
             "+".join(word for word, name in places if one.name == name),
         )
         for one in found.settings
     )
     columns = ("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
-    draw(console.data_console(), [table(columns, rows)])
+    draw([table(columns, rows)])
     why = f"the cheapest that surely loses less than {found.margin:g} against '{found.best}'"
     if found.chosen == found.best:
         why = f"it scores best, and nothing cheaper surely loses less than {found.margin:g}"
@@ -99,7 +94,3 @@ def _print(found: Tuning) -> None:
         f"\nTake '{found.chosen}': {why}. It was chosen by these questions: others will score it a "
         "little lower."
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

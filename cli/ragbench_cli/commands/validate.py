@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
@@ -144,8 +145,6 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
 
 
 def _check_out(out: Path, dump: str) -> None:
-    from ragbench.errors import ConfigError
-
     if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
 
@@ -228,10 +227,12 @@ def _report(found: DumpSummary, given: Given) -> None:
 
 
 def _demands(given: Given) -> Demands:
-    from ragbench.errors import ConfigError
     from ragbench.verbs.validate import Demands
 
-    levels = dict(map(_quality, given.min_quality or ()))
+    pairs = [_quality(text) for text in given.min_quality or ()]
+    levels = dict(pairs)
+    if len(levels) < len(pairs):
+        raise ConfigError(f"--min-quality {', '.join(given.min_quality or ())}: each rating once")
     for name, share in (
         ("--min-answer-present", given.min_answer_present),
         ("--min-relevant", given.min_relevant),
@@ -250,7 +251,6 @@ def _demands(given: Given) -> Demands:
 
 def _quality(text: str) -> tuple[RetrievalQuality, float]:
     from ragbench.core.validation import RetrievalQuality
-    from ragbench.errors import ConfigError
 
     name, equals, written = text.partition("=")
     if not equals:

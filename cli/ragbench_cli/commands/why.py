@@ -6,17 +6,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from ragbench.core.case import Case
+from ragbench.errors import ConfigError
+from ragbench.io.read import read_cases
+from ragbench.masking import mask_text
+from ragbench.post.build import load_post_retrieval
+from ragbench.safe_text import listed, shown_line
+from ragbench.verbs.why import Change, Reasons, why
+from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.stores import CollectionChoice
-
-if TYPE_CHECKING:
-    from ragbench.core.case import Case
-    from ragbench.verbs.why import Change, Reasons
+from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
+from ragbench_cli.tables import draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +36,7 @@ class Asked:
     """A run, or a dataset, whose questions are asked."""
     case: Annotated[str | None, option("CASE")] = None
     """One case of --run, by its id."""
-    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
+    strategy: Annotated[Literal["dense", "sparse", "hybrid"] | None, option("NAME")] = None
     """How it is searched now: dense, sparse or hybrid. By default RETRIEVAL_STRATEGY, or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
     """How many chunks are retrieved. By default DEFAULT_TOP_K, or 4."""
@@ -59,10 +64,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench why memory:reports/index --run reports/nightly --case rent-due
       ragbench why memory:reports/index --run reports/nightly -k 5
     """
-    from ragbench.post.build import load_post_retrieval
-    from ragbench.verbs.why import why
-    from ragbench_cli.stores import opened_collection, search_settings
-
     cases = _cases(asked)
     settings = search_settings(asked)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
@@ -93,8 +94,6 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 def _command(store: str, where: CollectionChoice) -> str:
     """How the collection is searched, without a password."""
-    from ragbench.masking import mask_text
-
     given = [("--collection", where.collection), ("--embedder", where.embedder)]
     given += [("--embedder-setting", one) for one in where.embedder_setting or ()]
     given += [("--field", one) for one in where.map or ()]
@@ -103,11 +102,6 @@ def _command(store: str, where: CollectionChoice) -> str:
 
 
 def _cases(asked: Asked) -> list[Case]:
-    from ragbench.core.case import Case
-    from ragbench.errors import ConfigError
-    from ragbench.io.read import read_cases
-    from ragbench.safe_text import listed
-
     if (asked.question is None) == (asked.run is None):
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if asked.question is not None:
@@ -127,25 +121,21 @@ def _cases(asked: Asked) -> list[Case]:
 
 
 def _print_question(found: Reasons, case: Case) -> None:
-    from ragbench.safe_text import shown_line
-    from ragbench_cli.tables import draw, paragraph, styled, table
-
     assert found.golds is not None
-    page = console.data_console()
-    draw(page, [styled((shown_line(case.query, longest=160), "bold"))])
+    draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = found.golds.golds
     for fate in fates:
         rank = "" if fate.rank is None else f", rank {fate.rank}"
-        draw(page, [styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
+        draw([styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
     names = [shown_line(fate.gold, longest=24) for fate in fates]
     rows = [[one.way, *(_place(rank, one.looked_at) for rank in one.ranks)] for one in found.ranks]
-    draw(page, ["", table(("rank of the gold", *names), rows)])
+    draw(["", table(("rank of the gold", *names), rows)])
     if not found.lost:
         typer.echo(f"\nThe context ({found.k} chunks) has it.")
         return
     lines = [line for change in _best_of_each(found.changes) for line in _change(change)]
     none = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
-    draw(page, paragraph("brings it into the context, the cheapest first", lines or none))
+    draw(paragraph("brings it into the context, the cheapest first", lines or none))
     _print_notes(found)
 
 
@@ -163,16 +153,13 @@ def _words(name: str) -> str:
 
 
 def _print_run(found: Reasons) -> None:
-    from ragbench_cli.tables import draw, paragraph, range_text, table
-
-    page = console.data_console()
     skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
     typer.echo(
         f"recall@{found.k} {found.recall.mean or 0.0:.3f} over {found.questions:,} questions"
         f"{skipped}, searched by {found.now}"
     )
     lost = sorted(found.lost.items(), key=lambda one: -one[1])
-    draw(page, paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
+    draw(paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
     rows = [
         (
             change.name,
@@ -186,7 +173,7 @@ def _print_run(found: Reasons) -> None:
     if not rows:
         typer.echo("Nothing that was tried finds more.")
         return
-    draw(page, [table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
+    draw([table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
     if found.together is not None:
         names = "; ".join(found.together.changes)
         number, gain = len(found.together.changes), found.together.gain
@@ -196,7 +183,7 @@ def _print_run(found: Reasons) -> None:
             "others will gain a little less."
         )
     best = [one for one in found.changes if (one.gain.mean or 0.0) > 0][:3]
-    draw(page, paragraph("how", (line for one in best for line in _change(one))))
+    draw(paragraph("how", (line for one in best for line in _change(one))))
     _print_notes(found)
 
 

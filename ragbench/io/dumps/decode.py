@@ -22,8 +22,8 @@ from ragbench.io.dumps.form import (
     getter,
     text_of,
 )
-from ragbench.io.ids import IdRegister
-from ragbench.io.source import Problems
+from ragbench.io.fields import named
+from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
     ValueProblem,
     as_answers,
@@ -36,10 +36,6 @@ from ragbench.io.values import (
 )
 
 _EXAMPLES = 5
-_VECTORS = ("vector", "embedding", "vectors", "embeddings")
-_ANSWERS = ("answers", "reference", "answer_references", "ground_truth")
-_RELEVANT = ("relevant_chunk_ids", "relevant_ids", "reference_context_ids")
-_LABELS = frozenset((*_ANSWERS, *_RELEVANT))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +132,7 @@ class Decoder:
                 labels[chunk.id] = label
         value, labelled = raw.record.value, self.mapping.answer_present
         relevant, answers = None, tuple[str, ...]()
-        if is_object(value) and not _LABELS.isdisjoint(value):
+        if is_object(value):
             relevant, answers = _labelling(value)
         if labels:
             relevant = frozenset(id for id, label in labels.items() if label)
@@ -199,7 +195,7 @@ class Decoder:
             score = -score
         held = self._find["metadata"](hit)
         metadata: Mapping[str, object] = held if is_object(held) else {}
-        left_out = {self._text_key, *_VECTORS}
+        left_out = {self._text_key, *named("retrieval")["vectors"]}
         if not left_out.isdisjoint(metadata):
             metadata = {name: value for name, value in metadata.items() if name not in left_out}
         return Chunk(id=id, text=text, score=score, metadata=metadata)
@@ -237,11 +233,14 @@ def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:
 def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tuple[str, ...]]:
     """The ids of relevant chunks, None where they are not known, and the right answers."""
     relevant, answers = None, tuple[str, ...]()
-    listed = next(filter(is_list, map(value.get, _RELEVANT)), None)
+    listed = next(filter(is_list, map(value.get, named("retrieval")["relevant_ids"])), None)
     if listed is not None:
         with suppress(ValueProblem):  # true is no id, and such a list no label
             relevant = frozenset(as_id(one) for one in listed if isinstance(one, (str, float, int)))
-    given = next((held for name in _ANSWERS if (held := value.get(name)) is not None), None)
+    given = next(
+        (held for name in named("retrieval")["answers"] if (held := value.get(name)) is not None),
+        None,
+    )
     if given is not None:
         with suppress(ValueProblem):
             answers = as_answers(given)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 import orjson
 
-from ragbench.io.values import is_list, is_object
+from ragbench.io.fields import named
+from ragbench.io.values import describe, is_list, is_object
 
 Hits = Sequence[object]
 """What was retrieved for one query, best first: objects or texts."""
@@ -17,20 +19,8 @@ Getter = Callable[[object], object]
 """What stands at a place in a value; None where there is nothing."""
 
 _DEEPEST = 4
-
-TEXT_NAMES = (
-    *("text", "content", "page_content", "chunk", "passage", "document", "contents", "body"),
-    *("context", "snippet", "chunk_text", "passage_text", "pageContent"),
-)
-ID_NAMES = (
-    *("id", "chunk_id", "_id", "doc_id", "document_id", "docid", "passage_id", "pid", "node_id"),
-    *("uuid", "pk", "key"),
-)
-SCORE_NAMES = (
-    *("score", "similarity", "relevance_score", "distance", "_score", "_distance", "dist"),
-    "relevance",
-)
-"""What the text, the id and the score of a chunk are called."""
+_LEVELS, _WIDEST = 5, 12
+"""Levels and fields of a record that is shown because it is not understood."""
 
 
 class DumpRecord(NamedTuple):
@@ -113,7 +103,7 @@ class DumpForm:
 
 def _holds(value: Mapping[str, object], sign: str) -> bool:
     if sign == "+text":
-        return any(isinstance(value.get(name), str) for name in TEXT_NAMES)
+        return any(isinstance(value.get(name), str) for name in named("hit")["text"])
     if sign == "-text":
         return not _holds(value, "+text")
     if sign.startswith("-"):
@@ -266,3 +256,16 @@ def text_of(value: object) -> str | None:
     texts = [part for part in parts if isinstance(part, str)]
     is_whole = len(texts) == len(parts) or (texts and all(map(is_object, value)))
     return "\n".join(texts) if is_whole else None
+
+
+def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
+    """The fields of an object, those in them indented; of a list the first element."""
+    for name, held in islice(value.items(), _WIDEST):
+        held = opened_json(held)
+        inner = held[0] if is_list(held) and held else held
+        count = f"[{len(held)}]" if is_list(held) else ""
+        yield f"{indent}{name}{count}: {describe(inner) if not is_object(inner) else 'object'}"
+        if is_object(inner) and len(indent) < 2 * _LEVELS:
+            yield from fields_shown(inner, indent + "  ")
+    if len(value) > _WIDEST:
+        yield f"{indent}... and {len(value) - _WIDEST} more"

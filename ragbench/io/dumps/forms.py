@@ -15,18 +15,15 @@ LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Hits, getter
+from ragbench.io.dumps.form import DumpForm, Hits, getter
+from ragbench.io.fields import named, read_table
 from ragbench.io.values import as_list, is_list, is_object
-
-_TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
 
 
 def _plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -112,7 +109,10 @@ def _vertex(value: object) -> object:
         texts = [one.get(field) for one in held if is_object(one)] if is_list(held) else []
         if found := [text for text in texts if isinstance(text, str)]:
             return {"id": document.get("id"), "text": "\n".join(found), "metadata": data[0]}
-    text = next((data[0][name] for name in _TEXTS if isinstance(data[0].get(name), str)), None)
+    text = next(
+        (data[0][name] for name in named("hit")["any_text"] if isinstance(data[0].get(name), str)),
+        None,
+    )
     return {"id": document.get("id"), "text": text, "metadata": data[0]}
 
 
@@ -235,14 +235,12 @@ _FUNCTIONS: Mapping[str, Any] = {
         *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
     )
 }
-_USUAL = {"id": ID_NAMES, "text": TEXT_NAMES, "score": SCORE_NAMES}
 
 
 @cache
 def forms() -> Mapping[str, DumpForm]:
     """Forms whose records hold everything, by name, in the order in which they are tried."""
-    file = resources.files("ragbench.io.dumps").joinpath("forms.toml")
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    table = read_table("dumps/forms.toml")
     return {name: _form(name, dict(row)) for name, row in table.items()}
 
 
@@ -262,9 +260,9 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
 def _paths(field: str, paths: str) -> Iterator[Iterable[str]]:
     for path in paths.split():
         if path == "usual":
-            yield _USUAL[field]
+            yield named("hit")[field]
         elif path.endswith("*"):
-            yield (f"{path[:-1]}{text}" for text in _TEXTS)
+            yield (f"{path[:-1]}{text}" for text in named("hit")["any_text"])
         else:
             yield (path,)
 

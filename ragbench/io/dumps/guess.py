@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
-from ragbench.core.score_order import ScoreOrders
+from ragbench.core.fusion import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import (
-    ID_NAMES,
     MAPPABLE,
-    SCORE_NAMES,
-    TEXT_NAMES,
     DumpForm,
     DumpMapping,
     DumpRecord,
@@ -23,53 +20,19 @@ from ragbench.io.dumps.form import (
     Layout,
     ScoreKind,
     chunks_getter,
+    fields_shown,
     getter,
     opened_json,
     text_of,
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.settings import listed_names
+from ragbench.io.fields import named
 from ragbench.io.values import as_label, as_score, describe, is_list, is_object
+from ragbench.safe_text import listed_names
 
-_CONTAINERS = (
-    *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),
-    *("results", "result", "hits", "points", "matches", "passages", "context", "docs", "nodes"),
-    *("retrieved", "retrieved_chunks", "retrieved_documents", "response", "search_results"),
-    *("retrieval", "candidates", "output", "outputs", "ctxs", "data", "retrieval_context"),
-    *("retrievalContext", "value", "records", "retrievalResults", "objects", "children"),
-)
-"""What a record calls its chunks, the more telling names first."""
-_QUERIES = (
-    *("query", "question", "user_input", "query_text", "input", "prompt", "search_query"),
-    *("user_query", "q", "inputs.query", "inputs.question", "inputs.input", "request.query"),
-    *("eval_sample.user_input", "query.text", "attributes.input.value", "input.value"),
-    *("output.0.queries.0", "response.output.0.queries.0"),
-)
-_ROW_IDS = ("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id")
-_QUERY_IDS = (*_ROW_IDS, "id", "_id", "request_id", "trace_id", "run_id")
-_RELEVANT = ("relevant", "is_relevant", "label", "relevance", "grade", "is_gold", "gold")
-_ANSWER_PRESENT = ("answer_present", "has_answer", "answerable", "contains_answer")
-_NOT_RETRIEVED = {"reference_contexts", "ground_truth_contexts", "references", "vector"}
-_METADATA = frozenset({"metadata", "meta", "payload"})
-_KNOWN = frozenset(
-    {*_METADATA, *TEXT_NAMES, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "rank", "version"}
-)
-"""What a chunk may hold without there being an unknown field that could be its text."""
-_DISTANCES = ("distance", "dist", "l2", "_distance", "cosine_distance")
-_OWN_FIELDS = frozenset({"id", "text", "score", "metadata", "document_id", "start", "end"})
-_NO_CHUNK = frozenset(
-    {
-        *("input", "inputs", "query", "question", "userinput", "prompt", "messages", "history"),
-        *("args", "kwargs", "output", "outputs", "answer", "response", "actualoutput", "reference"),
-        *("expectedoutput", "groundtruth", "completion", "generatedresponsepart"),
-    }
-)
-"""What a question or an answer is called, without marks: it is never proposed as a chunk's text."""
 _SHORTEST_TEXT = 20
 _DEEPEST = 5
-_WIDEST = 12
-"""Levels and fields of a record that is shown because it is not understood."""
 
 
 _PLAIN = frozenset({"ragbench", "plain"})
@@ -106,8 +69,10 @@ def guess_mapping(
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
     plain = forms()["plain"]
     place = _Place("chunks", plain) if is_own else _place(values, form, given.get("chunks"))
-    query = given.get("query") or _first(values, _QUERIES)
-    answer_present = given.get("answer_present") or _first(values, _ANSWER_PRESENT, texts=False)
+    query = given.get("query") or _first(values, named("retrieval")["query"])
+    answer_present = given.get("answer_present") or _first(
+        values, named("retrieval")["answer_present"], texts=False
+    )
     if place is None:
         found = _guess_rows(records, form, given, query)
         return found._replace(mapping=replace(found.mapping, answer_present=answer_present))
@@ -123,10 +88,11 @@ def guess_mapping(
         is_own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
         name = "ragbench" if is_own else "plain"
     fields = _hit_fields(list(chain.from_iterable(lists)), place.form, given, records[0])
+    ids = (*named("retrieval")["row_id"], *named("retrieval")["query_id"])
     mapping = DumpMapping(
         format=name,
         query=query,
-        query_id=given.get("query_id") or _first(values, _QUERY_IDS, texts=False),
+        query_id=given.get("query_id") or _first(values, ids, texts=False),
         chunks=place.path,
         answer_present=answer_present,
         **fields,
@@ -143,14 +109,14 @@ def _guess_rows(
 ) -> GuessedMapping:
     """How records are read that are a chunk each; an error where they are none either."""
     values = [record.value for record in records]
-    query_id = given.get("query_id") or _first(values, _ROW_IDS, texts=False)
-    text = given.get("text") or _first(values, TEXT_NAMES)
+    query_id = given.get("query_id") or _first(values, named("retrieval")["row_id"], texts=False)
+    text = given.get("text") or _first(values, named("hit")["text"])
     if "chunks" in given or text is None or (query is None and query_id is None):
         raise _not_found(records[0], form, given)
     found = form or forms()["pgvector"]
     fields = _hit_fields(values, found, given, records[0])
     if fields["id"] == query_id:
-        others = [one for one in ID_NAMES if one != query_id]
+        others = [one for one in named("hit")["id"] if one != query_id]
         fields["id"] = given.get("id") or _first(values, others, texts=False)
     groups: dict[str, list[object]] = {}
     for value, key in zip(values, map(getter(query_id or query or ""), values), strict=True):
@@ -169,7 +135,8 @@ def _guess_rows(
 def _is_own(value: object) -> bool:
     """Whether a record is as ragbench writes it: there is nothing to guess."""
     chunks = value.get("chunks") if is_object(value) and "query" in value else None
-    return is_list(chunks) and all(is_object(hit) and _OWN_FIELDS.issuperset(hit) for hit in chunks)
+    own = {*named("hit")["own"]}
+    return is_list(chunks) and all(is_object(hit) and own.issuperset(hit) for hit in chunks)
 
 
 def _place(values: Sequence[object], form: DumpForm | None, path: str | None) -> _Place | None:
@@ -201,13 +168,14 @@ def _container_paths(value: object) -> Iterator[str]:
     yield ""
     if not is_object(value):
         return
-    usual = [name for name in _CONTAINERS if name in value]
-    others = [name for name in value if name not in usual and name not in _NOT_RETRIEVED]
+    names = named("retrieval")
+    usual = [name for name in names["chunks"] if name in value]
+    others = [name for name in value if name not in (*usual, *names["not_chunks"])]
     yield from usual
     for name in (*usual, *others):
         inner = opened_json(value[name])
         if is_object(inner):
-            yield from (f"{name}.{deeper}" for deeper in _CONTAINERS if deeper in inner)
+            yield from (f"{name}.{deeper}" for deeper in names["chunks"] if deeper in inner)
     for name in others:
         held = opened_json(value[name])
         if is_object(held) or (is_list(held) and held and not isinstance(held[0], str)):
@@ -230,7 +198,9 @@ def _hit_fields(
     if form.name in _PLAIN:
         form = forms()["plain"]
     text = given.get("text") or _text_path(objects, form)
-    if text is None and any(set(hit) - _KNOWN for hit in objects):
+    names = ("metadata", "text", "id", "score", "relevant", "known")
+    known = {name for what in names for name in named("hit")[what]}
+    if text is None and any(set(hit) - known for hit in objects):
         message = (
             f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
             "Say where it is: --field text=FIELD (dots lead into objects: payload.body)"
@@ -238,7 +208,7 @@ def _hit_fields(
         problem = Problem(message=message, path=first.path, line=first.line, field="text")
         raise DataError([problem])
     relevant = None
-    for path in _RELEVANT:  # what holds a score may have the name of a label
+    for path in named("hit")["relevant"]:  # what holds a score may have the name of a label
         labels = [value for value in map(getter(path), objects) if value is not None]
         if labels and all(as_label(value) is not None for value in labels):
             relevant = path
@@ -280,10 +250,12 @@ def _longest(objects: Sequence[object], below: str) -> str | None:
     total: Counter[str] = Counter()
     for hit in objects:
         for path, text in text_paths(getter(below)(hit), below):
-            if not below and path.partition(".")[0] in _METADATA:
+            if not below and path.partition(".")[0] in named("hit")["metadata"]:
                 continue  # what is said of a chunk is not the chunk
             name = path.rpartition(".")[2]
-            if name in TEXT_NAMES or (len(text) >= _SHORTEST_TEXT and " " in text.strip()):
+            if name in named("hit")["text"] or (
+                len(text) >= _SHORTEST_TEXT and " " in text.strip()
+            ):
                 total[path] += len(text)
     return max(total, key=total.__getitem__) if total else None
 
@@ -301,12 +273,14 @@ def _score_kind(
         return None
     orders = ScoreOrders()
     for hits in lists:
-        scores = map(as_score, map(getter(path), hits))
-        orders.add([score for score in scores if score is not None])
+        found = map(as_score, map(getter(path), hits))
+        scores = [score for score in found if score is not None]
+        if len(scores) > 1:
+            orders.add(scores)
     if orders.falling != orders.rising:
         return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
     if distances is None:
-        distances = path.rpartition(".")[2].lower() in _DISTANCES
+        distances = path.rpartition(".")[2].lower() in named("hit")["distance"]
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
@@ -337,10 +311,11 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     value = opened_json(value)
     if is_list(value) and value and path:
         found = _longest(value, "")
-        if found is not None and not _NO_CHUNK.isdisjoint(map(_plain_name, found.split("."))):
+        no_text = {*named("hit")["no_text"]}
+        if found is not None and not no_text.isdisjoint(map(_plain_name, found.split("."))):
             return  # what was asked or answered
         if found is None and all(isinstance(one, str) for one in value):
-            if _plain_name(path.rpartition(".")[2]) in _NO_CHUNK:
+            if _plain_name(path.rpartition(".")[2]) in no_text:
                 return
             yield sum(len(one) for one in value if isinstance(one, str)), path, ""
         elif found is not None:
@@ -349,19 +324,6 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     elif is_object(value) and path.count(".") < _DEEPEST:
         for name, held in value.items():
             yield from _text_lists(held, f"{path}.{name}" if path else name)
-
-
-def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
-    """The fields of an object, those in them indented; of a list the first element."""
-    for name, held in islice(value.items(), _WIDEST):
-        held = opened_json(held)
-        inner = held[0] if is_list(held) and held else held
-        count = f"[{len(held)}]" if is_list(held) else ""
-        yield f"{indent}{name}{count}: {describe(inner) if not is_object(inner) else 'object'}"
-        if is_object(inner) and len(indent) < 2 * _DEEPEST:
-            yield from fields_shown(inner, indent + "  ")
-    if len(value) > _WIDEST:
-        yield f"{indent}... and {len(value) - _WIDEST} more"
 
 
 def _described(value: object) -> str:

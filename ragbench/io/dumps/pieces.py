@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -21,10 +21,11 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
+from ragbench.io.detect import readers
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
-from ragbench.io.fields import readers
+from ragbench.io.fields import named
 from ragbench.io.json_files import (
     Element,
     array_elements,
@@ -239,12 +240,6 @@ def count_lines(path: str | Path) -> int | None:
         return None
 
 
-_ARRAY_KEYS = (
-    *("result", "responses", "data", "samples", "queries", "records", "results", "cases"),
-    *("examples", "dump", "retrievals", "rows"),
-)
-"""Where a JSON object keeps an array of records."""
-_TEXT_COLUMNS = {*TEXT_NAMES, "query", "question", "user_input", "answer", "response"} - {"context"}
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
 
 
@@ -267,7 +262,7 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     head = (source.head(problems) or b"").removeprefix(b"\xef\xbb\xbf").lstrip()
     keys = object_keys(head)
     # An object with a query of its own is one record, whatever else it holds.
-    key = array_key(head, _ARRAY_KEYS) if _QUERY_KEYS.isdisjoint(keys) else None
+    key = array_key(head, named("array")["retrievals"]) if _QUERY_KEYS.isdisjoint(keys) else None
     if (key is None and keys) or _is_one_response(head, key):
         whole = read_bytes(source, problems)
         elements = iter(()) if whole is None else iter((Element(1, whole),))
@@ -306,9 +301,14 @@ def _is_one_response(head: bytes, key: str | None) -> bool:
     return has_score or any(form.is_bare and form.is_hit(value) for form in forms().values())
 
 
+@cache
+def _text_columns() -> set[str]:
+    return {*named("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
+
+
 def _spelled(name: str, cell: object) -> object:
     """A table's cell as a JSON value: what is spelled as a list or an object becomes one."""
-    if not isinstance(cell, str) or name.lower() in _TEXT_COLUMNS:
+    if not isinstance(cell, str) or name.lower() in _text_columns():
         return cell
     text = cell.strip()
     target = {"[]": "reference_contexts", "{}": "metadata"}.get(text[:1] + text[-1:])

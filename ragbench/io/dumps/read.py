@@ -29,7 +29,6 @@ from ragbench.io.dumps.pieces import (
     SplitDump,
     read_records,
 )
-from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.only import Only
@@ -42,7 +41,7 @@ from ragbench.io.rankings import (
     read_result,
 )
 from ragbench.io.recorded import Texts
-from ragbench.io.source import Problems, Source
+from ragbench.io.source import IdRegister, Problems, Source, derived_id
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 

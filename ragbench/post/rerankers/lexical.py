@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
-from ragbench.io.paths import FilePath
 from ragbench.io.read import read_documents
-from ragbench.post.compress import inverse_frequency
+from ragbench.io.settings import FilePath
+from ragbench.post.filter import inverse_frequency
 from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction

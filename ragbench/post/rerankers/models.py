@@ -14,12 +14,16 @@ from msgspec import Meta
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
-from ragbench.io.paths import ModelPath
-from ragbench.post.compress import QueryWords
+from ragbench.io.settings import ModelPath
+from ragbench.post.filter import QueryWords
 from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores, shown_texts
-from ragbench.text.onnx_model import find_onnx_files, is_hub_name
-from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
+from ragbench.text.onnx_model import (
+    PairClassifier,
+    find_onnx_files,
+    is_hub_name,
+    load_pair_classifier,
+)
 from ragbench.text.sentences import Span, split_sentences
 
 # Where no spaces are written, two characters are taken for a word.

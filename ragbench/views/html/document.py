@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from ragbench.core.comparison import CaseDifference, CaseKind
 from ragbench.views.document import Document, cause_text, flip_text, ids_text
-from ragbench.views.html.case import anchor
-from ragbench.views.html.chunks import compared_texts
+from ragbench.views.html.case import anchor, compared_texts
 from ragbench.views.html.page import Page, render
 
 _MOST = 500

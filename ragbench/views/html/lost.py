@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from ragbench.core.attribution import Attribution, Cause
+from ragbench.core.attribution import ESTIMATES, LOSSES, Attribution, Cause
 from ragbench.core.report import CaseRow
 
 _GROUPS, _LEAST = 3, 2
@@ -27,13 +27,12 @@ _WORDS = {
 _Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(NamedTuple):
     case: str
     badness: tuple[bool, float]
     cause: Cause
     is_estimate: bool
-    keys: frozenset[_Key]
+    keys: Collection[_Key]
 
 
 @dataclass(slots=True)
@@ -42,25 +41,25 @@ class LostCases:
 
     total: int = 0
     cases: Counter[_Key] = field(default_factory=Counter[_Key])
-    causes: dict[str, Counter[Cause]] = field(default_factory=dict[str, Counter[Cause]])
+    causes: dict[str, Counter[Cause]] = field(default_factory=lambda: defaultdict(Counter[Cause]))
     """By tag."""
     lost: list[_Lost] = field(default_factory=list[_Lost])
 
     def add(self, row: CaseRow, found: Attribution, badness: tuple[bool, float]) -> None:
-        keys: set[_Key] = {("tag", tag) for tag in row.tags}
-        keys.update([("document", id) for id in row.reference_ids or ()])
-        if row.language:
-            keys.add(("language", row.language))
-        if found.stage and found.cause in (Cause.DROPPED, Cause.FAILED):
-            keys.add(("operator" if found.cause is Cause.DROPPED else "stage", found.stage))
-        self.total += 1
-        self.cases.update(keys)
+        keys = {("document", id): None for id in row.reference_ids or ()}
         for tag in row.tags:
-            self.causes.setdefault(tag, Counter()).update((found.cause,))
-        if found.cause.is_loss:
-            is_estimate = found.basis.is_estimate or found.by_words
-            lost = (row.id, badness, found.cause, is_estimate, frozenset(keys))
-            self.lost.append(_Lost(*lost))
+            keys["tag", tag] = None
+            self.causes[tag][found.cause] += 1
+        if row.language:
+            keys["language", row.language] = None
+        if found.stage and found.cause in (Cause.DROPPED, Cause.FAILED):
+            keys["operator" if found.cause is Cause.DROPPED else "stage", found.stage] = None
+        self.total += 1
+        for key in keys:
+            self.cases[key] += 1
+        if found.cause in LOSSES:
+            is_estimate = found.basis in ESTIMATES or found.by_words
+            self.lost.append(_Lost(row.id, badness, found.cause, is_estimate, keys.keys()))
 
     def groups(self) -> Iterator[dict[str, Any]]:
         """Cases lost in one way that share something; no case is in two of the groups.

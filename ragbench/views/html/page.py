@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,9 +34,27 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def write_html(path: Path, body: Iterable[str], *, title: str, script: str = _SCRIPT) -> None:
-    """Writes a page as one file, whole or not at all; style and script stand in it."""
-    _write(path, body, title, style=_asset(_STYLE), script=_asset(script))
+def write_html(
+    path: Path, body: Iterable[str], *, title: str, script: str = _SCRIPT, is_inline: bool = True
+) -> None:
+    """Writes a page as one file, whole or not at all; style and script are in it, or beside it."""
+    from markupsafe import Markup
+
+    parts = (_asset(_STYLE), _asset(script)) if is_inline else ("", "")
+    digests = [hashlib.sha256(text.encode()).digest() for text in parts]
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    values = {
+        "title": title,
+        "style": Markup(parts[0]),  # this package's own file
+        "script": Markup(parts[1]),
+        "style_source": hashes[0] if is_inline else "'self'",
+        "script_source": hashes[1] if is_inline else "'self'",
+        "body": Markup(_BODY),
+    }
+    before, after = render("page.html.jinja", values).split(_BODY)
+    with written_whole(path) as file:
+        for part in chain([before], body, [after]):
+            file.write(part.encode("utf-8", "backslashreplace"))
 
 
 def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
@@ -43,27 +63,8 @@ def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
             file.write(_asset(name).encode())
-    _write(folder / "index.html", body, title, style="", script="")
+    write_html(folder / "index.html", body, title=title, is_inline=False)
     return folder / "index.html"
-
-
-def _write(path: Path, body: Iterable[str], title: str, *, style: str, script: str) -> None:
-    from markupsafe import Markup
-
-    digests = [hashlib.sha256(text.encode()).digest() for text in (style, script)]
-    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
-    values = {
-        "title": title,
-        "style": Markup(style),  # this package's own file
-        "script": Markup(script),
-        "style_source": hashes[0] if style else "'self'",
-        "script_source": hashes[1] if script else "'self'",
-        "body": Markup(_BODY),
-    }
-    before, after = render("page.html.jinja", values).split(_BODY)
-    with written_whole(path) as file:
-        for part in chain([before], body, [after]):
-            file.write(part.encode("utf-8", "backslashreplace"))
 
 
 @cache
@@ -73,9 +74,15 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
+    # Compiling the templates takes longer than all other writing of a small run: what comes of it
+    # is kept where Python keeps its own, if it may.
+    place = Path(__file__).parent / "__pycache__"
+    is_kept = not sys.dont_write_bytecode and os.access(place, os.W_OK)
+    name = f"%s.{sys.implementation.cache_tag}.jinja"
     made = Environment(
+        bytecode_cache=FileSystemBytecodeCache(str(place), name) if is_kept else None,
         loader=PackageLoader("ragbench.views", "html"),
         autoescape=True,
         auto_reload=False,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from ragbench.core.attribution import Answer, Cause, CauseCount
-from ragbench.core.comparison import Against, CaseKind
+from ragbench.core.attribution import Answer, Cause
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary, badness, main_metric
 from ragbench.views.document import flows_section
@@ -21,15 +20,17 @@ from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
 
+if TYPE_CHECKING:
+    from ragbench.core.comparison import Against, CaseKind
+
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
 _BINS = 12
 _WITHOUT = ("abstained", "skipped", "failed", "unproved")
 _ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
 _THERE = ((True, "there is an answer, or may be"), (False, "there is none"))
-_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
-_Placed = tuple[tuple[bool, float], int, str]
-"""How bad a case is, its place in the run, its id."""
+_Placed = tuple[tuple[bool, float], int, CaseRow]
+"""How bad a case is, its place in the run, and the case."""
 
 
 class RunPage:
@@ -46,11 +47,12 @@ class RunPage:
         self.against = against
         self._at = main_metric(metrics)
         self._main = None if self._at is None else metrics[self._at]
-        self._count = 0
-        self._changed: dict[CaseKind, list[str]] = {}
-        """Ids of the cases that went another way than in the other run."""
+        self._counts: Counter[Cause] = Counter()
+        self._changed: dict[CaseKind, list[CaseRow]] = {}
+        """Cases that went another way than in the other run."""
         self._worst: dict[Cause, list[_Placed]] = {}
         """Of each cause the worst of those that are left, in no order."""
+        self._kept = 0
         self._values = [array("d") for _ in metrics]
         self._matrix: Counter[tuple[bool, Answer]] = Counter()
         self._confidences: list[tuple[float, bool]] = []
@@ -82,35 +84,47 @@ class RunPage:
         if kind is not None:
             changed = self._changed.setdefault(kind, [])
             if len(changed) < MOST_CASES:
-                changed.append(row.id)
+                changed.append(row)
             return
-        self._count += 1
+        self._counts[attribution.cause] += 1
         kept = self._worst.setdefault(attribution.cause, [])
-        kept.append((place, self._count, row.id))
-        if len(kept) > 2 * MOST_CASES:
+        kept.append((place, self._counts.total(), row))
+        self._kept += 1
+        if self._kept > 2 * MOST_CASES:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Drops the cases that have no room, which only shrinks as cases come."""
+        room = _room(self._counts)
+        for cause, kept in self._worst.items():
             kept.sort()
-            del kept[MOST_CASES:]
+            del kept[room[cause] + len(room) :]  # by so many it may be rounded otherwise
+        self._kept = sum(map(len, self._worst.values()))
 
     def body(self) -> Iterator[str]:
-        total, room = sum(count.cases for count in self.report.causes), _room(self.report.causes)
-        changed = [id for kind in _ORDER for id in self._changed.get(kind, ())]
-        kept = sorted(
-            (count, id)
+        causes = {count.cause: count.cases for count in self.report.causes}
+        total, room = sum(causes.values()), _room(causes)
+        kept = [
+            (count, row)
             for cause, cases in self._worst.items()
-            for _, count, id in sorted(cases)[: room.get(cause, 0)]
-        )
-        ids, cut = [*changed, *(id for _, id in kept)], None
-        if len(ids) < total:
+            for _, count, row in sorted(cases)[: room.get(cause, 0)]
+        ]
+        shown = [row for kind in sorted(self._changed, key=_urgency) for row in self._changed[kind]]
+        shown += [row for _, row in sorted(kept)]
+        cut = None
+        if len(shown) < total:
             cut = (
-                f"This page shows {len(ids):,} of {total:,} cases, the worst of every cause. "
+                f"This page shows {len(shown):,} of {total:,} cases, the worst of every cause. "
                 "'ragbench cases RUN' lists all, 'ragbench explain RUN CASE' shows any, cases.csv "
                 "and 'ragbench export' have every one."
             )
         against = None if self.against is None else _against(self.against)
-        values = {**self._head(), "shown": len(ids), "cut": cut, "against": against}
+        values = {**self._head(), "shown": len(shown), "cut": cut, "against": against}
         yield render("run.html.jinja", values)
-        yield from map(self._cases.block, self.report.find(ids))
-        yield render("run.html.jinja", {"chunks": self._cases.chunks.listed()})
+        is_told = all(row.tell is not None for row in shown)
+        rows = shown if is_told else self.report.find([row.id for row in shown])
+        yield from map(self._cases.block, rows)
+        yield render("run.html.jinja", {"chunks": [*self._cases.shelf.values()]})
 
     def _head(self) -> dict[str, Any]:
         report = self.report
@@ -158,19 +172,23 @@ def run_page(report: Report, against: Against | None = None) -> RunPage:
     return page
 
 
-def _room(causes: Sequence[CauseCount]) -> dict[Cause, int]:
+def _room(causes: Mapping[Cause, int]) -> dict[Cause, int]:
     """How many cases of each cause a page shows: all, or else as many of each as there is room."""
     left, room = MOST_CASES, dict[Cause, int]()
-    for at, count in enumerate(sorted(causes, key=lambda count: count.cases)):
-        share = left // (len(causes) - at)
-        room[count.cause] = min(count.cases, share)
-        left -= room[count.cause]
+    for at, cause in enumerate(sorted(causes, key=causes.__getitem__)):
+        room[cause] = min(causes[cause], left // (len(causes) - at))
+        left -= room[cause]
     return room
+
+
+def _urgency(kind: CaseKind) -> int:
+    return [*type(kind)].index(kind)
 
 
 def _against(against: Against) -> dict[str, Any]:
     """What ``run.html.jinja`` says of the run that this one is held against."""
-    from ragbench.views.comparison import counts_text  # few pages have one
+    from ragbench.core.comparison import CaseKind  # few pages have one
+    from ragbench.views.comparison import counts_text
 
     apart = (
         (against.edited, "were edited since"),
@@ -182,7 +200,7 @@ def _against(against: Against) -> dict[str, Any]:
         "run": against,
         "counts": f"{counts_text(against.pair)}.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
-        "kinds": [kind.value for kind in _ORDER],
+        "kinds": [kind.value for kind in CaseKind],
         "flows": flows_section(against.flows),
     }
 

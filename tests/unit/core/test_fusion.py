@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.core.fusion import reciprocal_rank_fusion, reciprocal_rank_scores
-from ragbench.core.score_order import ScoreOrders, rises
+from ragbench.core.fusion import ScoreOrders, reciprocal_rank_fusion, reciprocal_rank_scores, rises
 from ragbench.post.augment import fuse
 from ragbench.post.operator import RankedChunk, in_order
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ragbench import open_embedder
 from ragbench.embedders.embedder import known_prefixes, readable_text, unit_rows
+from ragbench.embedders.loaded import OpenAIEmbedder
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
-from ragbench.embedders.openai import OpenAIEmbedder
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer

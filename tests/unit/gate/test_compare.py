@@ -14,7 +14,7 @@ from ragbench.core.attribution import Cause
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, Difference
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
 from ragbench.gate.compare import cases_beside
@@ -32,7 +32,9 @@ def only(comparison: Comparison, metric: str) -> Difference:
 
 def case(name: str, value: float | None, **facts: Any) -> ScoredCase:
     cell = Cell.skipped("no gold") if value is None else Cell.measured(value)
-    plain = ScoredCase(id=name, fingerprint=f"f-{name}", scores={"recall@5": cell})
+    told = {key: facts.pop(key) for key in CaseTexts._fields if key in facts}
+    texts = CaseTexts(**told) if told else None
+    plain = ScoredCase(id=name, fingerprint=f"f-{name}", scores={"recall@5": cell}, texts=texts)
     return replace(plain, **facts)
 
 
@@ -131,7 +133,7 @@ def test_the_same_asked_in_two_ways_is_joined_by_id() -> None:
     assert only(found, "recall@5").difference == pytest.approx(0.5)
     assert found.notes == ("Joined by id: 2 of 3 cases are asked in another way.",)
     assert found.systems[0].changes[0] == "how 2 cases are asked"
-    other = recall(replace(again[0], right="y"), case("q4", 1.0))
+    other = recall(case("q2", 1.0, right="y", **ways), case("q4", 1.0))
     with pytest.raises(RunMismatchError, match=r"share 1 id, and 3 are not in every run"):
         compare([before, other], same="id")
     (note,) = compare([before, other], same="id", only_common_cases=True).notes

@@ -15,7 +15,7 @@ from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, G
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import RunScores, clustered_by_gold
+from ragbench.core.run_scores import RunScores, clusters_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
@@ -173,14 +173,17 @@ def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
 
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
     bare = run({"m": [0.0] * 20})
-    cases = clustered_by_gold(bare.cases, [(f"doc{place // 5}",) for place in range(20)])
+    clusters = clusters_by_gold([None] * 20, [f"gold: doc{place // 5}" for place in range(20)])
+    both = zip(bare.cases, clusters, strict=True)
+    cases = [replace(case, cluster=name) for case, name in both]
     verdict = gate(replace(bare, cases=cases), run({"m": [1.0] * 20}), config(m={"max_drop": 0.0}))
     drop = check_of(verdict, "m").drop
     assert drop is not None
     assert (drop.cases, drop.clusters, check_of(verdict, "m").ground) == (20, 4, Ground.ALL_LOST)
     (note,) = [note for note in verdict.notes if "gold" in note]
     assert note.endswith("count as one observation: 20 cases, 4 clusters.")
-    assert clustered_by_gold(cases, [("other",)] * 20) == cases  # a cluster that is named stays
+    named = ["one", *[None] * 19]
+    assert clusters_by_gold(named, ["other"] * 20) == named  # a cluster that is named stays
 
 
 # --- red without a test, yellow, one row

@@ -20,15 +20,15 @@ from ragbench import Case, RAGInterface, RetrievalResult, evaluate, parse_metric
 from ragbench.core.gate_result import GateOutcome
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
-from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTexts, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import GateConfig
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.ledger.folder import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.verbs.gate import gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, config, run, run_of
@@ -72,9 +72,9 @@ def test_the_order_of_cases_and_metrics_does_not_show() -> None:
 
 def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
-        id="q1", fingerprint="f", query="the query", response="the response",
+        id="q1", fingerprint="f",
         scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
-        retrieved_ids=("secret-chunk",),
+        texts=CaseTexts("the query", "the response", ("secret-chunk",)),
     )  # fmt: skip
     path = tmp_path / "base.json"
     write_baseline(baseline_of([run_of([case], column("a"), column("b"), column("c"))]), path)
@@ -151,9 +151,13 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
     assert [c.score for c in found.metrics] == [one.score for one in report.summaries]
     assert [column.has_cells for column in found.metrics] == [True, True, False]
     assert (found.stages, found.latencies) == (report.stages, report.latencies)
-    for case, row in zip(found.cases, report.rows(), strict=True):
-        for name in ("id", "query", "tags", "language", "response", "retrieved_ids", "stages"):
+    assert found.table.texts is not None
+    texts = found.table.texts(range(9))
+    for case, text, row in zip(found.cases, texts, report.rows(), strict=True):
+        for name in ("id", "tags", "language", "stages"):
             assert getattr(case, name) == getattr(row, name)
+        told = (row.query, row.response, row.retrieved_ids)
+        assert (text.query, text.response, text.retrieved_ids) == told
         assert row.attribution is not None and case.cause is row.attribution.cause
         assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
     assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ragbench import open_source, read_cases, read_documents
 from ragbench.core.trace import Entry
 from ragbench.errors import InputError
-from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields, formats, readers
-from ragbench.io.ids import derived_id
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.detect import formats, readers
+from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
+from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.trec import read_grades, read_run
 
 DOCS = Path(__file__).parents[3] / "docs" / "formats.md"

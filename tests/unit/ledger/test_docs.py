@@ -105,7 +105,7 @@ def test_a_version_replaces_everything_for_its_stage() -> None:
 
 def test_a_server_names_its_version() -> None:
     pytest.importorskip("httpx", reason="pip install 'ragbench[http]'")
-    from ragbench.rag.http import http_rag
+    from ragbench.rag.load import http_rag
 
     space = run(SERVER)
 

@@ -13,9 +13,19 @@ import pytest
 
 from ragbench import parse_metrics
 from ragbench.errors import RunLockedError, RunMismatchError
-from ragbench.ledger import manifest
-from ragbench.ledger.folder import RunFolder, run_name
-from ragbench.ledger.manifest import git_state, read_manifest, write_manifest
+from ragbench.ledger.folder import (
+    DatasetInfo,
+    Manifest,
+    MetricInfo,
+    RagInfo,
+    RunFolder,
+    git_state,
+    metrics_of,
+    read_manifest,
+    run_name,
+    write_atomic,
+    write_manifest,
+)  # fmt: skip
 
 HOLD = """
 import sys
@@ -109,10 +119,10 @@ def test_a_run_has_a_name_that_any_file_system_takes(dataset: str, rag: str, nam
 
 METRICS = parse_metrics("recall@5, P(rel=2)@3")
 DATASET: Any = {"name": "d", "source": "d.jsonl", "fingerprint": "00", "cases": 3, "sample": 3}
-MANIFEST = manifest.Manifest(
-    dataset=manifest.DatasetInfo(**DATASET, seed=1),
-    rag=manifest.RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
-    metrics=tuple(map(manifest.MetricInfo.of, METRICS)),
+MANIFEST = Manifest(
+    dataset=DatasetInfo(**DATASET, seed=1),
+    rag=RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
+    metrics=tuple(map(MetricInfo.of, METRICS)),
     settings={"matching": "id", "top_k": None},
     packages={"ragbench": "0.1"},
     git={"commit": "c0ffee", "dirty": False},
@@ -126,7 +136,7 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     write_manifest(found, second)
     assert first.read_bytes() == second.read_bytes()
     assert replace(found, metrics=()) == replace(MANIFEST, metrics=())
-    assert manifest.metrics_of(found) == METRICS
+    assert metrics_of(found) == METRICS
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
@@ -157,7 +167,7 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="disk full"):
-        manifest.write_atomic(path, b"new content")
+        write_atomic(path, b"new content")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -28,7 +28,8 @@ ASKED: Outcome[Any] = Outcome(status=Status.MEASURED, value="any", seconds=0.5)
 
 
 def encoded(*texts: str) -> Encoded:
-    return Encoded([*texts], [text_digest(text) for text in texts], b"[]", b"d" * 16)
+    digests = [*map(text_digest, texts)]
+    return Encoded([*texts], digests, b"".join(digests), b"[]", b"d" * 16)
 
 
 def ids(journal: Journal) -> list[str]:

@@ -16,12 +16,11 @@ from ragbench.core.chat import Message, Reply, Usage
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.client import LLMClient
-from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.schema import schema_of
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
-from ragbench.llm.transport import NoAnswerError, Transport
+from ragbench.llm.transport import CallLimits, Clock, NoAnswerError, Transport
 from ragbench.stages.judge import Judging
 from tests.llm_server import FaultServer
 

@@ -30,8 +30,7 @@ from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import EmbeddingClient, LLMClient
-from ragbench.llm.concurrency import CallLimits
-from ragbench.llm.transport import NoAnswerError, Transport
+from ragbench.llm.transport import CallLimits, NoAnswerError, Transport
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import (
     VERDICT,

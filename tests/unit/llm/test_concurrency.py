@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.llm.concurrency import Clock, Concurrency
+from ragbench.llm.transport import Clock, Concurrency
 from tests.virtual_time import run
 
 

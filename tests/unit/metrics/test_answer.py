@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ragbench
 from ragbench.core.outcome import Cell, Status
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import AnswerBeside, probability, right_by_any, told
+from ragbench.metrics.correct import AnswerBeside, answer_correct, probability, told
 from ragbench.metrics.registry import parse_metrics
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
@@ -243,7 +243,7 @@ LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who 
     ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
 ])  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
-    assert told(right_by_any(query, response, [reference])) is True
+    assert told(answer_correct(query, response, [reference])) is True
 
 
 CONTRADICTED: list[tuple[str, str, str, str]] = [
@@ -264,9 +264,11 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 
 @pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
-    assert AnswerBeside.of(query, response, reference).contradiction() == what
-    assert told(right_by_any(query, response, [reference])) is False
-    assert told(right_by_any(query, response, [reference, response])) is True  # the best one counts
+    assert AnswerBeside(query, response, reference).contradiction() == what
+    assert told(answer_correct(query, response, [reference])) is False
+    assert (
+        told(answer_correct(query, response, [reference, response])) is True
+    )  # the best one counts
 
 
 @pytest.mark.parametrize(("query", "response", "reference"), [
@@ -283,13 +285,13 @@ def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str,
     ("", f"{WORDS} 5", f"{LONGER} 6"),  # beside a long reference no word is proof
 ])  # fmt: skip
 def test_what_is_no_contradiction(query: str, response: str, reference: str) -> None:
-    assert AnswerBeside.of(query, response, reference).contradiction() is None
+    assert AnswerBeside(query, response, reference).contradiction() is None
 
 
 def test_words_of_a_long_reference_are_rarely_sure() -> None:
     some = "The mayor owns two, a red car and a green one; nobody knows where either of them is."
-    assert told(right_by_any("", some, [LONGER])) is None
-    assert told(right_by_any("", LONGER, [LONGER])) is True
+    assert told(answer_correct("", some, [LONGER])) is None
+    assert told(answer_correct("", LONGER, [LONGER])) is True
     values = [probability("", text, LONGER) for text in ("nothing of it", some, LONGER)]
     assert values == sorted(values) and values[0] < 0.3
 
@@ -323,4 +325,4 @@ ANY_TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
 def test_any_texts_give_a_probability(query: str, response: str, reference: str) -> None:
     assert 0 <= probability(query, response, reference) <= 1
     if reference.strip(" .-€"):
-        assert AnswerBeside.of(query, reference, reference).contradiction() is None
+        assert AnswerBeside(query, reference, reference).contradiction() is None

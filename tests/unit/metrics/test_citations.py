@@ -15,8 +15,14 @@ from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.ledger.codec import decode_judgements, encode_judgements
-from ragbench.metrics import citations
-from ragbench.metrics.citations import cited, notes_of, numbers_supported
+from ragbench.metrics.citations import (
+    citation_attribution,
+    citation_coverage,
+    citation_validity,
+    cited,
+    notes_of,
+    numbers_supported,
+)
 from tests.llm_server import support_verdicts
 from tests.unit.metrics import builders
 from tests.unit.metrics.builders import Judge, generated, retrieved, trace
@@ -27,9 +33,6 @@ LEAVE, OFFICE, DOGS = CHUNKS = (
     "Dogs are welcome in the office on Fridays.",
 )
 IDS = ["leave", "office", "dogs"]
-METRICS = (
-    citations.citation_validity, citations.citation_coverage, citations.citation_attribution
-)  # fmt: skip
 
 
 def both(
@@ -37,6 +40,18 @@ def both(
 ) -> tuple[GenerationResult[Any], RetrievalResult[Any]]:
     found = RetrievalResult(list(chunks), context_ids=None if ids is None else [*ids])
     return GenerationResult(response, **more), found
+
+
+Answer = tuple[GenerationResult[Any], RetrievalResult[Any]]
+
+
+def scored(answer: Answer) -> list[float | Skip]:
+    """Validity, coverage and attribution."""
+    found = cited(*answer)
+    if isinstance(found, Skip):
+        return [found]
+    attribution = citation_attribution(found, answer[1].contexts)
+    return [citation_validity(found), citation_coverage(found), attribution]
 
 
 @pytest.mark.parametrize(("response", "places"), [
@@ -49,10 +64,10 @@ def both(
     ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
     ("You get 27 days [leave; dogs].", [0, 2]),
     ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
-    ("You get 27 [sic] days, see [2019].", []),
 ])  # fmt: skip
 def test_every_form_of_a_citation_is_read(response: str, places: list[int | None]) -> None:
     found = cited(*both(response, ids=IDS))
+    assert not isinstance(found, Skip)
     assert [place for one in found for place in one.chunks] == places
 
 
@@ -69,7 +84,8 @@ LABELLED = {"chunks": [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, str
 def test_what_a_citation_means(
     response: str, facts: dict[str, Any], chunks: tuple[int | None, ...]
 ) -> None:
-    assert [one.chunks for one in cited(*both(response, **facts))] == [chunks]
+    found = cited(*both(response, **facts))
+    assert not isinstance(found, Skip) and [one.chunks for one in found] == [chunks]
 
 
 def test_the_figures_by_hand() -> None:
@@ -78,7 +94,7 @@ def test_the_figures_by_hand() -> None:
         "The office closes at 6 pm [8]. Bring your passport. Anything else?"
     )
     # Of coverage: the question states nothing; of attribution: dogs stand in chunk 3.
-    assert [metric(*answer) for metric in METRICS] == pytest.approx([2 / 3, 3 / 4, 1 / 2])
+    assert scored(answer) == pytest.approx([2 / 3, 3 / 4, 1 / 2])
     assert [note.problem for note in notes_of(Case(id="q", query="q"), *answer)] == [
         "cites 2: chunk 3 shares more of it than the cited ones",
         "cites 8: not among 3 shown chunks",
@@ -86,9 +102,9 @@ def test_the_figures_by_hand() -> None:
 
 
 def test_what_cites_nothing_has_no_score() -> None:
-    nothing = both("You get 27 days. An array is written x[i] or [x].")
-    assert [metric(*nothing) for metric in METRICS] == [Skip("the answer cites nothing")] * 3
-    found = citations.citation_attribution(*both("You get 27 days [8]."))
+    for text in ("You get 27 days. An array is written x[i].", "27 [sic] days, see [2019]."):
+        assert scored(both(text)) == [Skip("the answer cites nothing")]
+    found = scored(both("You get 27 days [8]."))[-1]
     assert isinstance(found, Skip) and "can be compared" in found.reason
 
 
@@ -117,13 +133,12 @@ def test_a_number_that_stands_nowhere_is_named_with_its_sentence_and_the_place_l
 @given(st.text("ab .[]【】()^†1923,-–\n?:#", max_size=60), st.integers(0, 3))
 def test_no_answer_breaks_it_and_shares_are_shares(response: str, chunks: int) -> None:
     answer = both(response, chunks=CHUNKS[:chunks])
-    for metric in METRICS:
-        value = metric(*answer)
-        assert isinstance(value, Skip) or 0 <= value <= 1
-    for one in cited(*answer):
+    found = cited(*answer)
+    for one in () if isinstance(found, Skip) else found:
         assert all(place is None or 0 <= place < chunks for place in one.chunks)
-    value = numbers_supported(Case(id="q", query=""), response, CHUNKS[:chunks])
-    assert isinstance(value, Skip) or 0 <= value <= 1
+    supported = numbers_supported(Case(id="q", query=""), response, CHUNKS[:chunks])
+    for value in (*scored(answer), supported):
+        assert isinstance(value, Skip) or 0 <= value <= 1
 
 
 CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")

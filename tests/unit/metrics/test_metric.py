@@ -18,6 +18,7 @@ from ragbench.core.metric import Direction, Group, Need, Parameter, metric_of, s
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.metrics.citations import Cited
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
 from ragbench.metrics.plan import Plan
@@ -121,13 +122,14 @@ SCORED = trace(
     answerable=True,
     retrieval=replace(FOUND, value=replace(FOUND.value, scores=[0.9, 0.1])),
     generation=generated(
-        "an answer", candidates=["one", "two"], confidence=0.75, seconds=1.5,
+        "an answer [1]", candidates=["one", "two"], confidence=0.75, seconds=1.5,
         metadata={"usage": {"prompt_tokens": 3}},
     ),
 )  # fmt: skip
 GIVEN: dict[str, Any] = {
-    "query": "query", "response": "an answer", "multi_responses": ("one", "two"),
+    "query": "query", "response": "an answer [1]", "multi_responses": ("one", "two"),
     "confidence": 0.75, "declined": False, "reference": "right",
+    "citations": [Cited("an answer [1]", ("1",), (0,))],
     "references": ("right", "also right"), "answerable": True,
     "contexts": ("text of a", "text of c"), "context_ids": ("a", "c"), "scores": (0.9, 0.1),
     "context_metadata": ({"source": "x"}, {}), "reference_contexts": ("text of a",),

@@ -16,7 +16,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, LLMBudgetError, LLMRefusedError
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.ragas_judged import DEFINITIONS
+from ragbench.metrics.ragas import judged_metrics
 from tests.unit.metrics.builders import (
     Judge,
     answered,
@@ -37,6 +37,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+DEFINITIONS = [one.definition for one in judged_metrics().values()]
+
 
 def case(
     response: str = "Bees fly and sing.", *, texts: tuple[str, ...] = ("Bees fly.", "Cows eat.")
@@ -51,12 +53,11 @@ def case(
 
 
 def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
-    from ragbench.metrics.ragas_judged import CATALOGUE
     from ragbench.plugins import import_ragas, require
 
     import_ragas()
     known = require("ragas.metrics.collections", extra="ragas")
-    offered = {entry.cls for entry in CATALOGUE.values()}
+    offered = {entry.cls for entry in judged_metrics().values()}
     fields = {name: getattr(getattr(known, name), "__annotations__", {}) for name in known.__all__}
     asking = {name for name, known in fields.items() if {"llm", "embeddings"} & set(known)}
     assert asking - offered == {

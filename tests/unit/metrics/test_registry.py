@@ -20,8 +20,13 @@ from ragbench.core.metric import (
     stored_definition,
 )
 from ragbench.errors import ConfigError
-from ragbench.metrics.registry import default_metrics, definitions, find_definition, parse_metric
-from ragbench.metrics.spelling import split_metrics
+from ragbench.metrics.registry import (
+    default_metrics,
+    definitions,
+    find_definition,
+    parse_metric,
+    split_metrics,
+)
 from ragbench.plugins import load_attribute
 from tests.unit.metrics.builders import cell, generated, politeness, trace
 

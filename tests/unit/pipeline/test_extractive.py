@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from ragbench import GenerationResult
 from ragbench.pipeline.extractive import (
+    ANSWERABLE,
+    RIGHT,
+    RIGHT_SPAN,
     ExtractiveGenerator,
-    abstention_confidence,
-    answer_confidence,
+    logistic,
     rank_sentences,
 )
 from ragbench.text.question import parse_question
@@ -154,8 +156,8 @@ def test_support_stays_in_range_and_falls(query: str, contexts: list[str]) -> No
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_confidence_follows_the_support(low: float, high: float) -> None:
     low, high = sorted((low, high))
-    assert 0 < answer_confidence(low) <= answer_confidence(high) < 1
-    assert 0 < abstention_confidence(high) <= abstention_confidence(low) < 1
+    for curve in (RIGHT, RIGHT_SPAN, ANSWERABLE):
+        assert 0 < logistic(curve, low) <= logistic(curve, high) < 1
 
 
 def test_a_long_question_needs_no_more_than_five_rare_words() -> None:

@@ -14,8 +14,7 @@ import pytest
 from ragbench import load_pipeline
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.errors import DataError
-from ragbench.io.paths import FilePath, ModelPath
-from ragbench.io.settings import field_docs, setting_fields
+from ragbench.io.settings import FilePath, ModelPath, field_docs, setting_fields
 from ragbench.pipeline.documents import ChunkSize, Indexing, IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.post.compress import QueryWords
+from ragbench.post.filter import QueryWords
 from ragbench.post.rerankers.models import CrossEncoderReranker, best_windows
 from ragbench.text.onnx_model import find_onnx_files
 from ragbench.text.sentences import split_sentences

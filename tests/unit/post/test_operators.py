@@ -12,8 +12,7 @@ import pytest
 from ragbench import Chunk, Query
 from ragbench.errors import InterfaceError, LLMReplyError
 from ragbench.post.augment import Fusion, Reflection, fuse, newcomers
-from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
-from ragbench.post.filter import LlmFilter, TokenBudget
+from ragbench.post.filter import SUMMARY_ID, Abstractive, Extractive, LlmFilter, TokenBudget
 from ragbench.post.operator import ranked
 from ragbench.text.token_counter import ESTIMATED
 from tests.unit.post.builders import PIECES, Scripted, Shelf, applied, chunk, ids, notes, texts

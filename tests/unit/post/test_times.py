@@ -9,7 +9,7 @@ import pytest
 
 from ragbench import PostRetrieval, RetrievalResult
 from ragbench.errors import DataError, InputError
-from ragbench.ledger.manifest import read_manifest
+from ragbench.ledger.folder import read_manifest
 from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
 from ragbench.post.chunks import age_text, known_time, parse_time

@@ -7,7 +7,7 @@ import pytest
 
 from ragbench import GenerationResult, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError, NoContextsError, RagbenchWarning
-from ragbench.rag.one_call import ANSWER_KEY
+from ragbench.rag.parts import ANSWER_KEY
 
 
 class System:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult
-from ragbench.rag.http import http_rag
+from ragbench.rag.load import http_rag
 from tests.unit.rag.http_server import Answer, Server
 from tests.unit.test_readme import blocks_of
 

@@ -45,10 +45,6 @@ def test_an_abstract_base_is_let_through_and_its_child_is_not() -> None:
         base().generate("q", [])
 
 
-class Mixin:
-    retrieve = retrieve
-
-
 async def generate(self: object, query: str, contexts: list[str]) -> str:
     return "a"
 
@@ -57,7 +53,6 @@ async def generate(self: object, query: str, contexts: list[str]) -> str:
     *(((), families, {}, "families must name retrieval or generation")
       for families in ((), ("ranking",), "rank")),
     ((), ("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
-    ((RAGInterface, Mixin), ("retrieval",), {}, "name Mixin before RAGInterface among the bas"),
 ])  # fmt: skip
 def test_what_cannot_work_is_refused(bases: Any, families: Any, methods: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):

@@ -17,9 +17,8 @@ from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.origin import Reuse, differences, may_reuse
 from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
-from ragbench.rag.http import RemoteQueryError, http_rag
-from ragbench.rag.load import describe_rag, stage_origin
-from ragbench.rag.one_call import ANSWER_KEY
+from ragbench.rag.load import RemoteQueryError, describe_rag, http_rag, stage_origin
+from ragbench.rag.parts import ANSWER_KEY
 from ragbench.stages.rag import retrieve_stage
 from tests.unit.rag.http_server import Answer, Request, Server
 

@@ -28,9 +28,9 @@ from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusG
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.post.stage import post_retrieved
-from ragbench.stages.attribution import CauseTally, attribute
+from ragbench.stages.attribution import attribute
+from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
-from ragbench.stages.right_share import RightTally
 
 LEAVE = "You get 27 days of paid annual leave per calendar year."
 OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]
@@ -277,12 +277,12 @@ def counted(right: float | None, *, words: bool, answer: Answer = Answer.RIGHT) 
 
 
 def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
-    known, words = RightTally(), RightTally()
+    known, words = CauseTally(), CauseTally()
     for at in range(100):
-        known.add(None, counted(float(at < 50), words=False))
-        words.add(None, counted(0.5, words=True, answer=Answer.UNCHECKED))
-    known.add(None, counted(None, words=False))
-    first, second = known.share(), words.share()
+        known.add(CASE, counted(float(at < 50), words=False))
+        words.add(CASE, counted(0.5, words=True, answer=Answer.UNCHECKED))
+    known.add(CASE, counted(None, words=False))
+    first, second = known.right(), words.right()
     assert first is not None
     assert second is not None
     assert (first.share, first.known, first.untold, first.by_words) == (0.5, 100, 1, 0)
@@ -290,4 +290,4 @@ def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
     # 1.984 * .05025 of the cases alone; where all is 0.5, the same by p (1 - p), and 4 points more.
     assert [first.low, first.high] == pytest.approx([0.400, 0.6], abs=1e-3)
     assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
-    assert RightTally().share() is None
+    assert CauseTally().right() is None

@@ -21,7 +21,7 @@ from ragbench.errors import LLMUnreachableError, RunError
 from ragbench.stages.crashes import InFlight, ask_in_child
 
 
-def left_over(path: Path) -> list[int]:
+def left_over(path: Path) -> Sequence[int]:
     with InFlight.opened(path, 1) as found:
         return found.left_over
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.betting import MeanBet
+from ragbench.stats.bounded_mean import MeanBet
 from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, fall, stake
 
 

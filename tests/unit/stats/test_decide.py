@@ -15,8 +15,8 @@ from scipy.stats import nct
 
 from ragbench import RegressionQuestion, decide, pair
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.decide import ChangeKind, decide_family
+from ragbench.stats.mean import ClusterTotals
 from ragbench.stats.power import Spread, cases_to_settle, clusters_to_rule_out, detectable
 from tests.unit.stats.builders import question
 

@@ -18,8 +18,13 @@ from scipy.stats import binomtest
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.bounded_mean import bounded_mean_p_value, rare_gains_p_value
-from ragbench.stats.clusters import ClusterTotals, cluster_codes
-from ragbench.stats.mean import mean_interval, proportion_interval, student_p_value
+from ragbench.stats.mean import (
+    ClusterTotals,
+    cluster_codes,
+    mean_interval,
+    proportion_interval,
+    student_p_value,
+)
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30)
 
@@ -266,8 +271,7 @@ def test_the_p_value_of_equal_losses_by_hand(
     (lambda: ClusterTotals.of([0.0, 1.0], ["a"]), InputError, "2 values and 1 cluster labels"),
     (lambda: mean_interval([math.nan, 1.0]), InputError, "value 0 is"),
     (lambda: proportion_interval(3, 2), InputError, "3 successes of 2 trials"),
-    *((partial(mean_interval, [0.0, 1.0], confidence=bad), ConfigError, "confidence")
-      for bad in (1.0, 0.0)),
+    (partial(mean_interval, [0.0, 1.0], confidence=1.0), ConfigError, "probability"),
     *((partial(proportion_interval, 1, 2, bad), ConfigError, "confidence") for bad in (1.0, 0.0)),
     (lambda: p_value([0.0], -1.0), ConfigError, "every mean would do"),
     (lambda: p_value([-1.5, 0.0], -0.1), InputError, "below the smallest possible"),

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ragbench import pair
 from ragbench.errors import ConfigError, DataError, InputError
-from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.mean import ClusterTotals
 from ragbench.stats.paired import LEFT_OUT, PairedSample
 from ragbench.stats.repeats import variance_components
 
@@ -16,7 +17,7 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
         clusters={"a": "doc", "b": "doc", "c": "doc"},
     )
     assert sample.case_ids == ("a", "b")
-    assert sample.differences == (-1.0, 0.25)
+    assert sample.differences.tolist() == [-1.0, 0.25]
     assert sample.clusters == (0, 0)
     assert (sample.gained, sample.lost) == (1, 1)
     assert sample.left_out == dict(zip(LEFT_OUT, (1, 2, 1, 1, 1), strict=True))
@@ -44,7 +45,7 @@ def test_repeats_are_turned_with_their_difference() -> None:
     kept = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats)
     assert kept.scores_by_case() == (((1.0, None), (3.0, 5.0)),)
     turned = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats, higher_is_better=False)
-    assert turned.differences == (3.0,)
+    assert turned.differences.tolist() == [3.0]
     assert turned.scores_by_case() == (((-1.0, None), (-3.0, -5.0)),)
     once = pair({"a": 4.0}, {"a": 1.0})
     assert once.scores_by_case() == (((-3.0,), (0.0,)),)
@@ -54,7 +55,7 @@ def test_samples_of_the_same_cases_name_their_clusters_alike() -> None:
     scores = {"a": 0.0, "b": 1.0}
     sample = pair(scores, scores, clusters={"a": "doc", "b": None})
     assert [sample.key(place) for place in (0, 1)] == [("cluster", "doc"), "b"]
-    coded = PairedSample(case_ids=("a", "b"), differences=(0.0, 0.0), clusters=(4, 4))
+    coded = PairedSample(differences=np.zeros(2), clusters=(4, 4))
     assert coded.key(1) == 4
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ragbench import Chunk
 from ragbench.stores.qdrant import QdrantServerDatabase
-from ragbench.stores.words import WordsForm, word_number
+from ragbench.stores.record import WordsForm, word_number
 
 
 def test_a_word_has_the_value_that_can_be_worked_out_by_hand() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.text.onnx_pairs import PairReader
+from ragbench.text.onnx_model import PairReader
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 pytestmark = pytest.mark.extra("onnx")

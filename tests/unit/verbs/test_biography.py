@@ -14,8 +14,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ranking_of
 from ragbench.post.chunks import made_from, rewritten
-from ragbench.post.compress import Extractive
-from ragbench.post.filter import DedupNear, TopK
+from ragbench.post.filter import DedupNear, Extractive, TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.biography import BiographyTally, best_order, biography_of

@@ -19,7 +19,7 @@ from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import ScoredCase
+from ragbench.core.run_scores import CaseTexts, ScoredCase
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.gate import gate
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
@@ -44,13 +44,15 @@ def failed_verdict(*, id: str = "case", text: str = "text", metric: str = "m") -
     now = run({metric: ["failed"] + [0.0] * 9, "n": [1, 0] * 5}, dataset=text, source=text)
     first: ScoredCase = now.cases[0]
     cell = replace(first.scores[metric], reason=text)
-    broken = replace(first, id=id, query=text, scores={**first.scores, metric: cell})
+    broken = replace(first, id=id, scores={**first.scores, metric: cell})
     now = replace(now, cases=(broken, *now.cases[1:]))
     before = run({metric: [1.0] * 10, "n": [0, 1] * 5})
     before = replace(before, cases=(replace(before.cases[0], id=id), *before.cases[1:]))
     falls = FigureLimits(max_drop=0.02)
     limits = {metric: MetricGate(limits=falls), "n": MetricGate(limits=replace(falls, minimum=0.5))}
-    return gate(now, before, GateConfig(max_error_rate=0.2, metrics=limits), notes=(text,))
+    found = gate(now, before, GateConfig(max_error_rate=0.2, metrics=limits), notes=(text,))
+    lost = tuple(replace(one, query=text if one.id == id else None) for one in found.lost_cases)
+    return replace(found, lost_cases=lost)
 
 
 def page_of(verdict: GateResult) -> str:
@@ -172,13 +174,13 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
     scores = {"recall@5": Cell.measured(1.0)}
     before = [
         ScoredCase(
-            id=f"{text}{n}", fingerprint="f", scores=scores, query=text, response=text,
-            retrieved_ids=(text, "a"), stages={"generate": Status.MEASURED}, cause=Cause.RIGHT,
+            id=f"{text}{n}", fingerprint="f", scores=scores, cause=Cause.RIGHT,
+            texts=CaseTexts(text, text, (text, "a")), stages={"generate": Status.MEASURED},
         )
         for n in range(cases)
     ]  # fmt: skip
     lost: Any = {"scores": {"recall@5": Cell.measured(0.0)}, "cause": Cause.NOT_RETRIEVED}
-    lost |= {"retrieved_ids": ("b", "a"), "response": f"other {text}"}
+    lost["texts"] = CaseTexts(text, f"other {text}", ("b", "a"))
     now = [replace(case, **lost) for case in before]
     against = cases_beside(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
     causes = [CauseCount(cause=Cause.DROPPED, cases=3, stages=((text, 3),))]
