@@ -20,7 +20,6 @@ from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.tokens import tokenise
-from ragbench.validators.calibration import POOL_FEATURES
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_pool
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
@@ -78,7 +77,7 @@ def main() -> None:
             "chunk": stored(terms, LEXICAL_FEATURES, slopes, bias),
             "pool": stored(
                 [(0,)],
-                POOL_FEATURES[:1],
+                ["best"],
                 pool_slopes,
                 pool_bias,
             ),

@@ -23,7 +23,7 @@ from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
-from ragbench.validators.calibration import POOL_FEATURES, shipped_rarity, shipped_weights
+from ragbench.validators.calibration import shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import (
     LOCAL_FEATURES,
@@ -35,6 +35,7 @@ from ragbench.validators.local import (
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
 FOLDS = 5
 READ = 20
+POOL_FEATURES = ("best", "size")
 SIZES = (1, 2, 3, 5, 10, READ)
 """Chunks of the pools from which is learned what their number means."""
 

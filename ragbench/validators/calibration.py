@@ -161,10 +161,6 @@ class DecisionRule:
         return self.scale.apply(round(probability, 4))
 
 
-POOL_FEATURES = ("best", "size")
-"""What the probability of an answer rests on: the best chunk's logit, and where it is learned the
-logarithm of how many chunks there are, for each is a chance of a wrong one. How far the others lie
-behind says more of a retriever than of an answer."""
 _LARGEST = 20
 """Chunks of the pools that weights were learned from."""
 
@@ -179,7 +175,8 @@ class Weights:
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
-    """From `POOL_FEATURES`, or the first of them, to the logit of an answer in the pool."""
+    """From the best chunk's logit, and the logarithm of how many chunks there are where that was
+    learned (each is a chance of a wrong one), to the logit of an answer in the pool."""
     relevant: float
     """Probability from which on a chunk is relevant: the best F1 on the held-out articles, at most
     a quarter of the odds of the lowest ``present``, so that there is a band of Partial."""

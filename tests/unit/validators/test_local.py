@@ -159,9 +159,7 @@ def test_chunks_that_nobody_read_are_said(tiny: str) -> None:
 
 
 def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Meaning:
-        """Only the text with w9 lies near to any query."""
-
+    class Meaning:  # only the text with w9 lies near to any query
         def embed_queries(self, texts: Sequence[str]) -> Any:
             return np.ones((len(texts), 1))
 
