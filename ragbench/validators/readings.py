@@ -84,13 +84,10 @@ def _known(database: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, P
         for key in keys:
             asked = database.execute("SELECT numbers FROM readings WHERE pair = ?", (key,))
             for (numbers,) in asked.fetchall():
-                logit, span, start, end, answers = _NUMBERS.unpack(numbers)
+                logit, span, start, end, said = _NUMBERS.unpack(numbers)
+                answers = None if isnan(said) else said
                 found[key] = PairReading(
-                    logit=logit,
-                    span=span,
-                    start=start,
-                    end=end,
-                    answers=None if isnan(answers) else answers,
+                    logit=logit, span=span, start=start, end=end, answers=answers
                 )
     except (sqlite3.Error, struct.error):
         return {}
@@ -98,14 +95,10 @@ def _known(database: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, P
 
 
 def _keep(database: sqlite3.Connection, fresh: dict[bytes, PairReading]) -> None:
+    said = [nan if one.answers is None else one.answers for one in fresh.values()]
     rows = [
-        (
-            key,
-            _NUMBERS.pack(
-                one.logit, one.span, one.start, one.end, nan if one.answers is None else one.answers
-            ),
-        )
-        for key, one in fresh.items()
+        (key, _NUMBERS.pack(one.logit, one.span, one.start, one.end, answers))
+        for (key, one), answers in zip(fresh.items(), said, strict=True)
     ]
     # A row a transaction: threads share the connection, and with synchronous=OFF it costs little.
     with suppress(sqlite3.Error):
