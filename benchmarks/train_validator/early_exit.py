@@ -4,8 +4,7 @@ benchmarks.train_validator.early_exit DATA_DIR --output FILE``.
 Nearly all chunks of a pool end far below any threshold, and half of the layers tell most of them. A
 line through what the first token is after those layers guesses the reader's logit; it is fitted to
 the reader itself, on pools of squad2_dev_half's training articles, and needs no label. Below the
-limit the guess is the logit and the other layers do not run. The last step: towers are made before.
-Needs onnx and onnxruntime.
+limit the guess is the logit and the other layers do not run. Needs onnx and onnxruntime.
 """
 
 from __future__ import annotations
