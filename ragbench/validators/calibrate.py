@@ -31,7 +31,6 @@ _RIDGE = (25.0, 1.0)
 _TARGET = 0.98
 _MANY = 200
 """Labels below which a threshold does not move at the price of the F1 of answers."""
-_LOST = 0.02
 _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
@@ -203,7 +202,7 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     if before.precision is None or after.precision is None or low <= precision <= high:
         return False
     nearer = abs(after.precision - precision) < abs(before.precision - precision)
-    return nearer and (costs or _f1(after) >= _f1(before) - _LOST)
+    return nearer and (costs or _f1(after) >= _f1(before))
 
 
 def _f1(quality: Quality) -> float:

@@ -52,7 +52,7 @@ _TYPE_BONUS = 0.15
 """What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
 _QUOTED = 2
 """Sentences of a chunk that are quoted at most."""
-_NEAR = 0.85
+_NEAR = 0.7
 """Share of the best sentence's score from which on another one is quoted beside it."""
 
 
