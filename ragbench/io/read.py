@@ -405,3 +405,6 @@ class Selection:
 
         drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
         return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))
+
+
+ALL_CASES = Selection()

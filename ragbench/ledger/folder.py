@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import msgspec
 import orjson
 from filelock import FileLock, Timeout
 
-from ragbench.core.metric import Metric, metric_of, stored_definition
+from ragbench.core.metric import Metric, metric_of
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
@@ -217,14 +217,6 @@ class MetricInfo:
     definition: Mapping[str, Any]
     """All that is known of the metric, with its parameters."""
 
-    @classmethod
-    def of(cls, metric: Metric) -> MetricInfo:
-        return cls(
-            name=metric.name,
-            version=metric.definition.version,
-            definition=stored_definition(metric),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
@@ -247,31 +239,7 @@ class Manifest:
     """Who judged: see `ragbench.stages.judge_identity`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Fingerprint of each part that two runs must share to be compared."""
-
-    def with_fingerprints(self) -> Manifest:
-        """The same manifest with the fingerprints of its parts filled in."""
-        stages = dict(self.rag.stages)
-        # The verdicts of a validator change nothing of what the system does.
-        validator = stages.pop("validate", None)
-        # A summary that is worded better does not make it another metric.
-        metrics = [
-            {"name": one.name, "version": one.version}
-            | ({"digest": digest} if (digest := one.definition["digest"]) else {})
-            for one in self.metrics
-        ]
-        fingerprints = {
-            "dataset": self.dataset.fingerprint,
-            "metrics": fingerprint(metrics),
-            "packages": fingerprint(self.packages),
-            "rag": fingerprint((self.rag.description, stages)),
-            "settings": fingerprint(self.settings),
-        }
-        if self.judge is not None:
-            fingerprints["judge"] = str(self.judge["fingerprint"])
-        if validator is not None:
-            fingerprints["validate"] = validator
-        return replace(self, fingerprints=fingerprints)
+    """Of each part that two runs must share to be compared; see `write_manifest`."""
 
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
@@ -280,9 +248,30 @@ def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> Manifest:
-    """Writes the file, and gives the manifest as its readers find it."""
+    """Writes the file with the fingerprints of its parts; gives it as its readers find it."""
+    stages = dict(manifest.rag.stages)
+    # The verdicts of a validator change nothing of what the system does.
+    validator = stages.pop("validate", None)
+    # A summary that is worded better does not make it another metric.
+    metrics = [
+        {"name": one.name, "version": one.version}
+        | ({"digest": digest} if (digest := one.definition["digest"]) else {})
+        for one in manifest.metrics
+    ]
+    fingerprints = {
+        "dataset": manifest.dataset.fingerprint,
+        "metrics": fingerprint(metrics),
+        "packages": fingerprint(manifest.packages),
+        "rag": fingerprint((manifest.rag.description, stages)),
+        "settings": fingerprint(manifest.settings),
+    }
+    if manifest.judge is not None:
+        fingerprints["judge"] = str(manifest.judge["fingerprint"])
+    if validator is not None:
+        fingerprints["validate"] = validator
+    whole = {**asdict(manifest), "fingerprints": fingerprints}
+    plain = orjson.loads(hidden_bytes(always_jsonable(whole)))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    plain = orjson.loads(hidden_bytes(always_jsonable(asdict(manifest))))
     write_atomic(path, orjson.dumps(plain, option=options))
     return msgspec.convert(plain, Manifest)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -51,19 +51,21 @@ def validator_fingerprint(validator: Validator) -> str:
     """Changes whenever the same chunks could get another verdict."""
     # Its rules change with the package that it comes with, whatever it says of itself, and with a
     # checkout of that package, whose version stays.
-    version = package_versions(["ragbench"])
-    return fingerprint((VALIDATE, version, _rules(), validator.name, validator.identity))
+    return fingerprint((VALIDATE, *_rules(), validator.name, validator.identity))
 
 
 @lru_cache(maxsize=1)
-def _rules() -> str:
-    """Digest of the code that reads questions and chunks: about 40 files, a few milliseconds."""
+def _rules() -> tuple[Mapping[str, str], str]:
+    """The package's version, and a digest of its code that reads questions and chunks.
+
+    About 40 files, a few milliseconds.
+    """
     whole = hashlib.sha256()
     for package in ("ragbench.text", "ragbench.validators"):
         for file in sorted(files(package).iterdir(), key=lambda one: one.name):
             if file.name.endswith((".py", ".toml")):
                 whole.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    return whole.hexdigest()
+    return package_versions(["ragbench"]), whole.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
