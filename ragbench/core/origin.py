@@ -54,6 +54,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
+        """Of an object with the fields by name, as `_asdict` gives them."""
         parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])
 

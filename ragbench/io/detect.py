@@ -105,7 +105,10 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or len(problems) > known:
         return found
-    records = _first_records(source, found, text)
+    if found == "jsonl":
+        records = _objects(text.split("\n", _FIRST)[:_FIRST])
+    else:
+        records = _first_records(source, found, text)
     if found == "json" or (found == "jsonl" and not records):
         records += keys_shown(text)  # as far as the head shows them
     signs = [sign for record in records if (sign := sign_of(record)) is not None]
@@ -346,14 +349,12 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
 
 
 def _first_records(source: Source, container: str, text: str) -> list[Mapping[str, object]]:
-    """Some of the first records, as far as the head of the file shows them."""
+    """Some of the first records, as far as the head shows them; of a container but JSON Lines."""
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return []  # a stream is read only once, and a name on the hub is worth a request
         rows = reader_of(container)(source, kind="cases", problems=Problems())
         return [row.values for row in islice(rows, 1)]
-    if container == "jsonl":
-        return _objects(text.split("\n", _FIRST)[:_FIRST])
     if container == "json":
         head = text.encode("utf-8", "replace")
         key = array_key(head, named("array")["cases"])

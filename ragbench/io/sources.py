@@ -33,7 +33,6 @@ from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looke
 from ragbench.io.fields import (
     ANSWER_FIELDS,
     HIT_FIELDS,
-    FieldMap,
     case_fields,
     entry_fields,
     named,
@@ -48,7 +47,7 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
-from ragbench.io.read import EntryDecoder
+from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import (
     STDIN,

@@ -26,8 +26,9 @@ from typing import Any, cast
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import QRELS_FOLDER, FieldMap, named
+from ragbench.io.fields import QRELS_FOLDER, named
 from ragbench.io.json_files import load, read_json_lines
+from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.trec import judged_queries
 from ragbench.io.values import (

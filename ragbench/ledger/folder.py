@@ -24,9 +24,8 @@ import msgspec
 import orjson
 from filelock import FileLock, Timeout
 
-from ragbench.core.metric import Metric, metric_of
+from ragbench.core.metric import STORED_FACTS, Metric, metric_of
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
-from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
 
@@ -217,6 +216,15 @@ class MetricInfo:
     definition: Mapping[str, Any]
     """All that is known of the metric, with its parameters."""
 
+    @classmethod
+    def of(cls, metric: Metric) -> MetricInfo:
+        definition: dict[str, Any] = {
+            name: msgspec.to_builtins(getattr(metric.definition, name)) for name in STORED_FACTS
+        }
+        definition["needs"].sort()
+        definition["bound"] = {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}
+        return cls(name=metric.name, version=metric.definition.version, definition=definition)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
@@ -308,11 +316,6 @@ def write_atomic(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def package_versions(names: Iterable[str]) -> dict[str, str]:
-    known = {name: version for name, version, _ in distributions()}
-    return {name: known[name] for name in sorted(names) if name in known}
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

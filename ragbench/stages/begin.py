@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.core.case import Case
-from ragbench.core.metric import stored_definition
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.read import ALL_CASES, Selection
+from ragbench.io.only import ALL_CASES, Selection
+from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import (
     DatasetInfo,
@@ -23,7 +23,6 @@ from ragbench.ledger.folder import (
     RagInfo,
     RunFolder,
     git_state,
-    package_versions,
     read_manifest,
     repeat_folders,
     write_manifest,
@@ -150,14 +149,9 @@ def drafted(asked: Evaluation, draw: Draw) -> Manifest:
             seed=None if selection.sample is None else selection.seed,
         ),
         rag=RagInfo(name=asked.name, description=asked.description, stages=asked.stages),
-        metrics=tuple(
-            MetricInfo(
-                name=one.name, version=one.definition.version, definition=stored_definition(one)
-            )
-            for one in asked.metrics
-        ),
+        metrics=tuple(map(MetricInfo.of, asked.metrics)),
         settings={**asked.said, "matching": str(settings.matching)},
-        packages=package_versions(_PACKAGES),
+        packages={name: version for name, version, _ in distributions() if name in _PACKAGES},
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
         judge=None if asked.judge is None else asked.judge.info,

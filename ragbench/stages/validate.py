@@ -28,8 +28,8 @@ from ragbench.core.validation import (
     Verdict,
 )
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
+from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
-from ragbench.ledger.folder import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, Running
@@ -65,7 +65,8 @@ def _rules() -> tuple[Mapping[str, str], str]:
         for file in sorted(files(package).iterdir(), key=lambda one: one.name):
             if file.name.endswith((".py", ".toml")):
                 whole.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    return package_versions(["ragbench"]), whole.hexdigest()
+    version = {name: version for name, version, _ in distributions() if name == "ragbench"}
+    return version, whole.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:

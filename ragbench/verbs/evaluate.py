@@ -15,7 +15,8 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
-from ragbench.io.read import ALL_CASES, EntryDecoder
+from ragbench.io.only import ALL_CASES
+from ragbench.io.read import EntryDecoder
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from ragbench import Case, RAGInterface, RetrievalResult, evaluate, parse_metrics, read_run
 from ragbench.core.gate_result import GateOutcome
-from ragbench.core.metric import stored_definition
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
 from ragbench.core.run_scores import CaseTexts, RunFacts, RunScores, ScoredCase
@@ -195,7 +194,7 @@ def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path
     assert b'"ragbench_baseline": 3' in baseline_bytes(added.baseline)
 
 
-METRIC = MetricInfo(name="MRR", version=1, definition=stored_definition(parse_metrics("MRR")[0]))
+METRIC = MetricInfo.of(parse_metrics("MRR")[0])
 
 
 def store(folder: Path, name: str, time: int, **changes: str) -> Path:

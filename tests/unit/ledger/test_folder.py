@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ragbench import parse_metrics
-from ragbench.core.metric import stored_definition
 from ragbench.errors import RunLockedError, RunMismatchError
 from ragbench.ledger.folder import (
     DatasetInfo,
@@ -123,9 +122,7 @@ DATASET: Any = {"name": "d", "source": "d.jsonl", "fingerprint": "00", "cases": 
 MANIFEST = Manifest(
     dataset=DatasetInfo(**DATASET, seed=1),
     rag=RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
-    metrics=tuple(
-        MetricInfo(name=one.name, version=1, definition=stored_definition(one)) for one in METRICS
-    ),
+    metrics=tuple(map(MetricInfo.of, METRICS)),
     settings={"matching": "id", "top_k": None},
     packages={"ragbench": "0.1"},
     git={"commit": "c0ffee", "dirty": False},
