@@ -26,7 +26,7 @@ from ragbench.views.run_document import (
     waterfall,
 )
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled, table
+from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import (
     DatasetInfo,
@@ -29,7 +29,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.abstention import abstained
+from ragbench.metrics.candidates import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval

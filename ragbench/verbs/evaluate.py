@@ -15,8 +15,7 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
-from ragbench.io.only import Selection
-from ragbench.io.read import EntryDecoder
+from ragbench.io.read import EntryDecoder, Selection
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
-from ragbench.metrics.abstention import abstained
 from ragbench.metrics.answer import holds_answer, is_telling
+from ragbench.metrics.candidates import abstained
 from ragbench.metrics.matching import Matching, normalised
 from ragbench.safe_text import counted, shortened_line
 from ragbench.stages.call_stage import CallStage

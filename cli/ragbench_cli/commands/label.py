@@ -26,8 +26,8 @@ from ragbench.views.html.page import write_html
 from ragbench.views.labels import ask_text, raters_text
 from ragbench_cli import console
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
+from ragbench_cli.output import draw
 from ragbench_cli.report_tables import corrected_blocks
-from ragbench_cli.tables import draw
 
 _SHORT = 700
 """Letters of a context that are shown at first."""
