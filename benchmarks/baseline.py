@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench import BaselineRAG, Chunk, Document
-from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.text.tokens import multilingual_tokens
 

@@ -17,7 +17,7 @@ import string
 from importlib.resources import files
 
 from ragbench import open_embedder
-from ragbench.embedders.cosine_scale import measure_calibration
+from ragbench.embedders.embedder import measure_calibration
 from ragbench_cli.stores import settings_of
 
 STRINGS = 200

@@ -26,7 +26,7 @@ from ragbench.pipeline.documents import make_chunker
 from ragbench.pipeline.index import IndexResult, index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import StrategyName
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import open_database
 
 ValueT = TypeVar("ValueT")
 WORDS = 120

@@ -58,7 +58,7 @@ from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
 from ragbench.stores.base import IndexIdentity
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
 

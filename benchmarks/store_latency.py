@@ -33,7 +33,7 @@ from benchmarks.store_clients import CLIENTS, SOURCE, YEARS, Client, K, Pgvector
 from ragbench import Chunk
 from ragbench.core.filters import And, Equals, Filter, Range
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import open_database
 
 DIMENSION = 384
 BATCH = 1000

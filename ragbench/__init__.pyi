@@ -29,8 +29,8 @@ from ragbench.io.dumps.read import open_dump as open_dump
 from ragbench.io.export import write_cases as write_cases
 from ragbench.io.joined import join_answers as join_answers
 from ragbench.io.labels import read_labels as read_labels
-from ragbench.io.only import Selection as Selection
 from ragbench.io.people import LabelBook as LabelBook
+from ragbench.io.read import Selection as Selection
 from ragbench.io.read import read_cases as read_cases
 from ragbench.io.read import read_documents as read_documents
 from ragbench.io.sources import open_source as open_source
@@ -62,7 +62,7 @@ from ragbench.stats.decide import RegressionQuestion as RegressionQuestion
 from ragbench.stats.decide import decide as decide
 from ragbench.stats.paired import pair as pair
 from ragbench.stores.attached import attach as attach
-from ragbench.stores.registry import open_store as open_store
+from ragbench.stores.database import open_store as open_store
 from ragbench.validators.validator import build_validator as build_validator
 from ragbench.verbs.ablate import ablate as ablate
 from ragbench.verbs.calibrate import calibrate_dump as calibrate_dump

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from ragbench.core.outcome import Failure
 from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
-from ragbench.io.lines import encoding_of
+from ragbench.io.encoding import encoding_of
 from ragbench.io.read import read_cases
 from ragbench.llm.budget import price_for
 from ragbench.llm.client import EmbeddingClient, LLMClient

@@ -222,7 +222,7 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
                 panel=panel,
                 repeats=choice.repeats,
                 preflight=not choice.no_preflight,
-                rehearsal=counter,
+                rehearsal=None if counter is None else counter.all,
             )
         yield ModelsInUse(choice, session, judging, counter, budget, named)
 

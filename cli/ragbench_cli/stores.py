@@ -36,9 +36,8 @@ from ragbench.pipeline.strategies import (
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.base import NORMAL
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database
-from ragbench.stores.mapping import field_mapping
-from ragbench.stores.registry import is_read_only, open_database
+from ragbench.stores.database import Database, is_read_only, open_database
+from ragbench.stores.mapping import FieldMapping
 from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench_cli import console
 from ragbench_cli.options import completed, json_object, mapping, option
@@ -181,7 +180,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = field_mapping(mapping(choice.where.map or (), "--field"))
+    fields = FieldMapping.of(mapping(choice.where.map or (), "--field"))
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:

@@ -54,7 +54,7 @@ class DocumentsBeside(NamedTuple):
     """What the dataset holds, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
-        from ragbench.io.lines import encoding_of
+        from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
         source = self.corpus or _documents_beside(self.dataset)

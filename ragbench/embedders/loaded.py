@@ -135,13 +135,12 @@ class SentenceTransformersEmbedder(PrefixedEmbedder):
 
     @cached_property
     def _model(self) -> Any:
-        package: Any = require("sentence_transformers", extra="sentence-transformers")
+        name = "sentence-transformers"
+        make: Any = require("sentence_transformers", extra=name).SentenceTransformer
         try:
-            return package.SentenceTransformer(
-                self.model, device=self.device, revision=self.revision
-            )
+            return make(self.model, device=self.device, revision=self.revision)
         except (ValueError, OSError) as error:
-            raise _not_loaded("sentence-transformers", self.model, error) from error
+            raise _not_loaded(name, self.model, error) from error
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
@@ -292,7 +291,5 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
     return OpenAIEmbedder(resolved, **prefixes)
 
 
-_CHAT_ONLY = frozenset(
-    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
-)
+_CHAT_ONLY = {f"RAGBENCH_LLM_{name}" for name in ("EXTRA", "PRICE_INPUT", "PRICE_OUTPUT")}
 """Said of the chat model that the environment names."""

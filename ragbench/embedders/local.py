@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from functools import cached_property, lru_cache, partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragbench.embedders.embedder import (
     NO_EMBEDDER,
@@ -22,18 +22,14 @@ from ragbench.embedders.embedder import (
 from ragbench.errors import ConfigError
 from ragbench.io.settings import ModelPath
 from ragbench.plugins import package_folder, require
-from ragbench.text.onnx_model import (
-    OnnxFiles,
-    Pooling,
-    TextEncoder,
-    find_onnx_files,
-    stated_pooling,
-)
+from ragbench.text.onnx_model import Pooling, TextEncoder, find_onnx_files, stated_pooling
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ragbench.text.onnx_model import OnnxFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,10 +92,7 @@ class NoEmbedder(ModelEmbedder):
     hybrid_weight = 0.0
     named_by = ""
     dimension = 1
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"embedder": NO_EMBEDDER}
+    identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
@@ -123,14 +116,13 @@ class MultilingualEmbedder(ModelEmbedder):
     agreeing_weight = 0.1
     named_by = ""
     dimension = DIMENSION
+    identity: ClassVar[Mapping[str, object]] = {
+        "embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ConfigError("multilingual: threads must be at least 1")
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         # All in capitals, the model would take words for names.
@@ -155,10 +147,9 @@ class EnglishEmbedder(ModelEmbedder):
     languages = ("en",)
     named_by = ""
     dimension = 256
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"embedder": "english", "version": VERSION, "model": "wordllama-l2-supercat-256"}
+    identity: ClassVar[Mapping[str, object]] = {
+        "embedder": "english", "version": VERSION, "model": "wordllama-l2-supercat-256"
+    }  # fmt: skip
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         import numpy as np
@@ -280,8 +271,5 @@ class SmallEmbedder(OnnxEmbedder):
 
 
 def _digest(path: Path) -> str:
-    whole = blake2b(digest_size=16)
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            whole.update(block)
-    return whole.hexdigest()
+        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

@@ -276,11 +276,9 @@ def _is_used_up(answer: Answer) -> bool:
     said = f"{error.get('code')} {error.get('type')} {text}"
     if re.search(rf"{_NO_MONEY}|\blimit: 0\b", said, re.IGNORECASE):
         return True
-    violations = [
-        one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))
-    ]
-    if violations:
-        quotas = [f"{one.get('quotaId')} {one.get('quotaMetric')}" for one in violations]
+    limits = [one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))]
+    if limits:
+        quotas = [f"{one.get('quotaId')} {one.get('quotaMetric')}" for one in limits]
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
     if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False

@@ -67,23 +67,22 @@ class ReceiptLine:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
     lines: tuple[ReceiptLine, ...]
-    currency: str | None
-    """None when no price is known."""
     price_origin: str | None
     """Where the price comes from, with its date; None when it is not known."""
 
     @classmethod
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
-        """Several receipts as one. Prices in two currencies are not added up."""
+        """Several receipts as one."""
         known = tuple(receipts)
         lines = [line for receipt in known for line in receipt.lines]
-        currencies = {receipt.currency for receipt in known if receipt.currency is not None}
-        origins = dict.fromkeys(receipt.price_origin for receipt in known if receipt.price_origin)
-        return cls(
-            lines=tuple(sorted(lines, key=lambda line: (line.purpose, line.model))),
-            currency=currencies.pop() if len(currencies) == 1 else None,
-            price_origin="; ".join(filter(None, origins)) or None,
-        )
+        ordered = sorted(lines, key=lambda line: (line.purpose, line.model))
+        origins = filter(None, dict.fromkeys(receipt.price_origin for receipt in known))
+        return cls(lines=tuple(ordered), price_origin="; ".join(origins) or None)
+
+    @property
+    def currency(self) -> str | None:
+        """None when no price is known."""
+        return Price.currency if self.price_origin else None
 
     @property
     def cost(self) -> Decimal | None:
@@ -111,8 +110,8 @@ class Ledger:
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
-        self._price_of: tuple[str | None, str | None] = (None, None)
-        """Currency and origin of what costs are reckoned by."""
+        self._origin: str | None = None
+        """Of what costs are reckoned by, once one is."""
         self._answered: Counter[tuple[str, str]] = Counter()
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
         self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
@@ -120,7 +119,7 @@ class Ledger:
     def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
         """A request is sent that costs ``most`` at most; gives its number."""
         number, price = next(_NUMBERS), self._price
-        if price is not None and self._price_of[0] is None:
+        if price is not None and self._origin is None:
             self._happened("p", price.currency, price.origin)
         self._happened("s", number, purpose, model, most)
         return number
@@ -128,8 +127,8 @@ class Ledger:
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
         """A request was answered, and its tokens or its cost reported."""
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
-        if self._price is None and cost is not None and self._price_of[0] is None:
-            self._happened("p", "USD", "as the endpoint reports")
+        if self._price is None and cost is not None and self._origin is None:
+            self._happened("p", Price.currency, "as the endpoint reports")
         self._happened("a", number, tokens, cost)
 
     def ended(self, number: int, *, billed: bool) -> None:
@@ -141,20 +140,17 @@ class Ledger:
         self._happened("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
-        price, (currency, origin) = self._price, self._price_of
-        if price is not None:
-            currency, origin = price.currency, price.origin
+        origin = self._origin if self._price is None else self._price.origin
         lines = tuple(map(self._estimated, self._lines.values()))
-        return Receipt.of([Receipt(lines=lines, currency=currency, price_origin=origin)])
+        return Receipt.of([Receipt(lines=lines, price_origin=origin)])
 
     def _estimated(self, line: ReceiptLine) -> ReceiptLine:
         """With what its unanswered requests may have cost, by the mean of the answered ones."""
-        answered, estimate = self._answered[line.purpose, line.model], None
-        if answered and line.cost is not None and line.unconfirmed is not None:
-            mean = line.cost / answered
-            estimate = min(mean * line.unconfirmed_requests, line.unconfirmed)
-        is_known = not line.unconfirmed_requests
-        return replace(line, unconfirmed_estimate=Decimal(0) if is_known else estimate)
+        answered, lost = self._answered[line.purpose, line.model], line.unconfirmed_requests
+        estimate = None if lost else Decimal(0)
+        if lost and answered and line.cost is not None and line.unconfirmed is not None:
+            estimate = min(line.cost / answered * lost, line.unconfirmed)
+        return replace(line, unconfirmed_estimate=estimate)
 
     def _happened(self, *event: Any) -> None:
         self.add(*event)
@@ -163,7 +159,7 @@ class Ledger:
 
     def add(self, kind: str, *event: Any) -> None:
         if kind == "p":
-            self._price_of = (event[0], event[1])
+            self._origin = event[1]
         elif kind == "s":
             number, purpose, model, most = event
             line = self._line(purpose, model)
@@ -275,7 +271,7 @@ def _append(path: Path, receipt: Receipt, **more: Any) -> None:
 
 
 def _lines(path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:
+    with suppress(FileNotFoundError), path.open("rb") as file:
         for raw in file:
             with suppress(ValueError):
                 yield msgspec.json.decode(raw)
@@ -284,11 +280,10 @@ def _lines(path: Path) -> Iterator[Any]:
 def _spent(path: Path) -> Decimal:
     """What all commands of a run spent, or may have spent, as its receipts say."""
     spent = Decimal(0)
-    with suppress(FileNotFoundError):
-        for receipt in _lines(path):
-            with suppress(TypeError, KeyError, InvalidOperation):
-                for line in receipt["lines"]:
-                    spent += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
+    for receipt in _lines(path):
+        with suppress(TypeError, KeyError, InvalidOperation):
+            for line in receipt["lines"]:
+                spent += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
     return spent
 
 
@@ -308,8 +303,8 @@ class Budget:
         run_limit: Decimal | None = None,
         book: CallBook | None = None,
     ) -> None:
-        amounts = [amount for amount in (limit, run_limit, spent) if amount is not None]
-        if any(not amount.is_finite() or amount < 0 for amount in amounts):
+        amounts = (amount for amount in (limit, run_limit, spent) if amount is not None)
+        if not all(amount.is_finite() and amount >= 0 for amount in amounts):
             raise ConfigError("a cost must be a number of at least 0")
         self.limit = limit
         self.run_limit = run_limit
@@ -390,13 +385,12 @@ def price_for(endpoint: Endpoint) -> Price | None:
 @cache
 def _table() -> dict[str, dict[str, Price]]:
     raw = msgspec.json.decode(files("ragbench.llm").joinpath("prices.json").read_bytes())
-    found: dict[str, dict[str, Price]] = {}
+    found: dict[str, Any] = {}
     for table in raw["tables"]:
         note = f", {table['note']}" if "note" in table else ""
         origin = {"origin": f"list price of {table['host']}, {table['as_of']}{note}"}
-        models = {name: entry | origin for name, entry in table["models"].items()}
-        found[table["host"]] = msgspec.convert(models, dict[str, Price])
-    return found
+        found[table["host"]] = {name: it | origin for name, it in table["models"].items()}
+    return msgspec.convert(found, dict[str, dict[str, Price]])
 
 
 def check_cap(endpoint: Endpoint) -> None:

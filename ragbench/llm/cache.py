@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -61,8 +61,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         raise LLMCacheError(f"there is no cache at {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch(mode=0o600)  # it holds what users asked
+        path.touch(mode=0o600)  # of a new one: it holds what users asked
     except OSError as error:
         raise LLMCacheError(f"{path} cannot be made: {error.strerror}") from error
     with ExitStack() as opened, guarded(path):
@@ -74,12 +73,10 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
             "FROM pragma_application_id, pragma_user_version"
         ).fetchone()
         is_new = (version, tables) == (0, 0) and application in (0, _APPLICATION)
-        if not is_new and application != _APPLICATION:
-            raise LLMCacheError(f"{path} is not a cache of ragbench: something else wrote it")
-        if not is_new and version != _VERSION:
+        if not is_new and (application, version) != (_APPLICATION, _VERSION):
             raise LLMCacheError(
-                f"{path} was written by another version of ragbench (cache version {version}, this "
-                f"one reads {_VERSION}). Delete it, or name another file"
+                f"{path} is not a cache of this version of ragbench ({_VERSION}): something else, "
+                f"or another version ({version}), wrote it. Delete it, or name another file"
             )
         if is_new:
             db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only before the first table
@@ -128,13 +125,13 @@ class CacheLine:
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class CacheStats:
     path: str
+    file_bytes: int
     entries: int
     bytes: int
     """Of the answers; the file is somewhat larger."""
-    file_bytes: int
     oldest: int | None
     """When the oldest answer was stored, in seconds since 1970; None when there is none."""
     newest: int | None
@@ -168,11 +165,9 @@ class ResponseCache:
 
     def close(self) -> None:
         """Trims the file to its size, where this object stored something, and closes it."""
-        try:
+        with closing(self._db):
             if self._stored:
                 self._trim()
-        finally:
-            self._db.close()
 
     def _sql(self, statement: str, *values: Any) -> list[Any]:
         with guarded(self.path):
@@ -219,19 +214,13 @@ class ResponseCache:
 
     def stats(self) -> CacheStats:
         rows = self._sql(
-            "SELECT model, purpose, count(*), sum(size), min(created), max(created) FROM replies "
-            "GROUP BY 1, 2 ORDER BY 1, 2"
+            "SELECT model, purpose, count(*), sum(size) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )
-        lines = tuple(CacheLine(*row[:4]) for row in rows)
-        return CacheStats(
-            path=str(self.path),
-            entries=sum(line.entries for line in lines),
-            bytes=sum(line.bytes for line in lines),
-            file_bytes=self.path.stat().st_size,
-            oldest=min((row[4] for row in rows), default=None),
-            newest=max((row[5] for row in rows), default=None),
-            lines=lines,
+        [(entries, size, oldest, newest)] = self._sql(
+            "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
         )
+        lines, whole = tuple(CacheLine(*row) for row in rows), self.path.stat().st_size
+        return CacheStats(str(self.path), whole, entries, size, oldest, newest, lines)
 
     def prune(
         self,
@@ -308,14 +297,9 @@ def cache_key(
     Returns:
         32 bytes.
     """
-    parts = {
-        "format": _FORMAT,
-        "identity": identity,
-        "messages": [[message.role, message.content] for message in messages],
-        "schema": schema,
-        "version": version,
-        "repeat": repeat,
-    }
+    said = [[message.role, message.content] for message in messages]
+    parts = {"format": _FORMAT, "identity": identity, "messages": said}
+    parts |= {"schema": schema, "version": version, "repeat": repeat}
     # ASCII: lone surrogates stay what they are, and no two texts become one.
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return blake2b(text.encode("ascii"), digest_size=32).digest()

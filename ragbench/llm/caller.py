@@ -61,8 +61,6 @@ class RejectedError(LLMRequestError):
 
 @dataclass(kw_only=True, slots=True)
 class Question:
-    """A question on its way, and what its requests have gone through."""
-
     purpose: str
     """What it is booked under."""
     spread: float
@@ -77,8 +75,6 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
-    """What came of a request."""
-
     meaning: Meaning
     detail: str = ""
     """What an error says of itself; without credentials."""

@@ -15,7 +15,6 @@ from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
 from ragbench.errors import (
     ConfigError,
     LLMCacheError,
-    LLMError,
     LLMPromptCutError,
     LLMReplyError,
     LLMRequestError,
@@ -84,8 +83,7 @@ class LLMClient(Caller):
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         super().__init__(endpoint, **options)
         budget = options.get("budget")
-        must_limit = budget is not None and budget.is_capped
-        self.dialect = Dialect(endpoint, must_limit=must_limit)
+        self.dialect = Dialect(endpoint, must_limit=budget is not None and budget.is_capped)
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
         self._longest_answer = 0
         self._kept_dialect = self.dialect.learned
@@ -102,7 +100,6 @@ class LLMClient(Caller):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends questions in flight and closes all connections."""
         self._loop = None  # no further call begins
         tasks = [asking.task for asking in self._asking.values()]
         for task in tasks:
@@ -173,18 +170,17 @@ class LLMClient(Caller):
         asked = _Asked(purpose=purpose, spread=_spread(key), schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
         last = asked.said[-1]
+        named = {name: getattr(last, name) for name in ("text", "model", "finish_reason")}
         reply = Reply(
             value=value,
-            text=last.text,
             usage=sum((one.usage for one in asked.said), Usage()),
             cost=total(one.cost for one in asked.said),
-            model=last.model,
-            finish_reason=last.finish_reason,
             repaired=repaired,
             attempts=asked.attempts,
             seconds=round(self.clock.now() - started, 6),
             key=key,
             not_sent=tuple(sorted(self.dialect.learned.not_sent)),
+            **named,
         )
         if self.cache is not None:
             try:
@@ -250,8 +246,11 @@ class LLMClient(Caller):
                 found = await self._once(payload, asked, limit)
             except RejectedError as error:
                 first = first or error
-                if (failed := _failed_generation(error)) is not None:
-                    return failed
+                # What a model said that was held to JSON and failed is read, or it mends it
+                # (https://console.groq.com/docs/errors).
+                told = Answer(status=400, headers={}, body=error.body).error
+                if told.get("code") == "json_validate_failed":
+                    return str(told.get("failed_generation") or told.get("message"))
                 # Another call may have found something out meanwhile.
                 has_changed = self._has_room(error, limit, asked) or dialect.learned is not before
                 if not has_changed and not self._adapts(error, payload, asked, left_out):
@@ -327,17 +326,15 @@ class LLMClient(Caller):
         question = Question(purpose="prompt check", spread=0.5)
         return (await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)).text
 
-    async def _once(
-        self, payload: Mapping[str, Any], asked: _Asked, limit: int | None
-    ) -> Completion:
+    async def _once(self, body: Mapping[str, Any], asked: _Asked, limit: int | None) -> Completion:
         endpoint = self.endpoint
-        fewest = fewest_prompt_tokens(payload["messages"])
+        fewest = fewest_prompt_tokens(body["messages"])
         if endpoint.context is not None and fewest > endpoint.context:
             raise LLMPromptCutError(
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-        found = await self.call(_CHAT, payload, asked, completion_of, max_tokens=limit)
+        found = await self.call(_CHAT, body, asked, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
             await self._reading.check(found.usage, fewest)
         return found
@@ -362,16 +359,6 @@ def _spread(key: bytes) -> float:
     return int.from_bytes(key[:4], "big") / 2**32
 
 
-def _failed_generation(error: RejectedError) -> str | None:
-    """What a model said that was held to JSON and failed: it is read, or asked to mend it.
-
-    Source: https://console.groq.com/docs/errors, ``json_validate_failed``.
-    """
-    told = Answer(status=400, headers={}, body=error.body).error
-    said = str(told.get("failed_generation") or told.get("message"))
-    return said if told.get("code") == "json_validate_failed" else None
-
-
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
     """The same error, which says that it was the prompt that left no more room."""
     if limit is None or limit == longest:
@@ -392,15 +379,11 @@ class EmbeddingClient(Caller):
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         super().__init__(endpoint, **options)
         # What else chat models are given is nothing to embeddings.
-        self._identity = {
-            "base_url": endpoint.base_url,
-            "model": endpoint.model,
-            "extra": dict(endpoint.extra),
-            "api_version": endpoint.api_version,
-        }
+        names = ("base_url", "model", "api_version")
+        self._identity = {name: getattr(endpoint, name) for name in names}
+        self._identity["extra"] = dict(endpoint.extra)
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
-        """Gives the vectors of texts, or takes those that are known."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys = {
@@ -438,12 +421,12 @@ class EmbeddingClient(Caller):
         def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
             return _vectors(body, len(texts)), usage_of(body)
 
+        failed = True
         try:
             vectors, usage = await self.call("/embeddings", payload, question, read, max_tokens=0)
-        except LLMError:
-            self.ledger.call(purpose, model, failed=True)
-            raise
-        self.ledger.call(purpose, model)
+            failed = False
+        finally:
+            self.ledger.call(purpose, model, failed=failed)
         if self.cache is not None:
             judge, usage_unknown = self.endpoint.fingerprint(), Usage(reported=False)
             for asked, vector in zip(texts, vectors, strict=True):

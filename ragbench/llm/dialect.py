@@ -107,7 +107,6 @@ class Dialect:
         return longest if left < _NARROW else min(longest, left)
 
     def counted(self, messages: Sequence[Message], tokens: int) -> None:
-        """Takes up how many tokens a prompt has."""
         if (size := _bytes(messages)) >= _TELLING:
             self._density = min(1.0, max(self._density, tokens / size))
 
@@ -223,7 +222,6 @@ class Dialect:
         self.learn(not_sent={name: reason for name, reason in not_sent if name not in names})
 
     def restore(self, learned: Learned) -> None:
-        """Takes up what was learned by an earlier command."""
         not_sent = dict(learned.not_sent)
         if self._must_limit:
             not_sent.pop(_LIMIT, None)
@@ -258,9 +256,7 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
         is_limit = "maximum" in answer.body
         candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
-    named = (
-        name for name in candidates if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", answer.body)
-    )
+    named = (one for one in candidates if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", answer.body))
     return next(named, None)
 
 
@@ -336,7 +332,6 @@ class Reading:
         self._asking = asyncio.Lock()
 
     async def check(self, usage: Usage, fewest: int) -> None:
-        """Refuses an answer to a part of the question."""
         if not is_short(usage, fewest):
             return
         async with self._asking:
@@ -401,9 +396,7 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     Tokenizers split at white space before they merge anything, so each word is a token at the
     least; in scripts without spaces a token holds some letters.
     """
-    fewest = 0
-    for message in messages:
-        text = str(message.get("content", ""))
-        dense = 0 if text.isascii() else len(_DENSE.findall(text))
-        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
-    return fewest
+    texts = [str(message.get("content", "")) for message in messages]
+    dense = (0 if text.isascii() else len(_DENSE.findall(text)) for text in texts)
+    words = sum(len(_WORD.findall(text)) for text in texts)
+    return words + sum(letters // _LETTERS_A_TOKEN for letters in dense)

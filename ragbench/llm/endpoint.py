@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.core.chat import Usage
@@ -77,9 +77,7 @@ class ApiKey:
         if not found:
             raise ConfigError(f"the {self} gives no API key: {reason}")
         if not found.isascii() or not found.isprintable() or " " in found:
-            raise ConfigError(
-                f"the content of {self} is not an API key: it must be one word in ASCII"
-            )
+            raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
         hide(found)
         return found
 
@@ -127,7 +125,7 @@ class Price:
     """Of the part of the prompt that the endpoint had in its own cache; None: as ``input``."""
     long_prompt: LongPrompt | None = None
     """What very long prompts cost, where that differs."""
-    currency: str = "USD"
+    currency: ClassVar[str] = "USD"
     origin: str = "settings"
     """Where the price comes from, with its date where it has one."""
 
@@ -157,9 +155,8 @@ class Price:
 
 
 _SENT = ("temperature", "seed", "max_tokens", "reasoning_effort")
-_OURS = frozenset(
-    {*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n"}
-)
+_OURS = (*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n")
+_IDENTITY = ("base_url", "model", "parameters", "structured")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -203,10 +200,9 @@ class Endpoint:
     """Overrides the price table."""
 
     def __post_init__(self) -> None:
-        try:
+        parts = urlsplit("")
+        with suppress(ValueError):
             parts = urlsplit(self.base_url)
-        except ValueError:
-            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{mask_url(self.base_url)}' is not an http:// or https:// address")
         if "@" in parts.netloc or parts.query or parts.fragment:
@@ -227,14 +223,11 @@ class Endpoint:
     @property
     def parameters(self) -> dict[str, Any]:
         """What is to be sent with every call beside the messages, where it is given."""
-        known = {name: getattr(self, name) for name in _SENT}
-        return {name: value for name, value in known.items() if value is not None} | dict(
-            self.extra
-        )
+        known = ((name, getattr(self, name)) for name in _SENT)
+        return {**{name: value for name, value in known if value is not None}, **self.extra}
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
-        """Headers whose values come from variables."""
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def hide_credentials(self, environ: Mapping[str, str]) -> None:
@@ -260,12 +253,8 @@ class Endpoint:
 
     def identity(self) -> dict[str, Any]:
         """Everything that an answer depends on, as JSON holds it. For manifests and cache keys."""
-        found: dict[str, Any] = {
-            "base_url": self.base_url,
-            "model": self.model,
-            "parameters": self.parameters,
-            "structured": self.structured.value,
-        }
+        found: dict[str, Any] = {name: getattr(self, name) for name in _IDENTITY}
+        found["structured"] = self.structured.value
         if self.headers:  # a gateway may choose the model by them
             found["headers"] = dict(self.headers)
         return found if self.api_version is None else found | {"api_version": self.api_version}
@@ -293,18 +282,15 @@ def _check_parameters(endpoint: Endpoint) -> None:
         if value is not None and value < least:
             raise ConfigError(f"{name} must be at least {least}, not {value}")
     for name in endpoint.extra:
-        if "headers" in name:
-            raise ConfigError(f"'{name}' is not a field of a request: give the setting headers")
-        if name in _OURS:
-            raise ConfigError(f"'{name}' cannot be one of the extra fields of a request")
+        if "headers" in name or name in _OURS:
+            raise ConfigError(f"'{name}' cannot be an extra field: there is a setting for it")
     try:
         text = json.dumps(endpoint.extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
     names: list[str] = []
     json.loads(text, object_pairs_hook=lambda pairs: names.extend(name for name, _ in pairs))
-    found = next(filter(is_secret, names), None)
-    if found is not None:
+    if found := next(filter(is_secret, names), None):
         raise ConfigError(
             f"the extra field '{found}' looks like a credential: none is kept here. A header takes "
             "one from a variable: headers: {X-Api-Key: '${NAME_OF_VARIABLE}'}"
@@ -374,7 +360,6 @@ def by_address(base_url: str) -> Provider | None:
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
-    """The address of the user's own Azure resource."""
     resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not resource:
         raise ConfigError(

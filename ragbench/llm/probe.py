@@ -30,8 +30,6 @@ _CAPITAL = "Which city is the capital of France, and how many letters has its na
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capital:
-    """What the model is asked for as structure."""
-
     city: str
     letters: int
 
@@ -196,8 +194,7 @@ async def reads(
     plain = replace(endpoint, prompt_check=False, context=None)
     async with LLMClient(plain, limits=limits, transport=transport) as client:
         found = [finding async for finding in _context(client, _JUDGING_SIZES)]
-        said = [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]
-        if said:
+        if said := [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]:
             found.append(Finding(name="rates", detail=", ".join(sorted(said))))
         if (room := client.dialect.learned.room) is not None:
             detail = f"{room:,} tokens for prompt and answer together; max_tokens follows it"
@@ -219,8 +216,8 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
             yield _too_long(words, what, read)
             return
         missing = [str(at) for at in marked.missing(reply.text)]
-        counted = reply.usage.prompt_tokens
-        if len(missing) == 3 and reply.usage.reported and not is_short(reply.usage, fewest):
+        counted, reported = reply.usage.prompt_tokens, reply.usage.reported
+        if len(missing) == 3 and reported and not is_short(reply.usage, fewest):
             # A model that names none of them shows nothing: its server counts all that was sent.
             detail = f"unknown: {counted:,} tokens are reported, and no hidden code is named"
             yield Finding(name="context", detail=detail)
@@ -229,7 +226,7 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
             what = f"read in part: code {', '.join(missing)} of 3 is not found"
             yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)
             return
-        if reply.usage.reported and is_short(reply.usage, fewest):
+        if reported and is_short(reply.usage, fewest):
             yield Finding(
                 name="prompt tokens",
                 good=False,

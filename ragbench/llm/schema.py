@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
@@ -36,8 +37,7 @@ def json_values(text: str) -> Iterator[object]:
     """
     answer = without_thoughts(text)
     for candidate in (answer, *reversed(_FENCE.findall(answer))):
-        value = _whole(candidate)
-        if value is not _NOTHING:
+        if (value := _whole(candidate)) is not _NOTHING:
             yield value
             return
     yield from reversed(_among_words(answer))
@@ -54,8 +54,7 @@ def without_thoughts(text: str) -> str:
     # Not within a value: a text about tags may quote one.
     if _whole(text) is not _NOTHING:
         return text
-    answer = _THOUGHTS.sub("", text)
-    *_, last = _END_OF_THOUGHTS.split(answer)
+    *_, last = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", text))
     return last
 
 
@@ -63,10 +62,8 @@ def _whole(text: str) -> object:
     """The value that a text is, but for known deviations."""
     stripped = text.strip().lstrip("\ufeff")
     for candidate in (stripped, _mended(stripped)):
-        try:
+        with suppress(ValueError, RecursionError):
             return _DECODER.decode(candidate)
-        except (ValueError, RecursionError):
-            continue
     return _NOTHING
 
 
@@ -158,16 +155,14 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
 
 
 def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
-    problem = "it holds no JSON"
-    for position, candidate in enumerate(json_values(text)):
+    problems: list[str] = []
+    for candidate in json_values(text):
         try:
             return schema.check(candidate)
         except ValueError as error:
-            if position == 0:
-                problem = str(error)
-    raise LLMReplyError(
-        f"the model's answer is not as asked: {problem}: {_shown(text)}", reply=text
-    )
+            problems.append(str(error))
+    problem = next(iter(problems), "it holds no JSON")
+    raise LLMReplyError(f"the answer is not as asked: {problem}: {_shown(text)}", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:
@@ -185,9 +180,8 @@ def _closed(schema: object) -> object:
         return [_closed(item) for item in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
-    known = cast("dict[str, Any]", schema)
     found: dict[str, Any] = {}
-    for key, value in known.items():
+    for key, value in cast("dict[str, Any]", schema).items():
         if key in ("properties", "$defs"):  # their keys are names, not words of the schema
             found[key] = {name: _closed(inner) for name, inner in value.items()}
         elif key != "default":
@@ -205,9 +199,7 @@ _UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
 class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
 
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """Answers a conversation by a value."""
-        ...
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT: ...
 
 
 def said_text(reply: str) -> str:
@@ -248,13 +240,9 @@ def ask_structure(
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    definition = {
-        "title": key,
-        "type": "object",
-        "properties": {key: dict(form)},
-        "required": [key],
-        "additionalProperties": False,
-    }
+    definition: dict[str, Any]
+    definition = {"title": key, "type": "object", "properties": {key: dict(form)}}
+    definition |= {"required": [key], "additionalProperties": False}
 
     def checked(value: object) -> ValueT:
         if not isinstance(value, dict) or key not in value:

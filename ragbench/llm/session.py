@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # every evaluation has a session, and few have a model
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelClients:
-    """Open clients, in the event loop that asks."""
-
     chat: LLMClient | None = None
     """None when no language model is named."""
     embeddings: EmbeddingClient | None = None
@@ -82,7 +80,6 @@ async def open_models(
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
 
-    cache = cache or ResponseCache
     shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
     caches: dict[str, ResponseCache] = {}
     async with AsyncExitStack() as stack:
@@ -92,7 +89,8 @@ async def open_models(
                 return None
             name = settings.cache
             if name is not None and name not in caches:
-                opened = cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
+                path, most = Path(name).expanduser(), settings.cache_bytes
+                opened = (cache or ResponseCache)(path, max_bytes=most)
                 caches[name] = stack.enter_context(opened)
             more = {"limits": settings.limits, "cache": caches.get(name or ""), **shared}
             return await stack.enter_async_context(kind(settings.endpoint, **more))
@@ -105,6 +103,9 @@ async def open_models(
 
 
 ValueT = TypeVar("ValueT")
+
+
+_NOTHING = Receipt(lines=(), price_origin=None)
 
 
 class LLMSession(AbstractContextManager["LLMSession"]):
@@ -122,9 +123,6 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         self._models: ModelClients | None = None
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Closes all connections; they are opened anew when a model is asked again."""
         with self._lock:
             if self._models is not None:
@@ -133,6 +131,8 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     self._thread.run(self._stack.aclose())
                 finally:
                     self._thread.stop()
+
+    close = __exit__
 
     @property
     def models(self) -> ModelClients:
@@ -153,9 +153,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
-        """Runs a coroutine next to the clients, and waits for it."""
-        models = self.models
-        return self._thread.run(work(models))
+        return self._thread.run(work(self.models))
 
     def stream(
         self, work: Callable[[ModelClients, Callable[[ValueT], None]], Coroutine[Any, Any, None]]
@@ -165,7 +163,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         return self._thread.stream(lambda emit: work(models, emit))
 
     def receipt(self) -> Receipt:
-        return Receipt.of(()) if self._models is None else self._models.receipt()
+        return _NOTHING if self._models is None else self._models.receipt()
 
     def not_sent(self) -> Mapping[str, str]:
         """Parameters that the language model refuses, with what it says of them."""
@@ -190,11 +188,10 @@ class Chat(AbstractContextManager["Chat"]):
     """What its calls are booked under."""
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Closes all connections; it connects anew when it is asked again."""
         self.session.close()
+
+    close = __exit__
 
     @property
     def name(self) -> str:
@@ -242,7 +239,6 @@ class Chat(AbstractContextManager["Chat"]):
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
-    """A model with a session of its own."""
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)
     session = LLMSession(lambda: open_models(settings, budget=budget))

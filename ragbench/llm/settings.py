@@ -38,8 +38,6 @@ _CHAT, _EMBEDDINGS = "llm", "embeddings"
 
 
 class Setting(NamedTuple):
-    """One setting that is in force."""
-
     name: str
     value: str
     """As a reader sees it; never a credential."""
@@ -49,8 +47,6 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LLMSettings:
-    """What is needed to ask a model."""
-
     endpoint: Endpoint
     limits: CallLimits
     cache: str | None
@@ -86,33 +82,19 @@ class _Row(NamedTuple):
 
 
 _ROWS = {
-    "base_url": _Row(_TEXT, own=True),
-    "model": _Row(_TEXT, own=True),
-    "api_key_env": _Row(_TEXT, own=True),
-    "api_key_file": _Row(_TEXT, own=True),
-    "api_key_command": _Row(_COMMAND, own=True),
-    "headers": _Row(_HEADERS, own=True),
-    "api_version": _Row(_TEXT, own=True),
-    "temperature": _Row(_NUMBER, unsent=True),
-    "seed": _Row(_WHOLE, unsent=True),
-    "max_tokens": _Row(_WHOLE, unsent=True),
-    "reasoning_effort": _Row(_TEXT, own=True),
-    "reasoning_tokens": _Row(_WHOLE),
-    "extra": _Row(_FIELDS, own=True),
-    "structured": _Row(_STRUCTURED, own=True),
-    "context": _Row(_WHOLE, own=True, unsent=True),
-    "prompt_check": _Row(_FLAG, own=True),
-    "price_input": _Row(_AMOUNT, own=True),
-    "price_output": _Row(_AMOUNT, own=True),
-    "price_cached_input": _Row(_AMOUNT, own=True),
-    "timeout": _Row(_NUMBER),
-    "deadline": _Row(_NUMBER, unsent=True),
-    "concurrency": _Row(_WHOLE),
-    "retries": _Row(_WHOLE),
-    "rate_limit_wait": _Row(_NUMBER),
-    "cache": _Row(_TEXT),
-    "cache_max_mb": _Row(_WHOLE),
-}
+    "base_url": _Row(_TEXT, own=True), "model": _Row(_TEXT, own=True),
+    "api_key_env": _Row(_TEXT, own=True), "api_key_file": _Row(_TEXT, own=True),
+    "api_key_command": _Row(_COMMAND, own=True), "headers": _Row(_HEADERS, own=True),
+    "api_version": _Row(_TEXT, own=True), "temperature": _Row(_NUMBER, unsent=True),
+    "seed": _Row(_WHOLE, unsent=True), "max_tokens": _Row(_WHOLE, unsent=True),
+    "reasoning_effort": _Row(_TEXT, own=True), "reasoning_tokens": _Row(_WHOLE),
+    "extra": _Row(_FIELDS, own=True), "structured": _Row(_STRUCTURED, own=True),
+    "context": _Row(_WHOLE, own=True, unsent=True), "prompt_check": _Row(_FLAG, own=True),
+    "price_input": _Row(_AMOUNT, own=True), "price_output": _Row(_AMOUNT, own=True),
+    "price_cached_input": _Row(_AMOUNT, own=True), "timeout": _Row(_NUMBER),
+    "deadline": _Row(_NUMBER, unsent=True), "concurrency": _Row(_WHOLE), "retries": _Row(_WHOLE),
+    "rate_limit_wait": _Row(_NUMBER), "cache": _Row(_TEXT), "cache_max_mb": _Row(_WHOLE),
+}  # fmt: skip
 SETTING_NAMES = tuple(_ROWS)
 _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""
@@ -250,18 +232,13 @@ class _Found:
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
         model = self.values.get("model")
         if model is None:
-            is_chat = self.kind == _CHAT
+            what, option = ("", "--llm-model, ") if self.kind == _CHAT else (" for embeddings", "")
             raise NoModelError(
-                f"no model{'' if is_chat else ' for embeddings'} is named. Give "
-                f"{'--llm-model, ' if is_chat else ''}'model' in the section {self.kind} of "
+                f"no model{what} is named. Give {option}'model' in the section {self.kind} of "
                 f"ragbench.yaml or {self.prefix}MODEL"
             )
-        mine: dict[str, Any] = {
-            "base_url": base_url,
-            "model": model if self.provider is None else self.provider[1],
-            "key": key,
-            "price": self.price(),
-        }
+        mine: dict[str, Any] = {"base_url": base_url, "key": key, "price": self.price()}
+        mine["model"] = model if self.provider is None else self.provider[1]
         endpoint = Endpoint(**self._fields_of(Endpoint) | mine)
         endpoint.hide_credentials(self._environ)
         path = self.values.get("cache", cache)
@@ -285,7 +262,6 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """Puts together what the user said in several places."""
     own = {name: value for name, value in (section or {}).items() if name != _PANEL}
     found = _Found(options, own, file, environ, _CHAT)
     base_url = found.base_url()
@@ -300,7 +276,6 @@ def resolve_panel(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> tuple[LLMSettings, ...]:
-    """The judges besides the first."""
     base = {name: value for name, value in (section or {}).items() if name != _PANEL}
     base |= {name: value for name, value in (options or {}).items() if value is not None}
     named: object = given or (section or {}).get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")
@@ -310,8 +285,6 @@ def resolve_panel(
         raise ConfigError(f"{file or 'llm'}: panel must be a list of models")
     found: list[LLMSettings] = []
     own_to_endpoint = {name for name, row in _ROWS.items() if row.own}
-    elsewhere = {f"RAGBENCH_LLM_{name.upper()}" for name in own_to_endpoint}
-    elsewhere |= {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
     for entry in cast("list[object]", named or []):
         own = {"model": entry} if isinstance(entry, str) else entry
         if not isinstance(own, dict) or "model" not in own:
@@ -319,8 +292,9 @@ def resolve_panel(
         # Its own over those that the first one has, as far as they are not of another endpoint.
         judge = cast("dict[str, object]", own)
         is_there = "base_url" not in judge and by_model(str(judge["model"])) is None
-        left = {"model"} if is_there else {"model", *own_to_endpoint}
-        unset = {"RAGBENCH_LLM_MODEL"} if is_there else {"RAGBENCH_LLM_MODEL", *elsewhere}
+        left = {"model"} if is_there else own_to_endpoint
+        unset = {f"RAGBENCH_LLM_{name.upper()}" for name in left}
+        unset |= set() if is_there else {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
         kept = {name: value for name, value in base.items() if name not in left}
         known = {name: value for name, value in environ.items() if name not in unset}
         found.append(resolve({}, known, section=kept | judge, file=file))
@@ -337,9 +311,10 @@ def resolve_embeddings(
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
     found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
     cache = DEFAULT_CACHE if chat is None else chat.cache or "off"
-    if chat is None or "base_url" in found.values or found.provider is not None:
-        base_url = found.base_url()
-        return found.settings(base_url, found.key(base_url), cache)
-    base_url = chat.endpoint.base_url
-    key = found.key(base_url) if found.key_places else chat.endpoint.key
+    shared = None if chat is None else chat.endpoint
+    if shared is None or "base_url" in found.values or found.provider is not None:
+        base_url, shared = found.base_url(), None
+    else:
+        base_url = shared.base_url
+    key = found.key(base_url) if shared is None or found.key_places else shared.key
     return found.settings(base_url, key, cache)

@@ -60,13 +60,11 @@ class Clock:
 class Circuit:
     """Open means: no further call. It stays open for this run; the next run tries anew."""
 
-    def __init__(
-        self, clock: Clock, *, where: str, failures: int = 8, seconds: float = 20.0
-    ) -> None:
+    def __init__(self, clock: Clock, *, where: str, failures: int = 8, after: float = 20.0) -> None:
         self._clock = clock
         self._where = where
         self._failures = failures
-        self._seconds = seconds
+        self._seconds = after
         self._in_row = 0
         self._since = 0.0
         self._stopped: LLMStoppedError | None = None
@@ -100,13 +98,12 @@ class Circuit:
         is_known = self.has_answered or self.has_worked
         long_enough = not is_known or now - self._since >= self._seconds
         if self._in_row >= self._failures and long_enough:
-            self.open(
-                LLMUnreachableError(
-                    f"{self._where} gives no answer: {self._in_row} requests in a row failed "
-                    f"({detail}). Earlier answers are kept; the same command goes on from "
-                    "there when the endpoint is back"
-                )
+            text = (
+                f"{self._where} gives no answer: {self._in_row} requests in a row failed "
+                f"({detail}). Earlier answers are kept; the same command goes on from there when "
+                "the endpoint is back"
             )
+            self.open(LLMUnreachableError(text))
 
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -260,16 +257,13 @@ class CallLimits:
             spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
                 on it.
         """
-        whole = min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT)
-        return whole * (0.5 + 0.5 * spread)
+        return min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT) * (0.5 + 0.5 * spread)
 
 
 # --- requests through the openai package
 
 
 class NoAnswerError(Exception):
-    """No whole answer came."""
-
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
         super().__init__(kind, detail)
         self.kind = kind
@@ -347,7 +341,6 @@ class OpenAITransport:
         return [value for value in (self._secret, *values) if value]
 
     async def _renew(self, client: openai.AsyncOpenAI) -> None:
-        """Asks the program for a new key before the old one expires."""
         async with self._renewing:
             if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()

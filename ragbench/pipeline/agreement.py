@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder, readable_text
-from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker
+from ragbench.pipeline.sparse_index import Bm25Scores
 from ragbench.stores.collection import OwnCollection
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import APPROXIMATE
@@ -124,7 +124,6 @@ class VectorIndex:
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """The chunks of the highest cosines for each query."""
         import numpy as np
 
         asked = self._embedder.embed_queries([readable_text(query) for query in queries])

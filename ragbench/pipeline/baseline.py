@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+import orjson
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.documents import (
-    Documents,
-    Indexing,
-    chunks_digest,
-    document_chunks,
-    whole_documents,
-)
+from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.stages import (
-    BatchRetrieval,
-    RetrievalStage,
-    Searching,
-    Stages,
-    WordWeights,
-)
+from ragbench.pipeline.sparse_index import Bm25Scores
+from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
 from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
+
+
+class Bm25Index:
+    """An index in memory that ranks chunks by BM25.
+
+    The formula is Lucene's: a query token ``t`` adds to the score of a chunk ``d``::
+
+        ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / average |d|))
+
+    with ``tf`` the times that ``t`` stands in ``d``, ``df`` the number of chunks that hold it, and
+    ``N`` the number of all chunks (Robertson and Zaragoza 2009, "The Probabilistic Relevance
+    Framework: BM25 and Beyond"; variants: Kamphuis et al. 2020, "Which BM25 Do You Mean?").
+    Scores are above 0 and have no upper limit. They compare within one query only.
+
+    A chunk's title, ``metadata["title"]``, counts as text that stands in it ``title_weight`` times.
+    """
+
+    def __init__(
+        self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
+    ) -> None:
+        self.k1 = k1
+        self.b = b
+        self.title_weight = title_weight
+        self._chunks = tuple(chunks)
+        texts = ((chunk.text, chunk.metadata.get("title")) for chunk in self._chunks)
+        tokens = (chunk_tokens(text, title, title_weight) for text, title in texts)
+        self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What the ranking depends on besides the chunks; JSON can hold it."""
+        own = {name: getattr(self, name) for name in ("k1", "b", "title_weight")}
+        return {"method": "bm25-lucene", "tokeniser": TOKENISER_VERSION, **own}
+
+    def search(self, query: str, k: int) -> list[Chunk]:
+        """The chunks that share a token with the query, best first."""
+        return self.batch_search([query], k)[0]
+
+    def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
+        """`search` for several queries, in their order."""
+        found: list[list[Chunk]] = []
+        for query in queries:
+            scores = self._scores.scores(tokenise(query))
+            best = [] if scores is None else Bm25Scores.best(scores, k)
+            found.append([replace(self._chunks[at], score=score) for at, score in best])
+        return found
+
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        return self._scores.idf(token)
 
 
 class BaselineRAG(BatchRetrieval):
     """A plain RAG to compare with: it needs no model, no key and no network.
 
-    Each document is retrieved whole, by BM25 (`ragbench.pipeline.bm25`). The answer is the
+    Each document is retrieved whole, by BM25 (`Bm25Index`). The answer is the
     sentence that the question's words support best, the date, number or name in it where that is
     asked for, or "I don't know." (`ragbench.pipeline.extractive`).
 
@@ -98,19 +143,14 @@ class Bm25Retrieval(Checked, RetrievalStage):
     """How much long documents are held down, in [0, 1]."""
     title_weight: NotNegative = 2
     """How often the title is counted; 0 leaves it out."""
-
-    @property
-    def gives_embeddings(self) -> bool:
-        return False
+    embeddings: ClassVar[bool] = False
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
-        read = documents.read()
-        chunker = indexing.chunker
-        chunks = (
-            whole_documents(read)
-            if chunker is None
-            else [chunk for document in read for chunk in document_chunks(document, chunker)]
-        )
+        read, chunker = documents.read(), indexing.chunker
+        if chunker is None:
+            chunks = whole_documents(read)
+        else:
+            chunks = [one for document in read for one in document_chunks(document, chunker)]
         index = Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
         return _OpenBm25(index=index, corpus=chunks_digest(chunks))
 
@@ -121,10 +161,7 @@ class _OpenBm25:
     corpus: str
     takes_batches: bool = True
     notes: Sequence[str] = ()
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return {"retriever": "bm25"}
+    metadata: Mapping[str, Any] = field(default_factory=lambda: {"retriever": "bm25"})
 
     @property
     def identity(self) -> dict[str, object]:
@@ -142,3 +179,13 @@ class _OpenBm25:
         return None
 
     def close(self) -> None: ...
+
+
+def chunks_digest(chunks: Sequence[Chunk]) -> str:
+    """SHA-256 over chunks in their order: ids, texts and metadata."""
+    digest = hashlib.sha256()
+    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    for chunk in chunks:
+        fields = [chunk.id, chunk.text, dict(chunk.metadata)]
+        digest.update(orjson.dumps(fields, default=repr, option=form))
+    return digest.hexdigest()

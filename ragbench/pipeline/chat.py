@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import reduce
-from operator import add
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -18,6 +16,7 @@ from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described
+from ragbench.llm.budget import total
 from ragbench.pipeline.extractive import ABSTENTIONS, abstention
 from ragbench.post.operator import Checked, Positive
 from ragbench.text.language import guess_language
@@ -72,14 +71,9 @@ class ChatGenerator(Checked):
     @property
     def identity(self) -> dict[str, object]:
         """What the answers depend on besides the contexts; JSON can hold it."""
-        return {
-            "method": "chat",
-            "prompt": _PROMPT,
-            "candidates": self.candidates,
-            "max_contexts": self.max_contexts,
-            "instructions": self.instructions,
-            "chat": described(self.chat),
-        }
+        names = ("candidates", "max_contexts", "instructions")
+        own = {name: getattr(self, name) for name in names}
+        return {"method": "chat", "prompt": _PROMPT, **own, "chat": described(self.chat)}
 
     def generate(self, query: str, contexts: Sequence[str], history: Said = ()) -> GenerationResult:
         """Answers a question from its contexts, read with what was said before.
@@ -103,17 +97,19 @@ class ChatGenerator(Checked):
         texts, usage, cost, model = self._answers(
             [Message(role="system", content=task), Message(role="user", content=data)]
         )
-        votes = _votes(texts)
+        # Different answers as they were first worded, most frequent first; a Counter keeps equal
+        # counts in the order of their first appearance.
+        first = {_plain(text): text for text in reversed(texts)}
+        counts = Counter(map(_plain, texts)).most_common()
+        votes = [(first[key], count) for key, count in counts]
         response, count = votes[0]
+        several = self.candidates > 1
         metadata: dict[str, Any] = {"model": model, "contexts": len(shown)}
         if usage is not None and usage.reported:
             names = ("prompt_tokens", "completion_tokens")
             metadata["usage"] = {name: getattr(usage, name) for name in names}
-        if cost is not None:
-            metadata["cost"] = float(cost)
-        several = self.candidates > 1
-        if several:
-            metadata["votes"] = [number for _, number in votes]
+        metadata |= {} if cost is None else {"cost": float(cost)}
+        metadata |= {"votes": [number for _, number in votes]} if several else {}
         return GenerationResult(
             response,
             multi_responses=[text for text, _ in votes] if several else None,
@@ -127,27 +123,15 @@ class ChatGenerator(Checked):
         chat = self.chat
         if not isinstance(chat, SamplingChat):
             return [chat.complete(messages).strip()], None, None, chat.name
-        replies: list[Reply[str]] = [
-            chat.ask(messages, repeat=number) for number in range(self.candidates)
-        ]
-        usage = reduce(add, (reply.usage for reply in replies))
-        costs = [reply.cost for reply in replies if reply.cost is not None]
-        cost = sum(costs, Decimal(0)) if len(costs) == len(replies) else None
+        asked = range(self.candidates)
+        replies: list[Reply[str]] = [chat.ask(messages, repeat=number) for number in asked]
+        usage, cost = sum((one.usage for one in replies), Usage()), total(r.cost for r in replies)
         return [reply.text.strip() for reply in replies], usage, cost, replies[0].model
 
 
 def _plain(text: str) -> str:
     """What is left of an answer when it is compared with another."""
     return " ".join(normalise(text).split()).strip(_EDGES)
-
-
-def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
-    """Different answers as they were first worded, with their number; most frequent first."""
-    first: dict[str, str] = {}
-    for text in texts:
-        first.setdefault(_plain(text), text)
-    # Counter keeps equal counts in the order of their first appearance.
-    return [(first[key], count) for key, count in Counter(map(_plain, texts)).most_common()]
 
 
 _DECLINED = frozenset(map(_plain, ABSTENTIONS.values()))

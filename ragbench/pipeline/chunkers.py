@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ragbench.core.chunk import Document
 from ragbench.io.converted import MARKDOWN
 from ragbench.pipeline.documents import ChunkSize, Piece, packed
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 _VERSION = 1
 _PART = 100_000
@@ -96,8 +93,7 @@ class MarkdownChunker(SizedChunker):
         found: list[Piece] = []
         for headings, blocks in _sections(text):
             spans = packed(text, blocks, self.size, cut=partial(token_spans, text))
-            metadata = {"headings": " > ".join(headings)} if headings else {}
-            found += _pieces(spans, metadata)
+            found += _pieces(spans, {"headings": " > ".join(headings)} if headings else {})
         return found
 
 
@@ -109,9 +105,7 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
         if heading is not None:
             if blocks:
                 yield [title for _, title in above], blocks
-            level, title = heading
-            above = [one for one in above if one[0] < level]
-            above.append((level, title))
+            above = [*(one for one in above if one[0] < heading[0]), heading]
             blocks = []
         blocks.append(line_span)
     if blocks:
@@ -131,31 +125,23 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
         if token.level or token.nesting < 0 or token.map is None:
             continue
         first, last = token.map
+        title = None
+        if token.type == "heading_open":
+            title = (int(token.tag[1:]), tokens[at + 1].content.strip())
         # What the parser leaves out, such as link definitions, is text as well.
-        for start, end, heading in ((done, first, None), (first, last, _heading(tokens, at))):
+        for start, end, heading in ((done, first, None), (first, last, title)):
             span = _stripped(text, starts[start], min(starts[max(start, end)], len(text)))
             if span is not None:
                 yield span, heading
         done = max(done, last)
-    rest = _stripped(text, min(starts[done], len(text)), len(text))
-    if rest is not None:
+    if rest := _stripped(text, min(starts[done], len(text)), len(text)):
         yield rest, None
-
-
-def _heading(tokens: Sequence[Token], at: int) -> tuple[int, str] | None:
-    token = tokens[at]
-    if token.type != "heading_open":
-        return None
-    return int(token.tag[1:]), tokens[at + 1].content.strip()
 
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
     piece = text[start:end]
-    stripped = piece.strip()
-    if not stripped:
-        return None
     first = start + len(piece) - len(piece.lstrip())
-    return Span(first, first + len(stripped))
+    return Span(first, first + len(piece.strip())) if piece.strip() else None
 
 
 _MARKDOWN = (".md", ".markdown", *MARKDOWN)
@@ -194,11 +180,8 @@ class SentenceChunker(SizedChunker):
         return _pieces(spans)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class WholeChunker:
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"chunker": "whole"}
+    identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
         whole = _stripped(document.text, 0, len(document.text))

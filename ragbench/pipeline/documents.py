@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
-
-import orjson
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
@@ -64,22 +60,20 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
         shared.setdefault("title", document.title)
     return [
         Chunk(
-            id=_chunk_id(document, number, piece, whole=len(pieces) == 1),
-            text=document.text[piece.start : piece.end],
+            id=document.id if len(pieces) == 1 else f"{document.id}#{number}-{_short_digest(text)}",
+            text=text,
             document_id=document.id,
             start=piece.start,
             end=piece.end,
             metadata={**shared, **piece.metadata},
         )
         for number, piece in enumerate(pieces)
+        for text in [document.text[piece.start : piece.end]]
     ]
 
 
-def _chunk_id(document: Document, number: int, piece: Piece, *, whole: bool) -> str:
-    if whole:
-        return document.id
-    text = document.text[piece.start : piece.end].encode("utf-8", "surrogatepass")
-    return f"{document.id}#{number}-{blake2b(text, digest_size=5).hexdigest()}"
+def _short_digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
 _LEAST = 8
@@ -184,9 +178,7 @@ def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
 def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
     """The last spans that fit into the room; never all of them."""
     kept: list[tuple[Span, int]] = []
-    if room <= 0:  # a span may cost nothing
-        return kept
-    for span, cost in reversed(taken[1:]):
+    for span, cost in reversed(taken[1:] if room > 0 else []):  # a span may cost nothing
         room -= cost
         if room < 0:
             break
@@ -209,26 +201,15 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
     """Each document as one chunk of the same id; its title goes into the metadata."""
-    chunks = [
-        Chunk(
-            id=one.id,
-            text=one.text,
-            document_id=one.id,
-            start=0,
-            end=len(one.text),
-            metadata={**one.metadata, **({} if one.title is None else {"title": one.title})},
-        )
-        for one in documents
-    ]
-    counts = Counter(chunk.id for chunk in chunks)
-    problems = [
-        Problem(message=f"{count} documents have the id '{id_}'; give each its own", field="id")
-        for id_, count in counts.items()
-        if count > 1
-    ]
-    if problems:
-        raise DataError(problems)
-    return chunks
+    chunks: dict[str, Chunk] = {}
+    for one in documents:
+        if one.id in chunks:
+            problem = f"two documents have the id '{one.id}'; give each its own"
+            raise DataError([Problem(message=problem, field="id")])
+        metadata = {**one.metadata, **({} if one.title is None else {"title": one.title})}
+        chunk = Chunk(id=one.id, text=one.text, document_id=one.id, metadata=metadata)
+        chunks[one.id] = replace(chunk, start=0, end=len(one.text))
+    return [*chunks.values()]
 
 
 def with_origin(chunk: Chunk) -> Chunk:
@@ -240,16 +221,6 @@ def with_origin(chunk: Chunk) -> Chunk:
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
     origin = {name: value for name, value in known.items() if value is not None}
     return replace(chunk, metadata={**origin, **chunk.metadata})
-
-
-def chunks_digest(chunks: Sequence[Chunk]) -> str:
-    """SHA-256 over chunks in their order: ids, texts and metadata."""
-    digest = hashlib.sha256()
-    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    for chunk in chunks:
-        fields = [chunk.id, chunk.text, dict(chunk.metadata)]
-        digest.update(orjson.dumps(fields, default=repr, option=form))
-    return digest.hexdigest()
 
 
 @dataclass(slots=True)
@@ -264,17 +235,14 @@ class Documents:
     """All documents, if they were read already; None if nobody needed them."""
 
     def read(self) -> Sequence[Document]:
-        if self.known is None:
-            if self.source is not None:
-                from ragbench.io.read import read_documents
+        from ragbench.io.read import read_documents
 
-                self.known = list(read_documents(self.source))
-            elif self.given is not None:
-                self.known = list(self.given())
-            else:
-                raise ConfigError(
-                    "the pipeline has no documents: name them under indexing, 'corpus: PATH'"
-                )
+        if self.known is None and self.source is not None:
+            self.known = list(read_documents(self.source))
+        elif self.known is None and self.given is not None:
+            self.known = list(self.given())
+        if self.known is None:
+            raise ConfigError("no documents: name them under indexing, 'corpus: PATH'")
         return self.known
 
 

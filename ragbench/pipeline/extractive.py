@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ragbench.core.result import GenerationResult
 from ragbench.post.operator import Checked, Positive, Share
@@ -22,21 +22,11 @@ from ragbench.text.question import (
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
 
-ABSTENTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "en": "I don't know.",
-        "de": "Ich weiß es nicht.",
-        "es": "No lo sé.",
-        "fr": "Je ne sais pas.",
-        "it": "Non lo so.",
-        "ja": "わかりません。",
-        "ko": "모르겠습니다.",
-        "nl": "Ik weet het niet.",
-        "pt": "Não sei.",
-        "ru": "Я не знаю.",
-        "zh": "我不知道。",
-    }
-)
+ABSTENTIONS: Mapping[str, str] = MappingProxyType({
+    "en": "I don't know.", "de": "Ich weiß es nicht.", "es": "No lo sé.",
+    "fr": "Je ne sais pas.", "it": "Non lo so.", "ja": "わかりません。", "ko": "모르겠습니다.",
+    "nl": "Ik weet het niet.", "pt": "Não sei.", "ru": "Я не знаю.", "zh": "我不知道。",
+})  # fmt: skip
 """The sentence by language."""
 
 
@@ -61,8 +51,7 @@ ANSWERABLE = (-1.128, 5.141)
 """That the corpus has an answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence of a context, with its tokens."""
 
     start: int
@@ -118,15 +107,13 @@ def rank_sentences(
     A sentence without a number loses a fifth of that when the question asks for one.
     """
     analysed = [analyse(context) for context in contexts]
-    if weight is None:
-        every = [sentence.tokens for sentences in analysed for sentence in sentences]
-        counts = {token: sum(token in one for one in every) for token in question.tokens}
-        weights = {
-            token: math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
-            for token, count in counts.items()
-        }
-    else:
-        weights = {token: weight(token) for token in question.tokens}
+    every = [] if weight else [one.tokens for sentences in analysed for one in sentences]
+
+    def rarity(token: str) -> float:
+        count = sum(token in one for one in every)
+        return math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
+
+    weights = {token: (weight or rarity)(token) for token in question.tokens}
     found = [
         SupportedSentence(
             context_index=index,
@@ -156,15 +143,8 @@ def analyse(context: str) -> tuple[Sentence, ...]:
     for start, end in split_sentences(context):
         text = context[start:end]
         tokens = tokenise(text)
-        found.append(
-            Sentence(
-                start=start,
-                end=end,
-                tokens=frozenset(tokens),
-                pairs=frozenset(pairwise(tokens)),
-                has_number=holds_number(text),
-            )
-        )
+        words, pairs = frozenset(tokens), frozenset(pairwise(tokens))
+        found.append(Sentence(start, end, words, pairs, holds_number(text)))
     return tuple(found)
 
 
@@ -238,16 +218,10 @@ class ExtractiveGenerator(Checked):
     @property
     def identity(self) -> dict[str, object]:
         """What the answers depend on besides contexts and term weights; JSON can hold it."""
-        return {
-            "method": "extractive",
-            "version": _VERSION,
-            "tokeniser": TOKENISER_VERSION,
-            "sentences": SENTENCES_VERSION,
-            "answer": self.answer,
-            **({"spans": SPANS_VERSION} if self.answer == "span" else {}),
-            "threshold": self.threshold,
-            "max_candidates": self.max_candidates,
-        }
+        versions = {"version": _VERSION, "tokeniser": TOKENISER_VERSION}
+        versions |= {"spans": SPANS_VERSION} if self.answer == "span" else {}
+        own = {name: getattr(self, name) for name in ("answer", "threshold", "max_candidates")}
+        return {"method": "extractive", "sentences": SENTENCES_VERSION, **versions, **own}
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """Answers a question from its contexts.

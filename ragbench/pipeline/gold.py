@@ -95,9 +95,7 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 
 
 def _document_of(chunk: Chunk) -> str | None:
-    if chunk.document_id is not None:
-        return chunk.document_id
-    named = chunk.metadata.get("document_id")
+    named = chunk.document_id or chunk.metadata.get("document_id")
     return named if isinstance(named, str) else None
 
 
@@ -139,14 +137,10 @@ class _Sought:
 
     def take(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
         for at, gold in enumerate(self.golds):
-            if at in self.fates:
-                continue
-            ranks = [rank for rank, chunk in enumerate(ranking, 1) if gold.is_held_by(chunk)]
-            if ranks:
-                held = tuple(ranking[rank - 1].id for rank in ranks)
-                self.fates[at] = SearchedGold(
-                    gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=held
-                )
+            held = {n: one.id for n, one in enumerate(ranking, 1) if gold.is_held_by(one)}
+            if held and at not in self.fates:
+                ids, rank = tuple(held.values()), min(held)
+                self.fates[at] = SearchedGold(gold=gold.name, cause=cause, rank=rank, chunk_ids=ids)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,10 +215,8 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     """What was retrieved, with the document and offsets that its metadata name."""
     found: list[Chunk] = []
     for chunk in result.to_chunks():
-        stored = {name: chunk.metadata.get(name) for name in ("start", "end")}
-        spans: dict[str, Any] = {
-            name: at if isinstance(at, int) else None for name, at in stored.items()
-        }
+        named = ((name, chunk.metadata.get(name)) for name in ("start", "end"))
+        spans: dict[str, Any] = {name: at for name, at in named if isinstance(at, int)}
         document = _document_of(chunk)
         found.append(Chunk(id=chunk.id, text=chunk.text, document_id=document, **spans))
     return found

@@ -5,26 +5,31 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
+from ragbench.embedders.embedder import (
+    DEFAULT_EMBEDDER,
+    Embedder,
+    measure_calibration,
+    open_embedder,
+    readable_text,
+)
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.read import read_documents, skipped_files
+from ragbench.io.settings import converted
 from ragbench.pipeline.agreement import measured_weight
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database, being_written, sole_writer
+from ragbench.stores.database import Database, being_written, open_database, sole_writer
 from ragbench.stores.record import WordsForm, check_words, encode
-from ragbench.stores.registry import open_database
 from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -64,9 +69,8 @@ def default_embedder(
     documents: words of English have static vectors, which are better there and cost a hundredth.
     """
     if collection in database.collections():
-        with closing(database.open(collection)) as store:
-            info = store.info()
-        made = IndexIdentity.from_json(info.identity, collection=info.name)
+        with database.open(collection) as store:
+            made = IndexIdentity.from_json(store.info().identity, collection=collection)
         return made.embedder_name, made.embedder_settings
     read_first = [one.text for one in islice(read(), _SAMPLED)]
     return ENGLISH_EMBEDDER if are_english(read_first) else DEFAULT_EMBEDDER, {}
@@ -135,7 +139,7 @@ def index(
     Args:
         source: a file or folder in any corpus format (see `ragbench.io.read.read_documents`), or
             documents; the whole corpus, each id once.
-        store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.registry`.
+        store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.database`.
         collection: its name; made where there is none.
         embedder: name of what makes the vectors; see `ragbench.embedders.embedder.open_embedder`.
             When not given, that of the collection, or one by the language of the documents.
@@ -172,9 +176,8 @@ def index(
             read = partial(iter, source if once else list(source))
         if embedder is None:
             known = default_embedder(database, collection, read)
-            embedder, embedder_settings = (
-                (DEFAULT_EMBEDDER, embedder_settings) if embedder_settings else known
-            )
+            given = (DEFAULT_EMBEDDER, embedder_settings)
+            embedder, embedder_settings = given if embedder_settings else known
         opened = open_embedder(embedder, **(embedder_settings or {}))
         stack.callback(opened.close)
         pool = None
@@ -319,8 +322,7 @@ def _opened(
     spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
     read = getattr(embedder, "languages", ()) or (*spoken,)
     languages = sorted(one for one in read if spoken[one] * 10 >= len(head))
-    calibration = measure_calibration(embedder, languages)
-    made = replace(identity, calibration=calibration.to_json())
+    made = replace(identity, calibration=measure_calibration(embedder, languages).to_json())
     settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
     if words is not None:  # which stores of other packages need not know
         settings["words"] = words
@@ -388,8 +390,7 @@ class _Writing:
 
     def finish(self) -> int:
         """Removes what is no part of the corpus, and marks the rest complete; says how many."""
-        stale = [id_ for id_ in self._known if id_ not in self.seen]
-        if stale:
+        if stale := [id_ for id_ in self._known if id_ not in self.seen]:
             self._begin()
             self._store.delete(stale)
         if self._whole:
@@ -446,8 +447,7 @@ def words_of(
     """
     if place is None:
         return None
-    if place not in get_args(WordsPlace):
-        raise ConfigError(f"words must be one of {', '.join(get_args(WordsPlace))}, not '{place}'")
+    converted(place, WordsPlace, "words")
     measured = WordsForm(average=0.0)
     check_words(database, measured if place == "store" else None)
     if collection in database.collections():

@@ -37,27 +37,24 @@ from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_r
 from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import describe_rag, load_rag
 
+Rag = RAGInterface[Any]
 
-def own_rag(
-    spec: str, settings: Mapping[str, object], *, folder: Path, family: str
-) -> RAGInterface[Any]:
+
+def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: str) -> Rag:
     """A user's retriever or generator, in any of the forms that ``--rag`` takes."""
-    try:
-        rag = load_rag(spec, dict(settings), search_path=folder)
-    except InterfaceError as error:
-        raise ConfigError(str(error)) from error
+    rag = load_rag(spec, dict(settings), search_path=folder)
     if not isinstance(rag, RAGInterface):
         raise ConfigError(f"'{spec}': its methods are coroutines; a stage has plain ones")
     if family not in rag.families:
-        needed = "retrieve(query, top_k)" if family == "retrieval" else "generate(query, contexts)"
-        raise ConfigError(f"'{spec}' cannot be this stage: it has no method {needed}")
+        needed = {"retrieval": "retrieve(query, top_k)", "generation": "generate(query, contexts)"}
+        raise ConfigError(f"'{spec}' cannot be this stage: it has no method {needed[family]}")
     return rag
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Own:
     stage: ClassVar[str]
-    rag: RAGInterface[Any]
+    rag: Rag
     spec: str
     settings: Mapping[str, Any]
 
@@ -97,9 +94,7 @@ class OwnRetrieval(_Own, RetrievalStage):
         return None
 
     def close(self) -> None:
-        close: Any = getattr(self.rag, "close", None)
-        if callable(close):
-            close()
+        getattr(self.rag, "close", lambda: None)()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,9 +108,7 @@ class OwnGenerator(_Own):
         return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
 
 
-def own_orchestration(
-    spec: str, settings: Mapping[str, object], *, folder: Path
-) -> Callable[[Stages], RAGInterface[Any]]:
+def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Callable[[Stages], Rag]:
     """A user's class or function that makes a RAG of the open stages, looked at and not called."""
     target: Any = load_target(spec, search_path=folder)
     if not callable(target):
@@ -125,7 +118,7 @@ def own_orchestration(
     except TypeError as error:
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
 
-    def made(stages: Stages) -> RAGInterface[Any]:
+    def made(stages: Stages) -> Rag:
         try:
             rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
         except InterfaceError as error:
@@ -139,7 +132,7 @@ def own_orchestration(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenPipeline:
-    rag: RAGInterface[Any]
+    rag: Rag
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
     """What each stage's results depend on, as JSON."""
@@ -159,7 +152,7 @@ class OpenPipeline:
             return None
         return GoldLocator(rankings=rankings, retriever=self.retriever, top_k=top_k)
 
-    def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
+    def staged(self) -> tuple[Rag, PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
 
         What a user's orchestration made stays whole.
@@ -184,7 +177,7 @@ class Pipeline:
     pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
     post_retrieval: PostRetrieval | None = None
     orchestration: Orchestration = field(default_factory=Orchestration)
-    own_orchestration: Callable[[Stages], RAGInterface[Any]] | None = None
+    own_orchestration: Callable[[Stages], Rag] | None = None
     """Makes a RAG of the user's, in the place of `ragbench.pipeline.stages.PipelineRAG`."""
     service: LateSearch = field(default_factory=LateSearch)
     """What operators ask when they search again."""

@@ -188,11 +188,8 @@ _BEFORE = (
 
 def _texts(given: object) -> list[str]:
     listed = cast("Sequence[object]", given) if isinstance(given, list) else [given]
-    found = [
-        " ".join(text.split())
-        for text in listed
-        if isinstance(text, str) and text.strip() and len(text) <= LONGEST
-    ]
+    texts = [text for text in listed if isinstance(text, str) and len(text) <= LONGEST]
+    found = [" ".join(text.split()) for text in texts if text.strip()]
     if not found or len(found) < len(listed):
         raise ValueError("it holds no query, or something that is not one")
     return list(dict.fromkeys(found))
@@ -234,13 +231,10 @@ class LlmTransform(Checked):
             [Message(role="system", content=f"{task} {_DATA}"), Message(role="user", content=data)],
             field_schema(self.key, form, _texts),
         )
-        weight = query.weight * self.weight
-        found = [
-            replace(query, text=text, kind=self.kind, weight=weight)
-            for text in [text for text in written if text != query.text][: self.count]
-        ]
-        kept = [query] if self.keep_original or not found else []
-        return Transformed(queries=(*kept, *found))
+        new = [text for text in written if text != query.text][: self.count]
+        made = replace(query, kind=self.kind, weight=query.weight * self.weight)
+        found = [replace(made, text=text) for text in new]
+        return Transformed(queries=(*([query] if self.keep_original or not found else []), *found))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,13 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
-from ragbench.embedders.embedder import (
-    EMBEDDERS,
-    NO_EMBEDDER,
-    Embedder,
-    open_embedder,
-    placed_embedder,
-)
+from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, placed_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
 from ragbench.io.settings import (
@@ -39,13 +33,7 @@ from ragbench.pipeline.documents import (
     IndexingSettings,
     make_chunker,
 )
-from ragbench.pipeline.pipeline import (
-    OwnGenerator,
-    OwnRetrieval,
-    Pipeline,
-    own_orchestration,
-    own_rag,
-)
+from ragbench.pipeline.pipeline import OwnGenerator, OwnRetrieval, Pipeline, own_make, own_rag
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
 from ragbench.pipeline.stages import (
     GENERATIONS,
@@ -60,19 +48,17 @@ from ragbench.post.build import Resources, counter_makers, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
 from ragbench.safe_text import listed_names
+from ragbench.stores.database import check_foreign_address, check_store_address, placed_address
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import check_foreign_address, check_store_address, placed_address
 
-Rule = tuple[object, Place, str]
+Rules = Iterator[tuple[object, Place, str]]
 """Whether something is wrong, where, and what."""
 SECTIONS = (
     "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
     "orchestration",
 )  # fmt: skip
 """The keys of a pipeline file."""
-_HOW = (
-    "name one in a section 'llm' of this file, in that of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
-)
+_HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,10 +105,8 @@ class PipelineFile(SettingsFile):
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """The settings of an implementation; None, and problems, where they are wrong."""
         target, settings, name = chosen.target, chosen.settings, chosen.name
-        options: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
-        return self.built(
-            chosen.place, settings, lambda: from_settings(target, settings, **options)
-        )
+        more: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
+        return self.built(chosen.place, settings, lambda: from_settings(target, settings, **more))
 
     def stage(
         self,
@@ -132,7 +116,7 @@ class PipelineFile(SettingsFile):
         own: Callable[[Chosen, Path], Any],
         *,
         default: str | None = None,
-        models: PipelineModels | None = None,
+        models: Models | None = None,
     ) -> Any:
         """Settings of one of ours, or a class of the user's; None where wrong."""
         chosen = self.chosen(place, registry, what, default)
@@ -154,7 +138,7 @@ class PipelineFile(SettingsFile):
 
 
 @dataclass(kw_only=True, slots=True)
-class PipelineModels:
+class Models:
     """Makes the models that stages need, each once; none is connected."""
 
     reading: PipelineFile
@@ -180,7 +164,7 @@ class PipelineModels:
             # What is wrong with a section is noted already.
             if self.reading.at(place) is None:
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
-            return _NO_MODEL
+            return cast("ChatModel", _NO_MODEL)
 
         return {ChatModel: make}
 
@@ -195,8 +179,7 @@ class PipelineModels:
 
         def make() -> Chat:
             try:
-                settings = resolve({}, self.environ, section=section)
-                return chat_of(settings, budget=self.budget)
+                return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
             except ConfigError as error:
                 raise ConfigError(str(error).removeprefix(": llm.")) from error
 
@@ -206,9 +189,7 @@ class PipelineModels:
         return found
 
 
-_NO_MODEL = cast(
-    "ChatModel", SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
-)
+_NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
 """Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
 calls it: a file with problems is never opened."""
 
@@ -246,9 +227,7 @@ def load_pipeline(
     name = top.get("name")
     if name is not None and (not isinstance(name, str) or not name):
         reading.wrong(("name",), f"expected a text, found {shown(name)}")
-    models = PipelineModels(
-        reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
-    )
+    models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
     if reading.at(("llm",)) is not None:
         models.model()  # says what is wrong with it, also when no stage needs it
     service = LateSearch()
@@ -261,10 +240,8 @@ def load_pipeline(
     if reading.at(("post_retrieval",)) is not None:
         resources = Resources(service=service, chat=models.model(), folder=reading.folder)
         post_retrieval = read_stage(reading, ("post_retrieval",), resources)
-    answering: dict[str, Any] = {"default": "extractive", "models": models}
-    generation = reading.stage(
-        ("generation",), GENERATIONS, "generation", _own_generator, **answering
-    )
+    more: dict[str, Any] = {"default": "extractive", "models": models}
+    generation = reading.stage(("generation",), GENERATIONS, "generation", _own_generator, **more)
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
         rules = _index_rules(reading, indexing, retrieval)
@@ -336,13 +313,12 @@ def _indexing(reading: PipelineFile) -> Indexing:
 
 def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The name of an implementation and its settings; no name when there is none."""
-    if given is None or isinstance(given, str):
-        return given or "", {}
-    settings = {str(key): value for key, value in given.items()}
-    return str(settings.pop("name", "")), settings
+    settings: Mapping[str, Any] = given if isinstance(given, Mapping) else {"name": given or ""}
+    own = {str(key): value for key, value in settings.items()}
+    return str(own.pop("name", "")), own
 
 
-def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
+def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
     if not name:
         return None  # whether one is needed is checked with the retrieval
     if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
@@ -368,7 +344,7 @@ def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Ch
     return make_chunker(name, cast("ChunkSize", size))
 
 
-def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
+def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
@@ -389,9 +365,8 @@ def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieva
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     made = built_own(chosen.name, chosen.settings, folder=folder)
     if not isinstance(made, QueryTransform):
-        raise ConfigError(
-            f"'{chosen.name}' is no QueryTransform: it lacks a name or transform(query)"
-        )
+        problem = "is no QueryTransform: it lacks a name or transform(query)"
+        raise ConfigError(f"'{chosen.name}' {problem}")
     return made
 
 
@@ -419,16 +394,12 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     if chosen.target is None:
         names = {one.name for one in fields(Orchestration)}
         shared = {key: rest.pop(key) for key in chosen.settings if key in names}
-        own = reading.built(
-            place, None, lambda: own_orchestration(name, rest, folder=reading.folder)
-        )
+        own = reading.built(place, None, lambda: own_make(name, rest, folder=reading.folder))
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own
 
 
-def _index_rules(
-    reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage
-) -> Iterator[Rule]:
+def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
     """Settings of 'indexing' that a retrieval does not use."""
     section, name = reading.named("indexing"), reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
@@ -459,7 +430,7 @@ def _index_rules(
 
 def _foreign_rules(
     section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
-) -> Iterator[Rule]:
+) -> Rules:
     """What cannot be said of a collection that ragbench did not fill."""
     mapped = ("indexing", "map")
     for key in ("corpus", "chunker"):
@@ -499,7 +470,7 @@ def _stage_rules(
     retrieval: RetrievalStage,
     post_retrieval: PostRetrieval | None,
     generation: Any,
-) -> Iterator[Rule]:
+) -> Rules:
     """What the later stages cannot ask of a retrieval."""
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = reading.named("retrieval").get("candidates")

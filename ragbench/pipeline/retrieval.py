@@ -39,9 +39,8 @@ from ragbench.pipeline.strategies import (
 from ragbench.post.operator import Positive, Weight
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database
+from ragbench.stores.database import open_database
 from ragbench.stores.record import searched_fields
-from ragbench.stores.registry import open_database
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
@@ -95,29 +94,7 @@ class StoreRetrieval(RetrievalStage):
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
         with ExitStack() as stack:
-            database = open_database(indexing.settings.store)
-            stack.callback(database.close)
-            if not indexing.names_embedder:  # that of the collection, or the documents' language
-                read = documents.read if _fills(documents, indexing) else tuple
-                name, settings = default_embedder(database, _collection(indexing), read)
-                indexing = replace(
-                    indexing,
-                    embedder=open_embedder(name, **settings),
-                    embedder_name=name,
-                    embedder_settings=settings,
-                )
-            embedder = indexing.embedder
-            if embedder is None:
-                raise ConfigError(f"{self.strategy} retrieval needs an embedder")
-            stack.callback(embedder.close)
-            opened = Collection(
-                store=database.open(_indexed(database, documents, indexing, embedder)),
-                settings=self.engine_settings(),
-                given=embedder,
-                sparse_folder=sparse_cache_folder(os.environ),
-            )
-            stack.callback(opened.close)
-            opened.check_complete()
+            opened = self._collection(stack, documents, indexing)
             strategy = opened.strategy(self.strategy)
             by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
             chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
@@ -130,7 +107,7 @@ class StoreRetrieval(RetrievalStage):
                 store=opened.store,
                 method=self.strategy,
                 strategy=strategy,
-                embedder=embedder,
+                embedder=opened.given,
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
                 identity={
@@ -148,15 +125,53 @@ class StoreRetrieval(RetrievalStage):
                 gives_embeddings=self.gives_embeddings,
             )
 
+    def _collection(self, stack: ExitStack, documents: Documents, indexing: Indexing) -> Collection:
+        """The collection of a file, as its documents are now; closed with the stack."""
+        database = open_database(indexing.settings.store)
+        stack.callback(database.close)
+        embedder, name = indexing.embedder, indexing.embedder_name
+        settings = indexing.embedder_settings
+        fills = documents.source is not None or indexing.settings.store == "memory:"
+        corpus = indexing.settings.corpus
+        collection = indexing.settings.collection or (Path(corpus).stem if corpus else "corpus")
+        if not indexing.names_embedder:  # that of the collection, or the documents' language
+            reading = documents.read if fills else tuple
+            name, settings = default_embedder(database, collection, reading)
+            embedder = open_embedder(name, **settings)
+        if embedder is None:
+            raise ConfigError(f"{self.strategy} retrieval needs an embedder")
+        stack.callback(embedder.close)
+        if fills:
+            read, chunker = documents.read(), indexing.chunker or make_chunker()
+            index_documents(
+                read,
+                database,
+                collection,
+                embedder=embedder,
+                embedder_name=name,
+                embedder_settings=settings,
+                chunker=chunker,
+                words=words_of(indexing.settings.words, database, collection, read, chunker),
+                patience=_PATIENCE,
+            )
+        opened = Collection(
+            store=database.open(collection),
+            settings=self.engine_settings(),
+            given=embedder,
+            sparse_folder=sparse_cache_folder(os.environ),
+        )
+        stack.callback(opened.close)
+        opened.check_complete()
+        return opened
+
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
         if problem := filter_problem(store, self.parsed_filters()):
             raise ConfigError(f"{problem}. Nothing could be retrieved")
-        notes: list[str] = []
         dense = dense_of(strategy)
-        if dense is not None and exactly(dense) is not None and store.count() > 1:
-            notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
-        return notes
+        if dense is None or exactly(dense) is None or store.count() < 2:
+            return []
+        return [str(check_index(store, queries=_CHECKED, effort=dense.effort))]
 
     def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
         """The collection that the file names, as it is."""
@@ -218,10 +233,7 @@ class SparseRetrieval(StoreRetrieval):
     """By words: BM25 over the chunks of a collection."""
 
     strategy: ClassVar[StrategyName] = "sparse"
-
-    @property
-    def gives_embeddings(self) -> bool:
-        return False
+    embeddings: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,10 +250,6 @@ class DenseRetrieval(StoreRetrieval):
     own setting."""
     exact: bool = False
     """Whether every vector is compared, whatever index the store has."""
-
-    @property
-    def gives_embeddings(self) -> bool:
-        return self.embeddings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,36 +268,6 @@ class HybridRetrieval(DenseRetrieval):
     """How little the first ranks count more than the next ones."""
     candidates: Positive = 100
     """How many chunks of each ranking are fused."""
-
-
-def _fills(documents: Documents, indexing: Indexing) -> bool:
-    """Whether the collection is brought to the state of the documents."""
-    return documents.source is not None or indexing.settings.store == "memory:"
-
-
-def _collection(indexing: Indexing) -> str:
-    corpus = indexing.settings.corpus
-    return indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
-
-
-def _indexed(
-    database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
-) -> str:
-    collection = _collection(indexing)
-    if _fills(documents, indexing):
-        read, chunker = documents.read(), indexing.chunker or make_chunker()
-        index_documents(
-            read,
-            database,
-            collection,
-            embedder=embedder,
-            embedder_name=indexing.embedder_name,
-            embedder_settings=indexing.embedder_settings,
-            chunker=chunker,
-            words=words_of(indexing.settings.words, database, collection, read, chunker),
-            patience=_PATIENCE,
-        )
-    return collection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -469,25 +447,22 @@ def vector_problem(
     shorter = sorted(known, key=lambda text: (len(text), text))[: max(_FEWEST, len(known) // 2)]
     texts = shorter[:: max(1, len(shorter) // _CHUNKS)][:_CHUNKS]
     ranked = view.search(dense.embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
-    own = [
-        next((chunk.score for chunk in hits if chunk.text == text), None)
-        for text, hits in zip(texts, ranked, strict=True)
-    ]
+    pairs = zip(texts, ranked, strict=True)
+    own = (next((one.score for one in hits if one.text == text), None) for text, hits in pairs)
     found = [score for score in own if score is not None]
     if len(found) < _FOUND * len(texts):
         return (
             f"of {len(texts)} chunks that were searched by their own texts {len(found)} are among "
             f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
-            f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
-            "finds says nothing. Name the embedder that the collection was filled with, or the "
-            "text that it read (--field text=FIELD)"
+            f"'{collection.name}', or not of its field '{collection.mapping.text}'. Name the "
+            "embedder that the collection was filled with, or the text that it read (--field "
+            "text=FIELD)"
         )
     cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
     if cosine < _SAME:
         return (
             f"the vectors of '{collection.name}' are not those that '{embedder_name}' makes of the "
-            f"same texts (cosine {cosine:.2f}, the median of {len(found)} chunks): they were "
-            "made of other text (with a title, cut), with another prefix or pooling, or by another "
-            "version"
+            f"same texts (median cosine {cosine:.2f}): they were made of other text (with a title, "
+            "cut), with another prefix or pooling, or by another version"
         )
     return None

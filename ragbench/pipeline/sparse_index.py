@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import orjson
@@ -18,13 +19,16 @@ import orjson
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import warn
-from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.pipeline.strategies import Search
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import WordsForm, WordVector, searched_fields, similarity, word_number
 from ragbench.text.language import guess_language
 from ragbench.text.question import function_tokens
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 INDEX_FORM = 2
 """Changes with what a kept index holds."""
@@ -39,13 +43,11 @@ def sparse_cache_folder(environ: Mapping[str, str]) -> Path | None:
     None where nothing is kept.
     """
     named = environ.get(_VARIABLE, "").strip()
-    if named:
-        return None if named == "off" else Path(named).expanduser()
     base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        return Path(base).expanduser() / "ragbench" / "bm25"
-    except RuntimeError:  # a user without a home
-        return None
+    with suppress(RuntimeError):  # of a user without a home
+        if named != "off":
+            return Path(named or f"{base}/ragbench/bm25").expanduser()
+    return None
 
 
 def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
@@ -58,20 +60,15 @@ def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
     if index is not None:
         os.utime(folder)
         return index
-    index = build()
+    index, total = build(), 0
     with suppress(OSError):
         index.save(folder)
-        _prune(folder)
+        age = {one: -one.stat().st_mtime for one in folder.parent.iterdir()}
+        for one in sorted(age, key=age.__getitem__):
+            total += sum(file.stat().st_size for file in one.glob("*"))
+            if total > _MOST_KEPT and one != folder:
+                shutil.rmtree(one, ignore_errors=True)
     return index
-
-
-def _prune(newest: Path) -> None:
-    total = 0
-    folders = sorted(newest.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-    for folder in folders:
-        total += sum(file.stat().st_size for file in folder.glob("*"))
-        if total > _MOST_KEPT and folder != newest:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 _BATCH = 1000
@@ -82,6 +79,74 @@ _METADATA = "metadata.json"
 _LARGE = 100_000
 """Chunks from which on a warning says what an index takes: a minute and more for so many, and 50
 bytes of memory a word."""
+
+
+class Bm25Scores:
+    """Scores of texts, named by their position; `ragbench.pipeline.baseline` has the formula."""
+
+    def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
+        self.size = size
+        self._vocabulary = vocabulary
+        self._index = index
+
+    @classmethod
+    def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
+        vocabulary: dict[str, int] = {}
+        number = vocabulary.setdefault
+        tokens = [[number(token, len(vocabulary)) for token in text] for text in texts]
+        if not vocabulary:
+            return cls(len(tokens), vocabulary, None)
+        # By name, because the package has no types.
+        index = importlib.import_module("bm25s").BM25(method="lucene", k1=k1, b=b, backend="numpy")
+        # Without its "empty token", which would stand for queries that match nothing.
+        index.index((tokens, vocabulary), create_empty_token=False, show_progress=False)
+        return cls(len(tokens), vocabulary, index)
+
+    def save(self, folder: Path) -> None:
+        """Writes the index into a folder that exists."""
+        if self._index is not None:
+            self._index.save(str(folder), show_progress=False)
+
+    @classmethod
+    def load(cls, folder: Path, size: int) -> Bm25Scores:
+        """Reads what `save` wrote, of ``size`` texts; the numbers stay on the disk until used."""
+        if not (folder / "params.index.json").is_file():
+            return cls(size, {}, None)
+        load = importlib.import_module("bm25s").BM25.load
+        index = load(str(folder), mmap=True, show_progress=False)
+        return cls(size, index.vocab_dict, index)
+
+    def scores(self, tokens: Iterable[str]) -> NDArray[np.float32] | None:
+        """The score of every text; None where no token is known."""
+        ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
+        if not ids:
+            return None
+        found: NDArray[np.float32] = self._index.get_scores_from_ids(ids)
+        return found
+
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        known = self._vocabulary.get(token)
+        frequency = 0
+        if known is not None:
+            starts = self._index.scores["indptr"]
+            frequency = int(starts[known + 1]) - int(starts[known])
+        return math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5))
+
+    @staticmethod
+    def best(scores: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+        """Positions and values of the k highest scores above 0; of equals, the first one first.
+
+        The package's own selection leaves the order of equal scores open.
+        """
+        import numpy as np
+
+        found = np.flatnonzero(scores > 0)
+        if len(found) > k:
+            least = np.partition(scores[found], len(found) - k)[len(found) - k]
+            found = found[scores[found] >= least]
+        order = found[np.argsort(-scores[found], kind="stable")][:k]
+        return [(int(at), float(scores[at])) for at in order]
 
 
 class SparseIndex:
@@ -106,7 +171,7 @@ class SparseIndex:
     def build(
         cls, store: OwnCollection, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> SparseIndex:
-        """Reads all chunks of a store and indexes them; see `ragbench.pipeline.bm25.Bm25Index`.
+        """Reads all chunks of a store and indexes them; see `ragbench.pipeline.baseline.Bm25Index`.
 
         From 100,000 chunks on, a warning says what to do where that takes too much.
         """
@@ -114,18 +179,13 @@ class SparseIndex:
         if len(ids) >= _LARGE:
             warn(
                 f"BM25 is built of all {len(ids):,} chunks, once, in this process, which takes "
-                "minutes and gigabytes of memory. Where that is too much, index the corpus into "
-                "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is "
-                "built. Or let another store rank by its own formula, so with other scores and "
-                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/collections.md)"
+                "minutes and gigabytes of memory; indexed into Qdrant with --words store, Qdrant "
+                "ranks by the same scores, and nothing is built"
             )
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
-            part = ids[start : start + _BATCH]
-            chunks = store.get(part)
-            for id_ in part:
-                chunk = chunks[id_]
+            for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
                 tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
         return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
@@ -171,10 +231,8 @@ class SparseIndex:
                 self._passing = repr(filters), np.fromiter(passes, dtype=np.bool_)
             scores = scores * self._passing[1]
         idle = function_tokens(guess_language(query))
-        telling = [token for token in tokens if token not in idle]
-        if telling:
-            matched = self.scores.scores(telling)
-            if matched is None:
+        if telling := [token for token in tokens if token not in idle]:
+            if (matched := self.scores.scores(telling)) is None:
                 return []
             scores = scores * (matched > 0)
         whole = sum(self.scores.idf(token) for token in tokens)
@@ -244,11 +302,8 @@ class StoredWordsStrategy:
         tokens = [tokenise(query) for query in queries]
         self._learn(word_number(token) for one in tokens for token in one)
         found: list[list[Chunk]] = [[] for _ in queries]
-        asked = {
-            at: one
-            for at, query in enumerate(queries)
-            if (one := self._asked(query, tokens[at])) is not None
-        }
+        known = {at: self._asked(query, tokens[at]) for at, query in enumerate(queries)}
+        asked = {at: one for at, one in known.items() if one is not None}
         rankings = self.store.search_words(
             [one.shares for one in asked.values()], k=search.k, filters=search.filters
         )
@@ -276,8 +331,7 @@ class StoredWordsStrategy:
         held = {number: weight for number, weight in found.items() if weight is not None}
         weights = dict(held)
         if len(held) < len(new):
-            unknown = math.log(1 + (self.store.count() + 0.5) / 0.5)
-            weights = dict.fromkeys(new, unknown) | held
+            weights = dict.fromkeys(new, math.log(1 + (self.store.count() + 0.5) / 0.5)) | held
         # In this order: another thread takes a weight that is there for known in full.
         self._held.update(held)
         self._weights.update(weights)
@@ -326,9 +380,6 @@ class StoredWordsStrategy:
             limit *= 4
 
     def _score(self, asked: _Asked, chunk: Chunk) -> float:
-        has = self.words.vector(chunk)
-        parts = (
-            share * self._weights[number] * has.get(number, 0.0)
-            for number, share in asked.shares.items()
-        )
+        has, shares = self.words.vector(chunk), asked.shares.items()
+        parts = (share * self._weights[at] * has.get(at, 0.0) for at, share in shares)
         return similarity(math.fsum(parts))

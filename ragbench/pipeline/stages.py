@@ -103,7 +103,7 @@ class RetrievalStage:
     @property
     def gives_embeddings(self) -> bool:
         """Whether results carry vectors, or may: that is not known before they are there."""
-        return True
+        return bool(getattr(self, "embeddings", True))
 
     def open(self, documents: Any, indexing: Any) -> Retriever:
         """Makes what is described ready to be searched; indexes where that is needed.
@@ -229,13 +229,11 @@ class Searching:
             for one in asked
         ]
 
-    def _result(
-        self, question: str, asked: Transformed, chunks: Sequence[Chunk]
-    ) -> RetrievalResult:
+    def _result(self, query: str, asked: Transformed, chunks: Sequence[Chunk]) -> RetrievalResult:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(asked)
-        embedding = self.retriever.query_embedding(question)
+        embedding = self.retriever.query_embedding(query)
         if embedding is not None:
             metadata["query_embedding"] = embedding
         return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
@@ -274,11 +272,9 @@ class PipelineRAG(RAGInterface):
             "retrieve_with_metadata": [one.transform for one in transforms],
             "generate_with_metadata": [stages.generator.generate],
         }
-        self.histories = {
-            name: keyword
-            for name, keyword in type(self).histories.items()
-            if name not in steps or any(map(history_keyword, steps[name]))
-        }
+        taking = {name for name, calls in steps.items() if any(map(history_keyword, calls))}
+        own = type(self).histories.items()
+        self.histories = {name: word for name, word in own if name not in steps.keys() - taking}
 
     @property
     def post_retrieval(self) -> PostRetrieval | None:

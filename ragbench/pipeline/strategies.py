@@ -9,8 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
-from ragbench.embedders.cosine_scale import CosineScale
-from ragbench.embedders.embedder import Embedder, readable_text
+from ragbench.embedders.embedder import CosineScale, Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.post.operator import Checked, Positive, Weight
@@ -76,8 +75,7 @@ class RetrievalSettings(Checked):
         hints = get_type_hints(cls)
         for field in fields(cls):
             names = [f"RAGBENCH_{field.name.upper()}", _VARIABLES.get(field.name, "")]
-            variable = next((name for name in names if name in environ), None)
-            if variable is not None:
+            if variable := next((name for name in names if name in environ), None):
                 given = environ[variable].strip()
                 value = converted(given, hints[field.name], variable, strict=False)
                 try:
@@ -134,11 +132,9 @@ class DenseStrategy:
         passage = search.kind == "passage"
         embed = self.embedder.embed_passages if passage else self.embedder.embed_queries
         vectors = embed([readable_text(queries[at]) for at in asked])
-        rankings = self.store.search(
-            vectors, k=search.k, filters=search.filters, effort=self.effort
-        )
+        ranked = self.store.search(vectors, k=search.k, filters=search.filters, effort=self.effort)
         scale, least = self.calibration, search.threshold
-        for at, chunks in zip(asked, rankings, strict=True):
+        for at, chunks in zip(asked, ranked, strict=True):
             if scale is not None:
                 chunks = [replace(one, score=scale.score(one.score or 0.0)) for one in chunks]
             if least is not None:
@@ -225,9 +221,8 @@ class HybridStrategy:
 
     def _fused(self, rankings: Sequence[Sequence[Chunk]], k: int) -> list[Chunk]:
         # What counts nothing brings nothing in, either.
-        counted: list[Sequence[Chunk]] = [
-            one if weight else [] for weight, one in zip(self.weights, rankings, strict=True)
-        ]
+        weighted = zip(self.weights, rankings, strict=True)
+        counted: list[Sequence[Chunk]] = [one if weight else [] for weight, one in weighted]
         fused = reciprocal_rank_fusion(counted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
@@ -235,9 +230,8 @@ class HybridStrategy:
                 if chunk.id in legs:
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
-        return [
-            replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
-        ]
+        told = ({**chunk.metadata, LEGS: legs[chunk.id]} for chunk in fused)
+        return [replace(chunk, metadata=more) for chunk, more in zip(fused, told, strict=True)]
 
 
 def hybrid(

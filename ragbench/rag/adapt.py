@@ -22,14 +22,9 @@ from ragbench.rag.forms import (
 )
 from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
-from ragbench.rag.parts import (
-    Parts,
-    compose,
-    is_coroutine_function,
-    parts_of_one_call,
-    taking_history,
-)
+from ragbench.rag.parts import Parts, compose, is_coroutine, parts_of_one_call, taking_history
 from ragbench.rag.shapes import read_generation, read_retrieval
+from ragbench.safe_text import listed
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
 
@@ -185,14 +180,12 @@ def interface_methods(obj: object) -> tuple[str, ...]:
 def _inventory(obj: object) -> str:
     public = [name for name in dir(obj) if not name.startswith("_")]
     methods = [name for name in public if callable(inspect.getattr_static(obj, name, None))]
-    shown = ", ".join(methods[:20]) + (", ..." if len(methods) > 20 else "")
-    return f"A {type(obj).__name__} has: {shown or 'no public methods'}"
+    return f"A {type(obj).__name__} has: {listed(methods) or 'no public methods'}"
 
 
 def name_of(function: object) -> str:
     inner = getattr(function, "func", function)  # functools.partial
-    name = getattr(inner, "__qualname__", None)
-    return name if isinstance(name, str) else type(function).__name__
+    return str(getattr(inner, "__qualname__", type(function).__name__))
 
 
 def _of_function(function: Callable[..., Any]) -> Parts:
@@ -225,8 +218,8 @@ def _generator(function: Callable[..., Any]) -> Parts:
         return function(query, contexts, **said) if takes_contexts else function(query, **said)
 
     takes_contexts, name = accepts_second_argument(function), "generate_with_metadata"
-    method = _method(name, function, name_of(function), ask)
-    return Parts(source=function, methods={name: method})
+    methods = {name: _method(name, function, name_of(function), ask)}
+    return Parts(source=function, methods=methods)
 
 
 def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
@@ -281,5 +274,5 @@ def _method(
         size = len(query)
         return result(await ask(query, *more, **options), size)
 
-    made = acall if is_coroutine_function(function) else call
+    made = acall if is_coroutine(function) else call
     return taking_history(made, history_keyword(function))

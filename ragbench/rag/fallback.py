@@ -34,11 +34,11 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         {*map(type, scores)} <= {float} and all(map(math.isfinite, scores))
     ):
         _check_scores(scores, where)
-    for position, found in enumerate(metadata or ()):
+    for at, one in enumerate(metadata or ()):
         # dict is checked first: an abstract Mapping check costs more.
-        if not isinstance(found, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(one, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(
-                f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(found)}"
+                f"{where}: context_metadata[{at}] must be a mapping, not {kind_of(one)}"
             )
     if ids is None or {*map(type, ids)} <= {str}:
         return result
@@ -46,14 +46,14 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
-    if isinstance(value, GenerationResult):
-        result = cast("GenerationResult[Any]", value)
-        if result.multi_responses is not None:
-            _check_strings(result.multi_responses, "multi_responses", where)
-        return result
     if isinstance(value, str):
         return GenerationResult(value)
-    raise _refusal(value, "a GenerationResult or a string", where)
+    if not isinstance(value, GenerationResult):
+        raise _refusal(value, "a GenerationResult or a string", where)
+    result = cast("GenerationResult[Any]", value)
+    if result.multi_responses is not None:
+        _check_strings(result.multi_responses, "multi_responses", where)
+    return result
 
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
@@ -69,20 +69,17 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
-    for position, value in enumerate(values):
+    for at, value in enumerate(values):
         if not isinstance(value, str):
-            raise InterfaceError(
-                f"{where}: {name}[{position}] must be a string, not {kind_of(value)}"
-            )
+            raise InterfaceError(f"{where}: {name}[{at}] must be a string, not {kind_of(value)}")
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
-    for position, score in enumerate(scores):
+    for at, score in enumerate(scores):
         # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
-        if not hasattr(score, "__float__") or type(score).__name__ in ("bool", "bool_"):
-            raise InterfaceError(f"{where}: scores[{position}] must be a number, not {score!r}")
-        if not math.isfinite(score):
-            raise InterfaceError(f"{where}: scores[{position}] must be finite, not {score!r}")
+        is_number = hasattr(score, "__float__") and type(score).__name__ not in ("bool", "bool_")
+        if not (is_number and math.isfinite(score)):
+            raise InterfaceError(f"{where}: scores[{at}] must be a finite number, not {score!r}")
 
 
 def _to_id(value: Any, where: str) -> str:
@@ -121,14 +118,12 @@ class Route:
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """The routes of a class by the name of the method that is called."""
-    ways = {
-        name: top_k_of_method(cls, name) if FORMS[name][0] is RETRIEVAL else None
-        for name in implemented
-    }
-    return {
-        target: Route(source=source, where=f"{cls.__name__}.{source.name}", top_k=ways[source.name])
-        for target, source in routes(implemented).items()
-    }
+    found: dict[str, Route] = {}
+    for target, source in routes(implemented).items():
+        is_retrieval = FORMS[target][0] is RETRIEVAL
+        way = top_k_of_method(cls, source.name) if is_retrieval else None
+        found[target] = Route(source=source, where=f"{cls.__name__}.{source.name}", top_k=way)
+    return found
 
 
 def takes_batches(rag: Any, name: str) -> bool:
@@ -177,10 +172,8 @@ def _derive(
             f"write one of {', '.join(known.name for known in family.forms)}"
         )
     where, method = route.where, getattr(rag, route.source.name)
-    extra: tuple[int, ...] = ()
-    options: dict[str, Any] = {}
-    if top_k is not None:
-        extra, options = pass_top_k(route.top_k, top_k, where)
+    given: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
+    extra, options = given if top_k is None else pass_top_k(route.top_k, top_k, where)
     if len(columns) == 2 and len(columns[0]) != len(columns[1]):
         raise InterfaceError(
             f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
@@ -189,8 +182,8 @@ def _derive(
     values: Sequence[Any] = []
     keyword = None if said is None else rag.histories.get(route.source.name)
     if route.source.batch:
-        options = options if keyword is None else {**options, keyword: said}
-        values = to_batch((yield method(*columns, *extra, **options)), size, where)
+        before = {} if keyword is None else {keyword: said}
+        values = to_batch((yield method(*columns, *extra, **options, **before)), size, where)
     else:
         collected: list[Any] = []
         for at, arguments in enumerate(zip(*columns, strict=True)):

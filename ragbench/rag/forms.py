@@ -19,7 +19,7 @@ from ragbench.core.calling import HISTORY, parameters_of
 from ragbench.errors import InterfaceError, warn
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MethodForm:
     """One of the four ways to ask for the same thing."""
 
@@ -49,10 +49,10 @@ class Family:
 def _family(name: str, verb: str) -> Family:
     return Family(
         name=name,
-        plain=MethodForm(name=verb, rich=False, batch=False),
-        rich=MethodForm(name=f"{verb}_with_metadata", rich=True, batch=False),
-        batch=MethodForm(name=f"batch_{verb}", rich=False, batch=True),
-        rich_batch=MethodForm(name=f"batch_{verb}_with_metadata", rich=True, batch=True),
+        plain=MethodForm(verb, rich=False, batch=False),
+        rich=MethodForm(f"{verb}_with_metadata", rich=True, batch=False),
+        batch=MethodForm(f"batch_{verb}", rich=False, batch=True),
+        rich_batch=MethodForm(f"batch_{verb}_with_metadata", rich=True, batch=True),
     )
 
 
@@ -88,20 +88,14 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
 
 def written(cls: type) -> frozenset[str]:
     """Names of the interface's methods that a class, or a class it inherits from, wrote."""
-    found: set[str] = set()
-    for name in FORMS:
-        owner = next((owner for owner in cls.__mro__ if name in owner.__dict__), None)
-        if owner is None or "_methods_are_derived" in owner.__dict__:
-            continue
-        if not getattr(owner.__dict__[name], "__isabstractmethod__", False):
-            found.add(name)
-    return frozenset(found)
-
-
-def is_abstract(cls: type) -> bool:
-    """Whether a class has abstract methods left; usable before ``__abstractmethods__`` is set."""
-    members = (inspect.getattr_static(cls, name) for name in dir(cls))
-    return any(getattr(member, "__isabstractmethod__", False) for member in members)
+    owners = {name: next((o for o in cls.__mro__ if name in o.__dict__), cls) for name in FORMS}
+    return frozenset(
+        name
+        for name, owner in owners.items()
+        if name in owner.__dict__
+        and "_methods_are_derived" not in owner.__dict__
+        and not getattr(owner.__dict__[name], "__isabstractmethod__", False)
+    )
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
@@ -114,8 +108,14 @@ def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
     return chosen
 
 
-def check_complete(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
-    """Refuses a class with a family that has no method to derive the others from."""
+def check_class(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
+    """Refuses a class with a family that has no method to derive the others from.
+
+    Nothing is said of one with abstract methods left: ``__abstractmethods__`` is not set yet.
+    """
+    members = (inspect.getattr_static(cls, name) for name in dir(cls))
+    if any(getattr(member, "__isabstractmethod__", False) for member in members):
+        return
     for name in sorted(families):
         forms = [form.name for form in FAMILIES[name].forms]
         if implemented.isdisjoint(forms):
@@ -125,9 +125,10 @@ def check_complete(cls: type, families: Iterable[str], implemented: frozenset[st
                 f"If it does only {other}, write class {cls.__name__}(..., families=('{other}',)); "
                 f"if it is a base for other classes, write class {cls.__name__}(..., abstract=True)"
             )
+    _warn_of_hidden(cls, implemented)
 
 
-def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
+def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
     """Warns when the methods that a class writes are never reached.
 
     ragbench calls ``batch_*_with_metadata``. When an inherited method serves that call, and no
@@ -145,7 +146,7 @@ def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
                 f"{serving} comes first. Override {serving} instead",
-                level=3,
+                level=4,
             )
 
 
@@ -223,7 +224,6 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of a function's parameters; none when it has no signature."""
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 

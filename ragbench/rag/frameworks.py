@@ -27,7 +27,7 @@ def shapes_of(obj: object) -> list[Shape]:
         langchain = Shape(
             name="a LangChain retriever" if is_retriever else "a LangChain chain",
             parts=_langchain_retriever if is_retriever else _langchain_chain,
-            slots={"retrieval": _langchain_retriever, "generation": _langchain_generator},
+            slots={"retrieval": _langchain_retriever, "generation": _generating},
             # LangChain's own, and not an object that happens to have ``invoke``.
             own_names=hasattr(obj, "InputType"),
         )
@@ -76,8 +76,6 @@ def _langchain_retriever(obj: Any) -> Parts:
 
 
 def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
-    """What is read of a search, cut to what was asked for."""
-
     def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
         return cut(read_retrieval(search(query, top_k), where), top_k)
 
@@ -85,7 +83,6 @@ def _retrieving(obj: object, where: str, search: Callable[[str, int | None], obj
 
 
 def _and_batch(parts: Parts, name: str, batch: Callable[..., Any]) -> Parts:
-    """With a method for batches, where the chain has one."""
     if not _has(parts.source, "batch"):
         return parts
     return replace(parts, methods={**parts.methods, name: batch})
@@ -99,7 +96,7 @@ def _langchain_chain(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.invoke"
     wrap = _query_input(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
-        return _generating(obj, where, lambda query, contexts: wrap(query))
+        return _generating(obj, lambda query, contexts: wrap(query))
     history = _HISTORY if _HISTORY in _input_names(obj) else None
 
     def ask(query: str, chat_history: Said = ()) -> Any:
@@ -113,12 +110,10 @@ def _langchain_chain(obj: Any) -> Parts:
     return parts_of_one_call(obj, ask, where, ask_batch=batch, history=history)
 
 
-def _langchain_generator(obj: Any) -> Parts:
+def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = None) -> Parts:
     """A chain that answers from contexts that it is given, as ``prompt | model`` does."""
-    return _generating(obj, f"{type(obj).__name__}.invoke", _generator_input(obj))
+    where, wrap = f"{type(obj).__name__}.invoke", wrap or _generator_input(obj)
 
-
-def _generating(obj: Any, where: str, wrap: Callable[[str, Sequence[str]], Any]) -> Parts:
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
         return read_generation(obj.invoke(wrap(query, contexts)), where)
 
@@ -139,17 +134,21 @@ _HISTORY = "chat_history"
 def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
-    if not names:
-        return lambda query, said=(): query
+    before = _HISTORY in names
+
+    def wrapped(query: str, said: Said = ()) -> Any:
+        if name is None:
+            return query
+        return {name: query, **({_HISTORY: list(said)} if before else {})}
+
     name = next((name for name in _QUERY_NAMES if name in names), None)
     name = names[0] if name is None and len(names) == 1 else name
-    if name is None or {*names} - {name, _HISTORY}:
+    if {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
-    before = _HISTORY in names
-    return lambda query, said=(): {name: query, **({_HISTORY: list(said)} if before else {})}
+    return wrapped
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
@@ -214,9 +213,8 @@ def _haystack_component(obj: Any) -> Parts:
     keyword = keyword_for_top_k(obj.run)
 
     def search(query: str, top_k: int | None) -> object:
-        return obj.run(
-            query=query, **({} if keyword is None or top_k is None else {keyword: top_k})
-        )
+        more = {} if keyword is None or top_k is None else {keyword: top_k}
+        return obj.run(query=query, **more)
 
     return _retrieving(obj, where, search)
 
@@ -288,13 +286,13 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
 
 def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
     """One mapping of what came out: the documents, and the first answer there is."""
+
+    def gave(component: str) -> Mapping[str, Any]:
+        return as_mapping(found.get(component)) or {}
+
     flat: dict[str, Any] = {}
     if sources:
-        gave = [as_mapping(found.get(component)) or {} for component in sources]
-        flat["documents"] = [document for out in gave for document in out.get("documents") or ()]
-    for name in _ANSWER_SOCKETS:
-        for component in answers:
-            value = (as_mapping(found.get(component)) or {}).get(name)
-            if value is not None:
-                return {**flat, name: value}
-    return flat
+        flat["documents"] = [one for at in sources for one in gave(at).get("documents") or ()]
+    given = ((name, gave(at).get(name)) for name in _ANSWER_SOCKETS for at in answers)
+    first = next(((name, value) for name, value in given if value is not None), None)
+    return flat | dict([first] if first else [])

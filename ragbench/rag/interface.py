@@ -14,14 +14,7 @@ from ragbench.core.config import OwnConfig, RAGConfig
 from ragbench.core.result import GenerationResult, MetaT, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.fallback import Route, derived, derived_async, routes_of
-from ragbench.rag.forms import (
-    FAMILIES,
-    check_complete,
-    is_abstract,
-    known_families,
-    warn_of_hidden,
-    written,
-)
+from ragbench.rag.forms import FAMILIES, check_class, known_families, written
 
 
 class RAGBase(Generic[MetaT]):
@@ -56,8 +49,8 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
-        asked = {name: history_keyword(getattr(cls, name)) for name in cls.implemented}
-        cls.histories = {name: keyword for name, keyword in asked.items() if keyword is not None}
+        asked = ((name, history_keyword(getattr(cls, name))) for name in cls.implemented)
+        cls.histories = {name: keyword for name, keyword in asked if keyword is not None}
         for name in () if cls.is_async else sorted(cls.implemented):
             if inspect.iscoroutinefunction(getattr(cls, name)):
                 raise InterfaceError(
@@ -67,9 +60,8 @@ class RAGBase(Generic[MetaT]):
         # A decorator that makes the class anew, dataclass(slots=True), repeats no keywords: what
         # was given stays in the class's own namespace.
         cls._abstract = abstract or bool(cls.__dict__.get("_abstract"))
-        if not cls._abstract and not is_abstract(cls):
-            check_complete(cls, cls.families, cls.implemented)
-            warn_of_hidden(cls, cls.implemented)
+        if not cls._abstract:
+            check_class(cls, cls.families, cls.implemented)
 
     def stage_identity(self, stage: str) -> object:
         """What distinguishes this system's answers in one stage from another system's.

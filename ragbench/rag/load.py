@@ -143,13 +143,8 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
     if isinstance(getattr(function, "__self__", None), RAGBase):
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
     signature = _signature(function)
-    required = [
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and name not in given
-    ]
+    named = ((name, one) for name, one in signature.parameters.items() if name not in given)
+    required = [name for name, one in named if one.default is one.empty and _is_named(one)]
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
     if len(required) == 1 and required[0] != "config" and not makes_rag:
@@ -204,14 +199,11 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     """A configuration of the class that its parameter is annotated with, if that is clear."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     options = typing.get_args(hint) if union else (hint,)
-    classes = [one for one in options if inspect.isclass(one) and one is not types.NoneType]
-    cls: type[Any] = RAGConfig
-    if len(classes) == 1 and classes[0] is not inspect.Parameter.empty:
-        cls = classes[0]
+    no_class = (types.NoneType, inspect.Parameter.empty)
+    classes = [one for one in options if inspect.isclass(one) and one not in no_class]
+    cls: type[Any] = classes[0] if len(classes) == 1 else RAGConfig
     try:
-        if issubclass(cls, RAGConfig):
-            return cls.from_mapping(values)
-        return cls(**values)
+        return cls.from_mapping(values) if issubclass(cls, RAGConfig) else cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
     except Exception as error:
@@ -222,12 +214,12 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
 
 
 def _accepted(target: Callable[..., Any]) -> str:
-    names = [
-        name
-        for name, parameter in inspect.signature(target).parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
-    return ", ".join(names) or "no arguments"
+    named = filter(_is_named, inspect.signature(target).parameters.values())
+    return ", ".join(one.name for one in named) or "no arguments"
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
 # --- RAGs behind HTTP
@@ -263,6 +255,9 @@ class RagEndpoint(JsonEndpoint):
         if len(items) != size:
             raise HTTPRagError(f"{where} answered with {len(items)} results for {size} queries")
         return [_result(item, read, where) for item in items]
+
+    def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
+        return settled(self.results(path, payload, read), f"{self.url}{path}")
 
 
 def _result(item: Any, read: _Read, where: str) -> Any:
@@ -308,8 +303,7 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[RetrievalResult[Metadata]]:
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        found = endpoint.results("/retrieve", payload, read)
-        return settled(found, f"{endpoint.url}/retrieve")
+        return endpoint.settled("/retrieve", payload, read)
 
     return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
 
@@ -323,8 +317,7 @@ def _generating(endpoint: RagEndpoint) -> Parts:
     ) -> list[GenerationResult[Metadata]]:
         contexts = [list(given) for given in contexts_list]
         payload = {"queries": queries, "contexts": contexts, **_said(history)}
-        found = endpoint.results("/generate", payload, read)
-        return settled(found, f"{endpoint.url}/generate")
+        return endpoint.settled("/generate", payload, read)
 
     return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
 

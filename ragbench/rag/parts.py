@@ -56,10 +56,9 @@ class Parts:
     """Takes back a retrieval of an earlier process; see `AdaptedRAG.restore`."""
 
     def only(self, family: str) -> Parts:
-        chosen = {
-            name: made for name, made in self.methods.items() if FORMS[name][0].name == family
-        }
-        return Parts(source=self.source, methods=chosen, restore=self.restore)
+        methods = self.methods.items()
+        chosen = {name: made for name, made in methods if FORMS[name][0].name == family}
+        return replace(self, methods=chosen)
 
 
 MakeParts = Callable[[Any], Parts]
@@ -129,11 +128,11 @@ def compose(
     run in a thread, so that they do not hold up the others.
     """
     methods = {method: made for part in parts for method, made in part.methods.items()}
-    awaited = any(is_coroutine_function(made) for made in methods.values())
+    awaited = any(map(is_coroutine, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method, made in methods.items():
         function = made
-        if awaited and not is_coroutine_function(made):
+        if awaited and not is_coroutine(made):
             function = functools.partial(asyncio.to_thread, made)
             vars(function).update(vars(made))
         if top_k is not None and FORMS[method][0] is RETRIEVAL:
@@ -159,7 +158,7 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
     return method
 
 
-def is_coroutine_function(function: object) -> bool:
+def is_coroutine(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
@@ -216,9 +215,9 @@ class OneCall:
 
     def retrieval(self, query: str, value: object, said: Said = ()) -> _Found:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
-        retrieval, answer = read_answer(value, self.where)
-        self._remember(query, () if retrieval is None else retrieval.contexts, answer, said)
-        if retrieval is None:
+        found, answer = read_answer(value, self.where)
+        self._remember(query, () if found is None else found.contexts, answer, said)
+        if found is None:
             if not self._warned:
                 self._warned = True
                 warn(
@@ -226,9 +225,7 @@ class OneCall:
                     "is not. Return {'answer': ..., 'contexts': [...]} to have it measured"
                 )
             raise NoContextsError
-        return replace(
-            retrieval, metadata={**_fields(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
-        )
+        return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
@@ -294,7 +291,7 @@ def parts_of_one_call(
     def restore(query: str, result: RetrievalResult[Any], said: Said) -> None:
         call.restore(query, result, () if history is None else said)
 
-    awaited = is_coroutine_function(ask)
+    awaited = is_coroutine(ask)
     methods: dict[str, Callable[..., Any]] = {
         "retrieve_with_metadata": aretrieve if awaited else retrieve,
         "generate_with_metadata": agenerate if awaited else generate,

@@ -27,8 +27,12 @@ CONTEXT_KEYS = (
     *("context", "chunks", "docs"),
 )
 """Names under which systems hand over what they retrieved, in the order in which they are tried."""
-_ID_KEYS = ("context_ids", "ids", "document_ids", "doc_ids", "retrieved_context_ids")
-_SCORE_KEYS = ("scores", "similarities")
+_BESIDE = {
+    "context_ids": ("context_ids", "ids", "document_ids", "doc_ids", "retrieved_context_ids"),
+    "scores": ("scores", "similarities"),
+    "context_metadata": ("context_metadata", "metadatas"),
+}
+"""Names under which further columns stand beside the contexts."""
 _TEXT_NAMES = ("text", "page_content", "content", "context", "document", "passage", "chunk")
 
 
@@ -67,24 +71,20 @@ def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalRes
             f"{', '.join(CONTEXT_KEYS)}"
         )
     result = read_retrieval([documents] if isinstance(documents, str) else documents, where)
-    given = {
-        "context_ids": _value(value, _ID_KEYS),
-        "scores": _value(value, _SCORE_KEYS),
-        "context_metadata": _value(value, ("context_metadata", "metadatas")),
-    }
-    named = {name: found for name, found in given.items() if found is not None}
+    given = ((name, _value(value, keys)) for name, keys in _BESIDE.items())
+    named = {name: found for name, found in given if found is not None}
     return to_retrieval_result(replace(result, metadata=value.get("metadata"), **named), where)
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
-    ids = [item.id for item in items]
-    scores = [item.score for item in items]
-    metadata = [item.metadata for item in items]
+    ids: list[Any] = [item.id for item in items]
+    scores: list[Any] = [item.score for item in items]
+    metadata = [item.metadata or {} for item in items]
     return RetrievalResult(
         [item.text for item in items],
-        context_ids=cast("list[str]", ids) if None not in ids else None,
-        scores=cast("list[float]", scores) if all(map(_is_score, scores)) else None,
-        context_metadata=[entry or {} for entry in metadata] if any(metadata) else None,
+        context_ids=ids if None not in ids else None,
+        scores=scores if all(map(_is_score, scores)) else None,
+        context_metadata=metadata if any(metadata) else None,
     )
 
 
@@ -149,10 +149,9 @@ def _read(document: Any, name: str) -> Any:
         return None
 
 
-def _is_score(value: object) -> bool:
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        return False
-    return math.isfinite(cast("float", value))
+def _is_score(value: Any) -> bool:
+    is_number = hasattr(value, "__float__") and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -163,6 +162,7 @@ def _listed(value: Mapping[str, Any]) -> str:
     return ", ".join(repr(key) for key in value) or "no keys"
 
 
+Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
 ANSWER_KEYS = (
     *("answer", "response", "output", "result", "output_text", "generation"),
     *("replies", "answers", "text"),
@@ -177,19 +177,19 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     mapping = as_mapping(value)
     if mapping is not None:
         return _answer_from_mapping(mapping, where)
-    found = _from_object(value)
-    if found is None:
+    names = ("response", "content", "data", "text")
+    texts = (_joined(getattr(value, name, None)) for name in names)
+    text = next((text for text in texts if text is not None), None)
+    if text is None:
         hint = ". For a retriever say as_rag(retrieve=...)" if _role(value) == "contexts" else ""
         raise InterfaceError(
             f"{where} must return a string, a GenerationResult or a mapping with one of "
             f"{', '.join(ANSWER_KEYS)}, not {kind_of(value)}{hint}"
         )
-    return found
+    return GenerationResult(text, metadata=_metadata(value))
 
 
-def read_answer(
-    value: object, where: str
-) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
+def read_answer(value: object, where: str) -> Halves:
     """Splits what a system returned that retrieves and generates in one call."""
     if isinstance(value, tuple):
         return _from_tuple(cast("tuple[Any, ...]", value), where)
@@ -206,12 +206,9 @@ def read_answer(
     return retrieval, read_generation(value, where)
 
 
-def _from_tuple(
-    parts: tuple[Any, ...], where: str
-) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
-    lists = [part for part in parts if _role(part) == "contexts"]
-    answers = [part for part in parts if _role(part) == "answer"]
-    metadata = [part for part in parts if _role(part) == "metadata"]
+def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
+    roles = ("contexts", "answer", "metadata")
+    lists, answers, metadata = ([part for part in parts if _role(part) == one] for one in roles)
     if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:
         kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
         raise InterfaceError(
@@ -231,56 +228,34 @@ def _role(part: object) -> str:
 
 
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
-    name = next((name for name in ANSWER_KEYS if fields.get(name) is not None), None)
-    if name is None:
+    value = _value(fields, ANSWER_KEYS)
+    answers = cast("list[object]", value) if isinstance(value, list) else [value]
+    if value is None or not answers:
         raise InterfaceError(
             f"{where} returned a mapping with {_listed(fields)} and no answer: it needs one of "
             f"{', '.join(ANSWER_KEYS)}"
         )
-    value = fields[name]
-    answers = cast("list[object]", value) if isinstance(value, list) else [value]
     candidates = [read_generation(answer, where) for answer in answers]
-    if not candidates:
-        raise InterfaceError(f"{where} returned an empty list under '{name}'")
-    known: dict[str, Any] = {}
-    if len(candidates) > 1:
-        known["multi_responses"] = [candidate.response for candidate in candidates]
-    if fields.get("candidates") is not None:
-        known["multi_responses"] = fields["candidates"]
-    for option in ("multi_responses", "confidence", "abstained", "metadata"):
-        if fields.get(option) is not None:
-            known[option] = fields[option]
+    several = [one.response for one in candidates] if len(candidates) > 1 else None
+    found = {"multi_responses": fields.get("candidates", several)}
+    names = ("multi_responses", "confidence", "abstained", "metadata")
+    found |= {name: fields[name] for name in names if fields.get(name) is not None}
+    known: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
     return to_generation_result(replace(candidates[0], **known), where)
-
-
-def _from_object(value: Any) -> GenerationResult[Any] | None:
-    for name in ("response", "content", "data", "text"):
-        text = _joined(getattr(value, name, None))
-        if text is not None:
-            return GenerationResult(text, metadata=_metadata(value))
-    return None
 
 
 def _joined(text: object) -> str | None:
     """A message's text; some models give it in blocks."""
-    if isinstance(text, str):
-        return text
-    if not isinstance(text, list) or not text:
-        return None
-    blocks: list[str] = []
-    for block in cast("list[object]", text):
-        fields = as_mapping(block)
-        part = block if fields is None else fields.get("text")
-        if isinstance(part, str):
-            blocks.append(part)
+    listed = cast("list[object]", text) if isinstance(text, list) else [text]
+    parts = ((as_mapping(block) or {"text": block}).get("text") for block in listed)
+    blocks = [part for part in parts if isinstance(part, str)]
     return "".join(blocks) if blocks else None
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] = {}
-    for name in ("metadata", "meta", "response_metadata"):
-        found.update(as_mapping(getattr(value, name, None)) or {})
-    usage = as_mapping(getattr(value, "usage_metadata", None))
-    if usage is not None:
-        found["usage"] = dict(usage)
-    return found or None
+    def held(name: str) -> dict[str, Any]:
+        return dict(as_mapping(getattr(value, name, None)) or {})
+
+    usage = held("usage_metadata")
+    found = {**held("metadata"), **held("meta"), **held("response_metadata")}
+    return (found | ({"usage": usage} if usage else {})) or None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
@@ -15,15 +15,8 @@ from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
-from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.mapping import (
-    METADATA_NAMES,
-    AttachedRows,
-    FieldMapping,
-    complete_mapping,
-    field_mapping,
-)
-from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
+from ragbench.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
+from ragbench.stores.mapping import METADATA_NAMES, AttachedRows, FieldMapping, complete_mapping
 
 _NO_RARITY = (
     "(PostgreSQL's ts_rank knows no rarity of words: by words Cranfield gives nDCG@10 .245 there, "
@@ -60,14 +53,11 @@ class ForeignCollection(OpenCollection[Reader]):
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
             known = mapping if mapping.id else replace(mapping, id=engine.key)
-            completed = complete_mapping(name, known, rows)
+            self.mapping, self.guessed, self._absent = complete_mapping(name, known, rows)
         self.space = engine.space
         """Which vectors are searched, and how they are compared."""
         self.words = engine.words
         """What is searched by words; None where there is nothing."""
-        self.mapping = completed.mapping
-        self.guessed = completed.guessed
-        self._absent = completed.absent
         self._reader = AttachedRows(self.mapping)
         self._sample = rows
         self.native_filter = native
@@ -170,10 +160,8 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def guesses(self) -> list[str]:
         """What was guessed, and what seems not to be there, a line each."""
-        found = [
-            f"(--field {named}: no row that was looked at has such a field)"
-            for named in self._absent
-        ]
+        no_row = "no row that was looked at has such a field"
+        found = [f"(--field {named}: {no_row})" for named in self._absent]
         if self.guessed:
             names = ", ".join(self.guessed)
             found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
@@ -190,10 +178,8 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
-        unknown = [
-            f"filter: no row that was looked at has a field '{shortened_line(name)}'"
-            for name in self._unknown
-        ]
+        no_field = "filter: no row that was looked at has a field"
+        unknown = [f"{no_field} '{shortened_line(name)}'" for name in self._unknown]
         return [*self._reader.warnings(), *unknown]
 
 
@@ -212,7 +198,7 @@ def attach(
         ...     found = docs.search(vectors, k=5)  # doctest: +SKIP
 
     Args:
-        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.stores.registry`.
+        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.stores.database`.
         collection: its name; in PostgreSQL the table's. None takes the only one that there is.
         mapping: which field means what, by the names of `FieldMapping`; what it does not name is
             guessed.
@@ -227,10 +213,8 @@ def attach(
         StoreError: the store cannot be reached, or there is no such collection, or it is empty.
     """
     if isinstance(mapping, Mapping):
-        mapping = field_mapping(mapping, where="the mapping")
-    database = cast(
-        "ReadableDatabase", FOREIGN_STORES.load(check_foreign_address(address))(address)
-    )
+        mapping = FieldMapping.of(mapping, where="the mapping")
+    database: ReadableDatabase = FOREIGN_STORES.load(check_foreign_address(address))(address)
     return read_foreign(database, collection, mapping, native_filter=native_filter)
 
 
@@ -242,17 +226,15 @@ def read_foreign(
     native_filter: object = None,
 ) -> ForeignCollection:
     """`attach` for a database that is at hand; it is closed with the collection."""
-    wanted = mapping or FieldMapping()
+    told = mapping or FieldMapping()
     try:
         with database.connected() as connection:
             names = [] if collection else sorted(database.listed(connection))
             if not collection and len(names) != 1:
                 found = f"has {listed(names)}" if names else "holds none"
-                raise ConfigError(
-                    f"choose a collection with --collection: {database.address} {found}"
-                )
+                raise ConfigError(f"choose one with --collection: {database.address} {found}")
             name = collection or names[0]
-            engine = database.read(connection, name, wanted)
+            engine = database.read(connection, name, told)
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
@@ -262,9 +244,7 @@ def read_foreign(
                 names = sorted(database.listed(connection))
                 known = f"there are: {listed(names)}" if names else "it holds none"
                 raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
-        return ForeignCollection(
-            name, wanted, engine=engine, database=database, native=native_filter
-        )
+        return ForeignCollection(name, told, engine=engine, database=database, native=native_filter)
     except BaseException:
         database.close()
         raise

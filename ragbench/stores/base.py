@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FORMAT = 2
-_NativeT = TypeVar("_NativeT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +34,7 @@ class IndexIdentity:
     embedder_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The settings that it was opened with; no credentials."""
     calibration: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The embedder's measured scale, as `ragbench.embedders.cosine_scale` writes it."""
+    """The embedder's measured scale, as `ragbench.embedders.embedder` writes it."""
     chunker: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How documents were cut."""
     digest: str = ""
@@ -49,9 +48,9 @@ class IndexIdentity:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], *, collection: str) -> IndexIdentity:
-        fields = {name: value[name] for name in value if name != "ragbench_index"}
+        fields = {**value}
         try:
-            if value["ragbench_index"] != _FORMAT:
+            if fields.pop("ragbench_index") != _FORMAT:
                 raise TypeError
             return cls(**fields)
         except (KeyError, TypeError) as error:
@@ -106,7 +105,7 @@ class CollectionInfo:
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 
 
-def checked_native(given: object, kind: type[_NativeT], engine: str, what: str) -> _NativeT:
+def checked_native(given: object, kind: type, engine: str, what: str) -> Any:
     """A filter in an engine's own syntax; refused where it is empty or of another type."""
     if not isinstance(given, kind) or not given:
         raise ConfigError(f"the native filter of {engine} is {what}, found {given!r}")
@@ -234,9 +233,7 @@ class Writer(Engine, Protocol):
         """Makes a chunk of what is kept of one, and of its score."""
         ...
 
-    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of those that are there."""
-        ...
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]: ...
 
     def digests(self) -> dict[str, str]: ...
 
@@ -244,7 +241,7 @@ class Writer(Engine, Protocol):
 class WordWriter(Writer, Protocol):
     """A `Writer` that ranks by words, too; see `ragbench.stores.record`."""
 
-    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
+    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks of the greatest sums above 0."""
         ...
 

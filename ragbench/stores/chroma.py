@@ -12,16 +12,7 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    checked_native,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, checked_native
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -104,7 +95,7 @@ class Chroma:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         return _joined(parts, "$and") if parts else None
 
-    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -119,7 +110,7 @@ class Chroma:
         columns = (found["ids"], found["documents"], found["metadatas"], scores)
         return [_rows(*one) for one in zip(*columns, strict=True)]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; Chroma in the process ranks by no words."""
         raise NotImplementedError
 

@@ -38,8 +38,6 @@ Ask: TypeAlias = Callable[[Sequence[int], int, Any], Rankings]
 
 
 class OpenCollection(ABC, Generic[_EngineT]):
-    """A collection of any engine, until it is closed."""
-
     native_filter: object = None
     """What every search keeps to, in the engine's own syntax; None for nothing."""
 
@@ -200,8 +198,7 @@ class OwnCollection(OpenCollection[Writer]):
         last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
         encoded = [encode(chunk) for chunk in chunks]
         records = [encoded[at] for at in last]
-        form = self.words
-        if form is not None:  # made here, so that no chunk lacks them
+        if (form := self.words) is not None:  # made here, so that no chunk lacks them
             form.check(self.name)
             records = [replace(one, words=form.vector(one.chunk)) for one in records]
         if records:
@@ -223,7 +220,6 @@ class OwnCollection(OpenCollection[Writer]):
         return {value: found[value] for value in wanted if value in found}
 
     def rows(self, limit: int) -> list[Chunk]:
-        """So many of its chunks, by their ids."""
         return [*self.get(sorted(self.digests())[:limit]).values()]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
@@ -284,7 +280,6 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_k(k: object) -> None:
-    """Refuses a number of results that asks for none."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
 
@@ -298,7 +293,6 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    """The vectors as float32, of the dimension and finite."""
     import numpy as np
 
     try:

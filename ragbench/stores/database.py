@@ -1,4 +1,17 @@
-"""Where collections are: connecting, and what is kept with a collection of ragbench's own."""
+"""Stores by their address: one text that says which engine, and where.
+
+====================================  ==========================================================
+``memory:`` ``memory:FOLDER``         NumPy; without a folder gone when the process ends
+``qdrant:FOLDER``                     Qdrant's engine inside of the process
+``qdrant+http://HOST:6333``           a Qdrant server
+``postgresql://HOST/DATABASE``        PostgreSQL with pgvector
+====================================  ==========================================================
+
+Other packages add engines through the entry-point group ``ragbench.stores``: a name, which
+addresses begin with, and a callable that takes the whole address and gives a
+`ragbench.stores.database.WritableDatabase`; those whose collections are read only through the group
+``ragbench.foreign_stores``, which gives a `ragbench.stores.database.ReadableDatabase`.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +25,16 @@ from contextlib import contextmanager
 from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 from filelock import FileLock, Timeout
 
 from ragbench.errors import ConfigError, StoreError
+from ragbench.io.settings import beside
 from ragbench.masking import mask_url
+from ragbench.plugins import Registry
 from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
 from ragbench.stores.collection import OwnCollection, check_identity
 from ragbench.stores.mapping import FieldMapping
@@ -109,7 +124,6 @@ class WritableDatabase(ReadableDatabase):
         """The collection; None when there is none of the name that ragbench made."""
 
     def detach(self, connection: Any, name: str) -> None:
-        """Lets go of a collection that is no longer open."""
         return
 
     @abstractmethod
@@ -140,9 +154,8 @@ class WritableDatabase(ReadableDatabase):
         check_name(name)
         if type(dimension) is not int or dimension < 1:
             raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
-        info = CollectionInfo(
-            name=name, dimension=dimension, identity=check_identity(identity), words=words
-        )
+        kept = check_identity(identity)
+        info = CollectionInfo(name=name, dimension=dimension, identity=kept, words=words)
         with self.connected() as connection:
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
@@ -157,14 +170,9 @@ class WritableDatabase(ReadableDatabase):
                 names = ", ".join(sorted(self.names(connection)))
                 known = f"there are: {names}" if names else "it holds none"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            info = engine.read_info()
-            store = OwnCollection(
-                engine,
-                info,
-                address=self.address,
-                failures=self.failures,
-                on_close=lambda: self._released(name),
-            )
+            options: dict[str, Any] = {"address": self.address, "failures": self.failures}
+            options["on_close"] = lambda: self._released(name)
+            store = OwnCollection(engine, engine.read_info(), **options)
             self._open[name] += 1
             return store
 
@@ -286,3 +294,75 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
         yield
     finally:
         lock.release()
+
+
+STORES = Registry(kind="stores")
+FOREIGN_STORES = Registry(kind="foreign_stores")
+
+
+_ON_DISK = ("chroma", "memory", "milvus", "qdrant")
+"""Engines whose addresses end with a path."""
+
+
+def placed_address(address: str, folder: Path) -> str:
+    """An address as a file in a folder has it: a path in it is relative to that file."""
+    engine, _, path = address.partition(":")
+    return f"{engine}:{beside(folder, path)}" if path and engine in _ON_DISK else address
+
+
+def is_read_only(address: str) -> bool:
+    """Whether an address is of an engine whose collections ragbench reads and never fills."""
+    name = _engine(address)
+    if name in STORES.builtin:  # to look for other packages takes milliseconds
+        return False
+    return name in FOREIGN_STORES.targets() and name not in STORES.targets()
+
+
+def check_store_address(address: str) -> str:
+    """The name of the engine, which ragbench must be able to fill."""
+    if is_read_only(address):
+        raise ConfigError(
+            f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
+            "none. Fill yours with your own tools and name the model of its vectors with --embedder"
+            " (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
+            "qdrant:FOLDER or postgresql://HOST/DATABASE"
+        )
+    return _known(address, STORES, " is not a store address; it must start with one of")
+
+
+def check_foreign_address(address: str) -> str:
+    said = ": collections that ragbench did not fill are read from addresses that begin with one of"
+    return _known(address, FOREIGN_STORES, said)
+
+
+def _known(address: str, registry: Registry, said: str) -> str:
+    name, known = _engine(address), registry.targets()
+    if ":" not in address or name not in known:
+        listed = ", ".join(f"{each}:" for each in sorted(known))
+        raise ConfigError(f"'{mask_url(address)}'{said} {listed}")
+    return name
+
+
+def open_database(address: str) -> Database:
+    """The database of an address. It is reached when something is asked of it."""
+    return cast("Database", STORES.load(check_store_address(address))(address))
+
+
+def _engine(address: str) -> str:
+    return address.partition(":")[0].partition("+")[0]
+
+
+def open_store(address: str, collection: str) -> OwnCollection:
+    """Opens a collection; closing it ends the connection, too.
+
+    Raises:
+        ConfigError: the address is none.
+        MissingExtraError: the engine's package is not installed.
+        StoreError: the store cannot be reached, or there is no such collection.
+    """
+    database = open_database(address)
+    try:
+        return database.open(collection)
+    except BaseException:
+        database.close()
+        raise

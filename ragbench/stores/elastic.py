@@ -18,16 +18,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.fields import named
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_native,
-)
+from ragbench.stores.base import Effort, MetricName, Row, Rows, Space, Words, checked_native
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -96,10 +87,8 @@ class Elasticsearch:
         if not connection.indices.exists(index=name):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
-        properties: Mapping[str, Any] = next(iter(mappings.values()))["mappings"].get(
-            "properties", {}
-        )
-        fields = dict(_flat(properties, ""))
+        [first, *_] = mappings.values()
+        fields = dict(_flat(first["mappings"].get("properties", {}), ""))
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
         vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
@@ -152,7 +141,7 @@ class Elasticsearch:
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
-    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -169,9 +158,9 @@ class Elasticsearch:
         similarity = self._space_type(self.fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
-        found: Rankings = []
+        found: list[list[Row]] = []
         for text in texts:
             query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
             if condition:
@@ -261,7 +250,6 @@ def _within(wanted: Range) -> dict[str, Any]:
 
 
 def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a mapping, those of objects by their dotted names."""
     for name, settings in properties.items():
         if "properties" in settings:
             yield from _flat(settings["properties"], f"{before}{name}.")

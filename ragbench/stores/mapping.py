@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from itertools import count
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import orjson
 
@@ -56,6 +56,10 @@ class FieldMapping:
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
 
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
+        return cast("FieldMapping", from_settings(cls, given, where=where))
+
     def described(self) -> str:
         """The mapping in one line, such as ``text=page_content  vector=dense``."""
         known: dict[str, str | None] = asdict(self)
@@ -71,7 +75,6 @@ class FieldMapping:
         return found
 
     def chosen_vector(self, name: str, known: Sequence[str]) -> str:
-        """The vector of a collection that is searched."""
         wanted = self.vector
         if wanted in known or (wanted is None and len(known) == 1):
             return known[0] if wanted is None else wanted
@@ -105,26 +108,19 @@ class FieldMapping:
         return found
 
 
-def field_mapping(given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
-    return cast("FieldMapping", from_settings(FieldMapping, given, where=where))
-
-
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 
 
-class CheckedMapping(NamedTuple):
-    """A mapping that names the text, and what whoever uses it should know."""
+def complete_mapping(
+    name: str, given: FieldMapping, rows: Sequence[Row]
+) -> tuple[FieldMapping, tuple[str, ...], list[str]]:
+    """A mapping that names the text, and what whoever uses it should know.
 
-    mapping: FieldMapping
-    guessed: tuple[str, ...]
-    """Of which names the fields were guessed."""
-    absent: tuple[str, ...]
-    """What is named, such as ``title=heading``, and stands in no row that was looked at."""
-
-
-def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> CheckedMapping:
+    That is which names were guessed, and what is named, such as ``title=heading``, and stands in
+    no row that was looked at.
+    """
     known = dict.fromkeys(at for row in rows for at in row.fields)
     known |= dict.fromkeys(path for row in rows for path, _ in text_paths(row.fields))
     there = f"There are: {listed([*known]) or 'no fields at all'}"
@@ -159,8 +155,9 @@ def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> Che
     free = (path for path in ids if path not in (given.text, given.id, given.title))
     document = given.document_id or next((p for p in free if any(map(_names, values(p)))), None)
     found = replace(given, text=text, document_id=document)
-    changed = (at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at))
-    return CheckedMapping(found, tuple(changed), tuple(absent))
+    known_as = ("text", "document_id")
+    guessed = tuple(at for at in known_as if getattr(found, at) != getattr(given, at))
+    return found, guessed, absent
 
 
 def _names(value: object) -> bool:
@@ -187,14 +184,13 @@ def json_value(value: object) -> Any:
 
 
 def _written(value: object) -> object:
-    """What orjson writes of a type that it does not know."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     if isinstance(value, (Mapping, set, frozenset, tuple)):
-        form = dict if isinstance(value, Mapping) else list
-        return form(cast("Any", value))
+        form: Any = dict if isinstance(value, Mapping) else list
+        return form(value)
     return str(value)
 
 
@@ -305,16 +301,17 @@ def _identifier(value: object) -> str | None:
     return None if found.isspace() else found or None
 
 
-def _all(fields: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
+Lots = Iterator[tuple[str, Mapping[str, object]]]
+
+
+def _all(fields: Mapping[str, object]) -> Lots:
     """All fields, then those of the usual objects; before each lot, where it is."""
     lifted = {name: inner for name in METADATA_NAMES if is_object(inner := fields.get(name))}
     yield "row", {name: value for name, value in fields.items() if name not in lifted}
     yield from lifted.items()
 
 
-def _picked(
-    fields: Mapping[str, object], paths: Iterable[str]
-) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _picked(fields: Mapping[str, object], paths: Iterable[str]) -> Lots:
     for path in paths:
         value = getter(path)(fields)
         within, _, name = path.rpartition(".")

@@ -9,6 +9,7 @@ second its vector; the line's fields are those of `ragbench.stores.record`.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import threading
 from collections.abc import Sequence
@@ -113,7 +114,6 @@ class Memory:
 
     @classmethod
     def load(cls, name: str, address: str, place: Path) -> Memory:
-        """What `save` has written."""
         import numpy as np
 
         try:
@@ -132,15 +132,13 @@ class Memory:
             if found._vectors.shape != size or len(lines) != index["count"]:
                 raise ValueError("its parts do not fit together")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"{address}: the collection '{name}' is damaged ({error}): index anew"
-            ) from error
+            problem = f"the collection '{name}' is damaged ({error}): index anew"
+            raise StoreError(f"{address}: {problem}") from error
         found._rows = {chunk.id: row for row, chunk in enumerate(found._chunks)}
         found._unsaved = False
         return found
 
     def save(self) -> None:
-        """Writes the folder, where there is one and something has changed."""
         with self._lock:
             if self._place is not None and self._unsaved:
                 try:
@@ -207,7 +205,7 @@ class Memory:
 
     def remove(self, ids: Sequence[str]) -> None:
         with self._lock:
-            gone = {self._rows[value] for value in ids if value in self._rows}
+            gone = {self._rows.get(value) for value in ids}
             kept = [row for row in range(len(self._chunks)) if row not in gone]
             self._vectors = self._vectors[kept]
             self._chunks = [self._chunks[row] for row in kept]
@@ -254,22 +252,19 @@ class Memory:
             self._passed = repr(filters), np.flatnonzero(np.fromiter(found, dtype=np.bool_))
         return self._passed[1]
 
-    def _best(
-        self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, limit: int
-    ) -> list[Row]:
+    def _best(self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, k: int) -> list[Row]:
         import numpy as np
 
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
-        if limit < len(rough):
-            least = np.partition(rough, len(rough) - limit)[len(rough) - limit]
-            best = (rough >= least - _ROUGH).nonzero()[0]
-        else:
-            best = np.arange(len(rough))
+        least = -math.inf
+        if k < len(rough):
+            least = np.partition(rough, len(rough) - k)[len(rough) - k] - _ROUGH
+        best = (rough >= least).nonzero()[0]
         places = best if rows is None else rows[best]
         exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
-        if limit < len(exact):
-            first = np.argsort(-exact, kind="stable")[:limit]
+        if k < len(exact):
+            first = np.argsort(-exact, kind="stable")[:k]
             places, exact = places[first], exact[first]
         found = zip(places.tolist(), exact.tolist(), strict=True)
         return [Row((one := self._chunks[place]).id, one, score) for place, score in found]

@@ -16,17 +16,7 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_native,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words, checked_native
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -155,7 +145,7 @@ class Milvus:
         searched = [one for one in kinds if one["field_name"] == self.space.vector]
         return all(one.get("index_type") == "FLAT" for one in searched)
 
-    def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> list[list[Row]]:
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0
         if effort.exact and not self.is_exact:
@@ -163,7 +153,7 @@ class Milvus:
         found = self._ask(list(rows), self.space.vector, limit, condition, effort)
         return [[row._replace(score=sign * row.score) for row in hits] for hits in found]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: str) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
         assert self.words is not None
         found = self._ask(list(texts), self.words.field, limit, condition, NORMAL)
         # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
@@ -172,7 +162,7 @@ class Milvus:
     @quiet()
     def _ask(
         self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort
-    ) -> Rankings:
+    ) -> list[list[Row]]:
         answers = self.client.search(
             self.name,
             asked,
@@ -182,14 +172,12 @@ class Milvus:
             output_fields=["*"],
             search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
         )
-        return [
-            [self._row(hit["entity"], float(hit["distance"])) for hit in hits] for hits in answers
-        ]
+        return [[self._row(hit["entity"], hit["distance"]) for hit in hits] for hits in answers]
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
         vectors = {at for at, kind in self.kinds.items() if kind.endswith("VECTOR")}
         fields = {at: value for at, value in entity.items() if at not in vectors}
-        return Row(str(fields[self.key]), fields, score)
+        return Row(str(fields[self.key]), fields, float(score))
 
 
 _quoted = partial(json.dumps, ensure_ascii=False)

@@ -20,23 +20,13 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
     EVERYTHING,
     VECTORS,
-    Condition,
+    Sql,
     SqlColumn,
     column_condition,
     joined,
@@ -51,17 +41,10 @@ _TIMEOUT = 15
 _MAKING = 0x72616762
 """The number of the lock that makes collections one after the other."""
 _COLUMNS = {
-    "chunk_id": "text",
-    "document_id": "text",
-    "text": "text",
-    "start": "int8",
-    "end": "int8",
-    "metadata": "jsonb",
-    "digest": "text",
-    "dates": "jsonb",
-    "fields": "jsonb",
+    "chunk_id": "text", "document_id": "text", "text": "text", "start": "int8", "end": "int8",
+    "metadata": "jsonb", "digest": "text", "dates": "jsonb", "fields": "jsonb",
     "embedding": "vector",
-}
+}  # fmt: skip
 """And their types."""
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "embedding")
 """What a chunk is made of, and what is searched."""
@@ -73,12 +56,7 @@ _OPERATORS: dict[MetricName, str] = {
     "euclid": "<->",
     "manhattan": "<+>",
 }
-_CLASSES: dict[str, MetricName] = {
-    "cosine": "cosine",
-    "ip": "dot",
-    "l2": "euclid",
-    "l1": "manhattan",
-}
+_OPS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid", "l1": "manhattan"}
 """What the names of index operator classes say, such as ``vector_cosine_ops``."""
 _LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
 """Types of columns that are for searching, not for reading."""
@@ -87,8 +65,6 @@ _CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
 
 
 class _Lexemes(NamedTuple):
-    """How a table is searched by words."""
-
     words: Words
     vector: str
     """The tsvector: a column, or an expression over one, as an index has it."""
@@ -96,14 +72,11 @@ class _Lexemes(NamedTuple):
 
 
 class PgvectorDatabase(WritableDatabase):
-    """Tables of one database. The connection is one of psycopg."""
-
     def __init__(self, address: str) -> None:
         super().__init__(mask_url(address))
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises, of itself and of the connection."""
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
@@ -137,26 +110,25 @@ class PgvectorDatabase(WritableDatabase):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table and its entry in one transaction; of two at once the second is refused."""
+        run = connection.execute
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            run("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
             table = _table(info.name)
-            connection.execute(
+            run(
                 f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
                 'document_id text, text text NOT NULL, "start" int8, "end" int8, '
                 "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
                 f"embedding vector({info.dimension}) NOT NULL)"
             )
             # Every search reads all vectors: they stay in the rows, where long texts may leave.
-            connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
-            connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
-            connection.execute(f"CREATE INDEX ON {table} (document_id)")
-            connection.execute(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
-            connection.execute(
-                f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
-            )
+            run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
+            run(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
+            run(f"CREATE INDEX ON {table} (document_id)")
+            run(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
+            run(f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info)))
 
     def _prepare(self, connection: Any) -> None:
         try:
@@ -179,7 +151,6 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the table and its entry, if it has one."""
         if not _has_infos(connection):
             return
         with connection.transaction():
@@ -217,12 +188,12 @@ class PgvectorTable:
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
         look_on(connection)
-        table = find_table(connection, name)
-        if table is None:
+        if (table := find_table(connection, name)) is None:
             return None
         columns = {one.name: one for one in table.columns if one.is_vector}
         vector = columns[mapping.chosen_vector(name, list(columns))]
-        key = _key(connection, table)
+        keys = _rows(connection, _KEYS, table.sql)
+        key = keys[0][0] if len(keys) == 1 else None
         if key is None and mapping.id is None:
             raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
@@ -249,7 +220,7 @@ class PgvectorTable:
         asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         return [self._row(row) for row in self._asked(asked, *values, limit)]
 
-    def condition(self, filters: Filter | None, native: object) -> Condition:
+    def condition(self, filters: Filter | None, native: object) -> Sql:
         """See `Reader`; a native one is SQL, which the connection lets only read."""
         parts = [EVERYTHING]
         if filters is not None:
@@ -267,13 +238,11 @@ class PgvectorTable:
         )
         return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
 
-    def nearest(self, rows: Rows, limit: int, condition: Condition, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> list[list[Row]]:
         where, values = self._where(condition)
-        compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
-        asked = (
-            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
-        )
-        found: Rankings = []
+        how = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
+        asked = f"SELECT {self._listed(how)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        found: list[list[Row]] = []
         with nullcontext() if effort == NORMAL else self._connection.transaction():
             if effort.exact:
                 self._connection.execute("SET LOCAL enable_indexscan = off")
@@ -284,7 +253,7 @@ class PgvectorTable:
                 found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
         return found
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> list[list[Row]]:
         """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
@@ -296,7 +265,7 @@ class PgvectorTable:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: Rankings = []
+        found: list[list[Row]] = []
         for text in texts:
             given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
             hits = self._asked(asked, *given)
@@ -309,7 +278,7 @@ class PgvectorTable:
     def _listed(self, first: str) -> str:
         return ", ".join([first, *map(quoted, self._columns)])
 
-    def _where(self, condition: Condition) -> tuple[str, tuple[object, ...]]:
+    def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
         there = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
             return there, condition.values
@@ -356,7 +325,7 @@ class OwnTable(PgvectorTable):
         asked = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
         self._connection.execute(asked, (info_to_json(info), self._name))
 
-    def condition(self, filters: Filter | None, native: object) -> Condition:
+    def condition(self, filters: Filter | None, native: object) -> Sql:
         return EVERYTHING if filters is None else own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
@@ -427,16 +396,12 @@ def look_on(connection: Any) -> None:
     )
 
 
-def _key(connection: Any, table: SqlTable) -> str | None:
-    """The primary key, where it is one column that can be read."""
-    rows = _rows(
-        connection,
-        "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
-        "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
-        table.sql,
-    )
-    return rows[0][0] if len(rows) == 1 else None
+_KEYS = (
+    "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
+    "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+    "WHERE i.indrelid = %s::regclass AND i.indisprimary"
+)
+"""The columns of a table's primary key."""
 
 
 def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
@@ -449,7 +414,7 @@ def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[Metric
         *(table.sql, vector.name),
     )
     parts = [str(row[0]).split("_") for row in rows]
-    return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
+    return [_OPS[part[1]] for part in parts if len(part) == 3 and part[1] in _OPS]
 
 
 def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
@@ -462,14 +427,11 @@ def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | Non
 
 def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
     """The column of a full-text search and its configuration; None where there is none."""
-    kinds = {one.name: one.kind for one in table.columns}
-    vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
-    texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
-    wanted = mapping.words
-    if wanted is None and len(vectors) != 1:
+    vectors = [one.name for one in table.columns if one.kind == "tsvector"]
+    texts = [one.name for one in table.columns if one.kind in ("text", "varchar")]
+    field = mapping.chosen_words(name, [*vectors, *texts] if mapping.words else vectors)
+    if field is None:
         return None
-    field = mapping.chosen_words(name, [*vectors, *texts] if wanted else vectors)
-    assert field is not None
     # The expression of a generated column; none where it is none.
     rows = _rows(
         connection,
@@ -478,8 +440,7 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
         "WHERE d.adrelid = %s::regclass AND a.attname = %s",
         *(table.sql, field),
     )
-    definition = str(rows[0][0]) if rows else ""
-    found = _CONFIGURED.search(definition)
+    found = _CONFIGURED.search(str(rows[0][0]) if rows else "")
     configuration = mapping.language or (found.group(1) if found else "simple")
     expression = quoted(field)
     if field not in vectors:
@@ -518,10 +479,9 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     names = _found(connection, "langchain_pg_collection")
     if shared is None or names is None:
         return None
-    rows = _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name)
-    if not rows:
-        return None
-    return SqlTable(sql=shared, columns=_columns(connection, shared), part=rows[0][0])
+    for (part,) in _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name):
+        return SqlTable(sql=shared, columns=_columns(connection, shared), part=part)
+    return None
 
 
 def table_names(connection: Any) -> list[str]:

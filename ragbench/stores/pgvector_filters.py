@@ -45,35 +45,33 @@ class SqlColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Condition:
-    """A part of a statement and the values of its placeholders."""
-
+class Sql:
     sql: str
     values: tuple[Any, ...] = ()
 
 
-EVERYTHING = Condition(sql="true")
-_NOTHING = Condition(sql="false")
+EVERYTHING = Sql(sql="true")
+_NOTHING = Sql(sql="false")
 
 
-def joined(parts: Iterable[Condition], word: str = " AND ") -> Condition:
+def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
     every = list(parts)
-    return Condition(
+    return Sql(
         sql=f"({word.join(part.sql for part in every)})",
         values=tuple(value for part in every for value in part.values),
     )
 
 
-def _either(parts: Iterable[Condition]) -> Condition:
+def _either(parts: Iterable[Sql]) -> Sql:
     return joined(parts, " OR ")
 
 
-def _denied(part: Condition) -> Condition:
+def _denied(part: Sql) -> Sql:
     # What is missing is null, and its denial would be, too.
-    return Condition(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
+    return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
 
-def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
+def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter over the columns of a table that ragbench did not make."""
 
     def at(field: str) -> _Column:
@@ -90,11 +88,10 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition
     )(filters)
 
 
-def native_condition(given: object) -> Condition:
+def native_condition(given: object) -> Sql:
     """What the user says in SQL: the part after WHERE, without placeholders."""
-    what = 'an SQL condition, such as "year >= 2023"'
-    sql = checked_native(given, str, "PostgreSQL", what)
-    return Condition(sql=f"({sql.replace('%', '%%')})")
+    sql = checked_native(given, str, "PostgreSQL", 'an SQL condition, such as "year >= 2023"')
+    return Sql(sql=f"({sql.replace('%', '%%')})")
 
 
 def quoted(name: str) -> str:
@@ -113,7 +110,7 @@ class _Json:
     def value(self) -> str:
         return f"({self.column}{''.join(f'->{_literal(key)}' for key in self.path)})"
 
-    def equal(self, value: Scalar) -> Condition:
+    def equal(self, value: Scalar) -> Sql:
         found = None if isinstance(value, (str, bool)) else number(value)
         if found is not None and abs(found) >= _EXACT:
             # As decimals, and so in containment, two numbers differ that are one float.
@@ -121,15 +118,15 @@ class _Json:
         # GIN indexes know containment. Of a list one item has to be equal.
         wanted = tuple(self._nested(one) for one in (value, [value]))
         contained = f"{self.column} @> %s::jsonb"
-        return Condition(sql=f"({contained} OR {contained})", values=wanted)
+        return Sql(sql=f"({contained} OR {contained})", values=wanted)
 
-    def exists(self) -> Condition:
-        return Condition(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
+    def exists(self) -> Sql:
+        return Sql(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
 
-    def prefix(self, prefix: str) -> Condition:
+    def prefix(self, prefix: str) -> Sql:
         return self._item("string", "starts_with(item #>> '{}', %s)", prefix)
 
-    def within(self, wanted: Range) -> Condition:
+    def within(self, wanted: Range) -> Sql:
         text, kind = f"({self.value} #>> '{{}}')", f"jsonb_typeof({self.value})"
         if not wanted.of_dates:
             number_ = f"(CASE {kind} WHEN 'number' THEN {text}::float8 END)"
@@ -137,14 +134,13 @@ class _Json:
         day = f"(CASE WHEN {kind} = 'string' AND {text} ~ %s THEN {text}::timestamptz END)"
         tests = _compared(day, _days(wanted), "::timestamptz")
         values = tuple(part for bound in tests.values for part in (_DAY, bound))
-        return Condition(sql=tests.sql, values=values)
+        return Sql(sql=tests.sql, values=values)
 
-    def _item(self, kind: str, test: str, wanted: object) -> Condition:
-        """A test of the value, or of any item where it is a list."""
+    def _item(self, kind: str, test: str, wanted: object) -> Sql:
         items = f"CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value}"
         items = f"jsonb_array_elements({items} ELSE jsonb_build_array({self.value}) END)"
         sql = f"EXISTS (SELECT 1 FROM {items} item WHERE jsonb_typeof(item) = '{kind}' AND {test})"
-        return Condition(sql=sql, values=(wanted,))
+        return Sql(sql=sql, values=(wanted,))
 
     def _nested(self, value: object) -> str:
         for key in reversed(self.path):
@@ -159,23 +155,21 @@ class _Plain:
     name: str
     kind: str
 
-    def equal(self, value: Scalar) -> Condition:
+    def equal(self, value: Scalar) -> Sql:
         kinds = {"bool": ("bool",), "str": _TEXTS}
-        if self.kind not in kinds.get(type(value).__name__, _NUMBERS):
-            return _NOTHING
         # A uuid is compared as what it reads: a text that is none would be an error.
         shown = f"{self.name}::text" if self.kind == "uuid" else self.name
-        return Condition(sql=f"{shown} = %s", values=(value,))
+        fits = self.kind in kinds.get(type(value).__name__, _NUMBERS)
+        return Sql(sql=f"{shown} = %s", values=(value,)) if fits else _NOTHING
 
-    def exists(self) -> Condition:
-        return Condition(sql=f"({self.name} IS NOT NULL)")
+    def exists(self) -> Sql:
+        return Sql(sql=f"({self.name} IS NOT NULL)")
 
-    def prefix(self, prefix: str) -> Condition:
-        if self.kind not in _TEXTS:
-            return _NOTHING
-        return Condition(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
+    def prefix(self, prefix: str) -> Sql:
+        test = Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
+        return test if self.kind in _TEXTS else _NOTHING
 
-    def within(self, wanted: Range) -> Condition:
+    def within(self, wanted: Range) -> Sql:
         if self.kind not in (_DATES if wanted.of_dates else _NUMBERS):
             return _NOTHING
         if wanted.of_dates:
@@ -190,10 +184,10 @@ class _Other(_Json):
     name: str = ""
     kind: str = ""
 
-    def within(self, wanted: Range) -> Condition:
+    def within(self, wanted: Range) -> Sql:
         return _Plain(self.name, self.kind).within(wanted)
 
-    def exists(self) -> Condition:
+    def exists(self) -> Sql:
         return _Plain(self.name, self.kind).exists()
 
 
@@ -208,7 +202,7 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     found = known.get(name)
     if found is None or (rest and found.kind not in _JSON):
         raise ConfigError(
-            f"filter: the table has no column '{field}'; there are: {', '.join(sorted(known))}"
+            f"filter: there is no column '{field}'; there are: {', '.join(sorted(known))}"
         )
     if found.kind in _JSON:
         return _Json(f"{quoted(name)}::jsonb", rest.split(".") if rest else ())
@@ -217,13 +211,13 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     return _Other(f"to_jsonb({quoted(name)})", (), quoted(name), found.kind)
 
 
-def _own(field: str, test: Callable[[_Json], Condition], document: Condition | None) -> Condition:
+def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
     """A condition on a field: where a path of keys leads to it, and where it is spelled out."""
     path, key = straight_path(field), field_key(field)
     spelled = test(_Json("fields", (key,)))
     # Few rows have any, and an index knows which.
-    spelled = Condition(sql=f"(fields IS NOT NULL AND {spelled.sql})", values=spelled.values)
-    other = Condition(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
+    spelled = Sql(sql=f"(fields IS NOT NULL AND {spelled.sql})", values=spelled.values)
+    other = Sql(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
     if field == "document_id":  # metadata that have such a key of their own come first
         return spelled if document is None else _either([joined([document, other]), spelled])
     if path is None:
@@ -232,38 +226,38 @@ def _own(field: str, test: Callable[[_Json], Condition], document: Condition | N
     return straight if len(path) == 1 else _either([joined([straight, other]), spelled])
 
 
-def _own_equal(field: str, values: Sequence[Scalar]) -> Condition:
+def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
     texts = [one for one in values if isinstance(one, str)]
-    document = Condition(sql="document_id = ANY(%s)", values=(texts,))
+    document = Sql(sql="document_id = ANY(%s)", values=(texts,))
     return _own(field, lambda held: _either(held.equal(one) for one in values), document)
 
 
-def _own_range(wanted: Range) -> Condition:
+def _own_range(wanted: Range) -> Sql:
     if not wanted.of_dates:
         return _own(wanted.field, lambda held: held.within(wanted), None)
     moment = f"((dates->>{_literal(field_key(wanted.field))})::float8)"
     return _compared(moment, wanted.limits(), "::float8")
 
 
-own_condition: Dialect[Condition] = Dialect(
+own_condition: Dialect[Sql] = Dialect(
     both=joined,
     either=_either,
     denied=_denied,
     equal=_own_equal,
     within=_own_range,
-    exists=lambda field: _own(field, _Json.exists, Condition(sql="document_id IS NOT NULL")),
+    exists=lambda field: _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL")),
     prefix=lambda field, prefix: _own(
         field,
         lambda held: held.prefix(prefix),
-        Condition(sql="starts_with(document_id, %s)", values=(prefix,)),
+        Sql(sql="starts_with(document_id, %s)", values=(prefix,)),
     ),
 )
 """A folded filter over the columns that ragbench writes."""
 
 
-def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Condition:
+def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
     tests = (f"{value} {_SIGNS[word]} %s{cast}" for word in bounds)
-    return Condition(sql=f"({' AND '.join(tests)})", values=tuple(bounds.values()))
+    return Sql(sql=f"({' AND '.join(tests)})", values=tuple(bounds.values()))
 
 
 def _days(wanted: Range) -> dict[str, Any]:

@@ -18,17 +18,7 @@ from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Rankings,
-    Row,
-    Rows,
-    Space,
-    Words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -70,14 +60,11 @@ class QdrantServerDatabase(WritableDatabase):
 
     ranks_words: ClassVar[bool] = True
 
-    def __init__(
-        self, address: str, open_client: Callable[[], Any], *, local: bool = False
-    ) -> None:
-        super().__init__(address, open_client)
+    def __init__(self, address: str, opening: Callable[[], Any], *, local: bool = False) -> None:
+        super().__init__(address, opening)
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises, of itself and of the connection."""
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
 
@@ -123,7 +110,6 @@ class QdrantServerDatabase(WritableDatabase):
                 connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def attach(self, connection: Any, name: str) -> OwnPoints | None:
-        """The collection, if it has ragbench's mark."""
         fitted = fitted_name(name)
         if not connection.collection_exists(fitted):
             return None
@@ -132,15 +118,12 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection, if it has ragbench's mark."""
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
 
 
 @dataclass
 class OfClient:
-    """A collection that the client asks for."""
-
     _client: Any
     _name: str
 
@@ -214,12 +197,12 @@ class QdrantPayloads(OfClient):
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
-    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         found = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         return [[_foreign_row(point, sign) for point in points] for points in found]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
         numbers = [fastembed_words(text, self._language) for text in texts]
@@ -238,9 +221,7 @@ class OwnPoints(OfClient):
     read = staticmethod(stored_chunk)
     _payload: ClassVar[object] = KEPT
 
-    def __init__(
-        self, address: str, client: Any, name: str, models: ModuleType, *, is_exact: bool
-    ) -> None:
+    def __init__(self, address: str, client: Any, name: str, models: Any, is_exact: bool) -> None:
         super().__init__(client, name)
         self.is_exact = is_exact
         self._address = address
@@ -274,10 +255,8 @@ class OwnPoints(OfClient):
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
         asked = {"with_payload": keys, "with_vectors": vectors or False}
-        for first in range(0, len(points), _PAGE):
-            yield from self._client.retrieve(
-                self._name, list(points[first : first + _PAGE]), **asked
-            )
+        for at in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(self._name, list(points[at : at + _PAGE]), **asked)
 
     def _pages(self, keys: list[str]) -> Iterator[Any]:
         offset = None
@@ -339,21 +318,19 @@ class OwnPoints(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         return None if filters is None else self._filters(filters)
 
-    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         found = self._answers(rows.tolist(), DENSE, limit, condition, effort)
         return [[_row(point) for point in points] for points in found]
 
-    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
-        asked = [self._sparse(one) for one in queries]
-        found = self._answers(asked, WORDS, limit, condition, NORMAL)
+    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> list[list[Row]]:
+        queries = [self._sparse(one) for one in asked]
+        found = self._answers(queries, WORDS, limit, condition, NORMAL)
         return [[_row(point) for point in points if point.score > 0] for points in found]
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
         queries = [self._sparse({number_: 1.0}) for number_ in numbers]
-        best: list[Any] = [
-            hits and hits[0] for hits in self._answers(queries, WORDS, 1, None, NORMAL)
-        ]
+        best: list[Any] = [one and one[0] for one in self._answers(queries, WORDS, 1, None, NORMAL)]
         held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
         records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
         vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}
@@ -379,9 +356,7 @@ def _kind(value: object) -> str | None:
         value = items[0] if items else None
     if isinstance(value, str):
         return "keyword"
-    if isinstance(value, bool):
-        return "bool"
-    return None if number(value) is None else "float"
+    return "bool" if isinstance(value, bool) else None if number(value) is None else "float"
 
 
 def qdrant_models() -> ModuleType:

@@ -58,7 +58,6 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         self._shards: dict[str, Any] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The engine raises plain exceptions."""
         require("qdrant_edge", extra="qdrant")
         return (Exception,)
 
@@ -75,7 +74,6 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """A folder with an empty shard."""
         folder = self._folder(info.name)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
@@ -93,28 +91,26 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         _write_info(folder / _INFO, info)
 
     def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
-        """Loads the shard, once."""
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
             if (self._path / _CLIENT_FOLDER / name).is_dir():
                 raise ForeignCollectionError(self.address, name)
             return None
-        if name not in self._shards:
-            try:
+        try:
+            if name not in self._shards:
                 self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
-            except Exception as error:
-                if "WouldBlock" not in str(error):
-                    raise
-                raise StoreError(
-                    f"{self.address}: in use by another process. Such a folder is open to one "
-                    "process at a time: wait until that one is done, close it, or use a server"
-                ) from error
+        except Exception as error:
+            if "WouldBlock" not in str(error):
+                raise
+            raise StoreError(
+                f"{self.address}: in use by another process. Such a folder is open to one process "
+                "at a time: wait until that one is done, close it, or use a server"
+            ) from error
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:
         """Closes the shard, which frees it for other processes."""
-        shard = self._shards.pop(name, None)
-        if shard is not None:
+        if (shard := self._shards.pop(name, None)) is not None:
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
@@ -195,7 +191,6 @@ class QdrantEmbedded(OwnPoints):
 
 
 def _check_space(address: str, folder: Path) -> None:
-    """Stops before the disk is full."""
     free = shutil.disk_usage(folder).free
     if free < _SPARE:
         raise StoreError(

@@ -53,8 +53,7 @@ def _all(parts: Iterable[_Both]) -> _Both:
 
 
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
-    should = [part.one(models) for part in parts]
-    return _Both(must=[models.Filter(should=should)])
+    return _Both(must=[models.Filter(should=[part.one(models) for part in parts])])
 
 
 class PayloadFilters:
@@ -80,7 +79,6 @@ class PayloadFilters:
         return dialect(filters).filter(self.models)
 
     def native(self, given: object) -> Any:
-        """What the user says in Qdrant's own JSON."""
         try:
             return self.models.Filter.model_validate(given)
         except ValueError as error:
@@ -116,21 +114,17 @@ class PayloadFilters:
 
     def exists(self, key: str) -> _Both:
         named = getattr(self.models, "PayloadField", None)
-        absent = self.models.IsEmptyCondition(
-            **{"is_empty": named(key=key)} if named else {"key": key}
-        )
-        return _Both(must_not=[absent])
+        how = {"is_empty": named(key=key)} if named else {"key": key}
+        return _Both(must_not=[self.models.IsEmptyCondition(**how)])
 
     def prefix(self, key: str, prefix: str) -> _Both:
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
         """A flag that the models do not take for a number, as the embedded engine's do Python's."""
-        if not hasattr(self.models, "RangeFloat"):
-            return value
         import numpy as np
 
-        return np.bool_(value)
+        return np.bool_(value) if hasattr(self.models, "RangeFloat") else value
 
 
 class OwnFilters(PayloadFilters):
@@ -172,5 +166,4 @@ class OwnFilters(PayloadFilters):
         return _any([apart, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
-        match = self.models.MatchValue(value=value)
-        return self.models.FieldCondition(key=key, match=match)
+        return self.models.FieldCondition(key=key, match=self.models.MatchValue(value=value))

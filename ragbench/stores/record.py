@@ -47,7 +47,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import orjson
 
@@ -171,15 +171,15 @@ def field_key(name: str) -> str:
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    found: Any = metadata
+    found: object = metadata
     for key in (path := straight_path(name)) or ():
-        found = found.get(key) if isinstance(found, Mapping) else None
+        found = cast("Any", found).get(key) if isinstance(found, Mapping) else None
     return path is not None and found is value
 
 
 # --- the words of a chunk as a store ranks them: BM25 cut in two
 #
-# BM25 (`ragbench.pipeline.bm25.Bm25Index`) is a sum over the words of a query of two factors. What
+# BM25 (`ragbench.pipeline.baseline`) is a sum over the words of a query of two factors. What
 # a word is worth, its inverse document frequency, the store knows of all chunks that it holds. How
 # much of it a chunk has depends on the chunk and on the average length alone:
 #

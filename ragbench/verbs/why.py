@@ -12,7 +12,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.agreement import resized, usual_tokens
-from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.gold import Gold, golds_of
 from ragbench.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.post.stage import PostRetrieval

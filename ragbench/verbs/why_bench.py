@@ -17,7 +17,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import MissingExtraError
 from ragbench.pipeline.agreement import VectorIndex
-from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.gold import Gold, GoldLocator
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english

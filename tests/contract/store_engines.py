@@ -15,9 +15,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
 
-from ragbench.stores.database import Database
+from ragbench.stores.database import Database, open_database
 from ragbench.stores.qdrant import QdrantServerDatabase
-from ragbench.stores.registry import open_database
 
 Started = TypeVar("Started")
 Opening: TypeAlias = Callable[[], Database]

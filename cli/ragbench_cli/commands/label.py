@@ -22,7 +22,7 @@ from ragbench.io.people import LabelBook, read_people
 from ragbench.safe_text import shown_text
 from ragbench.verbs.label import draw as drawn_from
 from ragbench.verbs.label import raters, with_labels
-from ragbench.views.html.label import label_page
+from ragbench.views.html.document import label_page
 from ragbench.views.html.page import write_html
 from ragbench.views.labels import ask_text, raters_text
 from ragbench_cli import console

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragbench.embedders.cosine_scale import CosineScale, _sample, measure_calibration
-from ragbench.embedders.embedder import unit_rows
+from ragbench.embedders.embedder import CosineScale, _sample, measure_calibration, unit_rows
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError
 

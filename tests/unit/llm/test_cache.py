@@ -98,7 +98,7 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
             db.execute(statement)
         db.close()
     reasons = {
-        "text": "is not a cache", "other": "something else wrote it", "later": "cache version 99",
+        "text": "is not a cache", "other": "something else", "later": r"another version \(99\)",
         "missing": "there is no cache", "text/below": "text",
     }  # fmt: skip
     for name, reason in reasons.items():

@@ -84,7 +84,7 @@ def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> Non
     ({"model": "m", "extra": "{"}, "must be an object"),
     ({"model": "m", "extra": "[]"}, "must be an object"),
     ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
-    ({"model": "m", "extra": {"stream": True}}, "cannot be one of the extra fields"),
+    ({"model": "m", "extra": {"stream": True}}, "cannot be an extra field"),
     ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
     ({"model": "m", "price_input": 1}, "both price_input and price_output"),
     ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragbench import Chunk
 from ragbench.core.filters import Filter
-from ragbench.embedders.cosine_scale import CosineScale
+from ragbench.embedders.embedder import CosineScale
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.stores.base import NORMAL, Effort, IndexIdentity, Vectors
 from ragbench.stores.memory import MemoryDatabase

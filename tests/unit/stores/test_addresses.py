@@ -12,7 +12,7 @@ import pytest
 
 from ragbench import attach, open_store
 from ragbench.errors import ConfigError, MissingExtraError, StoreError
-from ragbench.stores.registry import is_read_only, open_database
+from ragbench.stores.database import is_read_only, open_database
 from ragbench_cli.main import main
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from ragbench import load_pipeline
 from ragbench.core.filter_form import filters_to_json, parse_filters
+from ragbench.stores.database import open_database
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import open_database
 from ragbench_cli.main import main
 from tests.unit.test_readme import blocks_of
 

@@ -13,7 +13,7 @@ import pytest
 from ragbench import Chunk, open_store
 from ragbench.errors import StoreError
 from ragbench.stores.base import engine_failures
-from ragbench.stores.registry import open_database
+from ragbench.stores.database import open_database
 
 
 @pytest.fixture(params=["memory", pytest.param("qdrant", marks=pytest.mark.extra("qdrant"))])

@@ -10,8 +10,8 @@ import pytest
 
 from ragbench import attach
 from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.database import open_database
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import open_database
 from tests.contract.store_engines import POSTGRES, postgres
 
 for package in POSTGRES:
