@@ -46,7 +46,7 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
-from ragbench_cli.output import Blocks, Cell, Output, draw, fitted_table, paragraph, styled
+from ragbench_cli.output import Blocks, Cell, Output, draw_fitted, fitted_table, paragraph, styled
 from ragbench_cli.report_tables import corrected_blocks, run_text
 from ragbench_cli.settle import reasked_baseline, settled_gate
 
@@ -157,13 +157,12 @@ def command(asked: Asked, shown: Shown) -> None:
         raise
     if shown.junit is not None:
         write_whole(shown.junit, junit_report(verdict))
-    page = console.data_console()
     shown.show(
         lambda: gate_document(
             verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
         ),
         data=partial(verdict_object, verdict),
-        screen=lambda: draw(_blocks(verdict, page), page),
+        screen=lambda: draw_fitted(partial(_blocks, verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:
