@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +31,7 @@ if __name__ == "__main__":
 
 from benchmarks.validate_throughput import records  # noqa: E402
 from ragbench.workers.engines import opened_engine  # noqa: E402
-from ragbench.workers.pool import WorkerPool, one_by_one  # noqa: E402
+from ragbench.workers.pool import WorkerPool  # noqa: E402
 
 COMMAND = (sys.executable, "-c", "from ragbench_cli.main import run; run()")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
@@ -93,9 +92,9 @@ def speed(folder: Path, queries: int, validator: str) -> None:
         print(f"{engine}\t{workers}\t{wall:.1f}\t{start:.1f}\t{times:.2f}", flush=True)
 
 
-def letters() -> Callable[[str], int]:
+def letters() -> Callable[[Sequence[str]], list[int]]:
     """Computes nothing to speak of."""
-    return len
+    return lambda items: [*map(len, items)]
 
 
 def overhead(_folder: Path) -> None:
@@ -103,8 +102,10 @@ def overhead(_folder: Path) -> None:
     items = [str(record)[:2500] for record in records(64 * 20)]  # five chunks of 100 words
     print("engine\tms per batch of 64\tus per query\tshare at 10 ms per query")
     for name in ENGINES[1:]:
-        make = partial(one_by_one, letters)
-        with opened_engine(name, workers=1) as engine, WorkerPool(make, engine, batch=64) as pool:
+        with (
+            opened_engine(name, workers=1) as engine,
+            WorkerPool(letters, engine, batch=64) as pool,
+        ):
             for _ in pool.map(items * 3):
                 pass
             started = time.perf_counter()

@@ -22,7 +22,7 @@ import numpy as np
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.io.read import read_cases, read_documents
-from ragbench.stats.rankings import Scored, kendall_tau, tau_interval
+from ragbench.stats.agreement import Scored, kendall_tau, tau_interval
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.fidelity import Fidelity, fidelity, rank

@@ -17,11 +17,13 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FLOOR = "import typer"
+CASE = str(Path(tempfile.gettempdir()) / "ragbench-startup" / "case.jsonl")
 PEERS = {
     "ragas --help": ("ragas", "--help"),
     "lm_eval --help": ("lm_eval", "--help"),
@@ -41,6 +43,7 @@ def commands() -> dict[str, list[str]]:
         "ragbench eval --help": [*ragbench, "eval", "--help"],
         "ragbench show metrics": [*ragbench, "show", "metrics"],
         "ragbench doctor": [*ragbench, "doctor"],
+        "ragbench eval, one case": [*ragbench, "eval", CASE, "-q", "-m", "recall@5", "--fresh"],
     }
     for name, (program, *arguments) in PEERS.items():
         path = shutil.which(program, path=str(Path(sys.executable).parent))
@@ -53,6 +56,7 @@ def seconds(command: list[str], environment: dict[str, str]) -> float:
     started = time.perf_counter()
     subprocess.run(
         command,
+        cwd=Path(CASE).parent,
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -65,6 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--repeats", type=int, default=15)
     repeats: int = parser.parse_args().repeats
+    Path(CASE).parent.mkdir(exist_ok=True)
+    Path(CASE).write_text(
+        '{"query": "When?", "response": "On Monday.", "retrieved_context_ids": ["a"], '
+        '"reference_context_ids": ["a"]}\n'
+    )
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
     measured: dict[str, list[float]] = {name: [] for name in commands()}
     for name, command in commands().items():

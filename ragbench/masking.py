@@ -282,13 +282,13 @@ def hide_arguments(value: object) -> None:
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[object, object]", value).items():
             if isinstance(inner, str) and "${" not in inner and is_secret(str(name)):
-                hide(inner)
+                _SECRETS.add((inner.strip(),))
             hide_arguments(inner)
     elif isinstance(value, (list, tuple)):
         for inner in cast("Sequence[object]", value):
             hide_arguments(inner)
     elif isinstance(value, str):
-        hide(*_of_text(value))
+        _SECRETS.add(_of_text(value))
 
 
 def hidden(text: str) -> str:

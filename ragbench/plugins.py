@@ -154,15 +154,20 @@ def load_target(
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
     root = Path(search_path).resolve()
-    _make_importable(root)
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
     is_file = module_name.endswith(".py")
-    module = _from_file(root / module_name) if is_file else _from_name(module_name, root)
-    return _attribute(module, path, spec, offers or _is_rag)
-
-
-def _make_importable(directory: Path) -> None:
-    if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
+    value: Any = _from_file(root / module_name) if is_file else _from_name(module_name, root)
+    for name in path.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            public = [known for known in dir(value) if not known.startswith("_")]
+            close = get_close_matches(name, public, n=3)
+            close = close or _candidates(value, public, offers or _is_rag)
+            hint = f". Did you mean {' or '.join(close)}?" if close else ""
+            raise ConfigError(f"'{spec}': there is no '{name}'{hint}") from None
+    return value
 
 
 def _from_name(name: str, root: Path) -> types.ModuleType:
@@ -197,7 +202,8 @@ _AGES: dict[Path, tuple[int, int]] = {}
 def _from_file(file: Path) -> types.ModuleType:
     if not file.is_file():
         raise ConfigError(f"there is no file '{file.name}' in {file.parent.name or file.parent}/")
-    _make_importable(file.parent)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
     state = file.stat()
     age = (state.st_mtime_ns, state.st_size)
     name = file.stem
@@ -233,21 +239,6 @@ def _similar_module(name: str, root: Path) -> str:
     here += [path.parent.name for path in root.glob("*/__init__.py")]
     hint = did_you_mean(name, sorted(here))
     return f".{hint}" if hint else ""
-
-
-def _attribute(
-    module: types.ModuleType, path: str, spec: str, offers: Callable[[object], bool]
-) -> Any:
-    value: Any = module
-    for name in path.split("."):
-        try:
-            value = getattr(value, name)
-        except AttributeError:
-            public = [known for known in dir(value) if not known.startswith("_")]
-            close = get_close_matches(name, public, n=3) or _candidates(value, public, offers)
-            hint = f". Did you mean {' or '.join(close)}?" if close else ""
-            raise ConfigError(f"'{spec}': there is no '{name}'{hint}") from None
-    return value
 
 
 def _candidates(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:

@@ -23,7 +23,8 @@ _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def markdown_text(text: str, *, longest: int | None = None) -> str:
     """A text on one line of Markdown: it starts no markup, link, mention, reference or cell."""
     # No control letters: forges refuse a NUL, and terminals show the file too.
-    line = _UNSEEN.sub(_number, " ".join(xml_text(hidden(text)).split()))
+    line = " ".join(re.sub(_NOT_XML, _number, hidden(text)).split())
+    line = _UNSEEN.sub(_number, line)
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
     # Forges look for these in the finished page, where a backslash is gone already: an
@@ -128,5 +129,5 @@ def listed_names(given: object, known: Sequence[str]) -> str:
     return f"{did_you_mean(str(given), known)} Known: {', '.join(known)}"
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def counted(number: int, thing: str, many: str = "") -> str:
+    return f"{number:,} {thing if number == 1 else many or f'{thing}s'}"

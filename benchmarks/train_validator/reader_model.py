@@ -44,9 +44,12 @@ def _from_reader(graph: Any) -> Tensors:
     """What `to_onnx` wrote: its names are those of the weights, with "w" before them."""
     torch, onnx = import_module("torch"), import_module("onnx")
     raw = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    made_by = {name: node for node in graph.node for name in node.output}
+    ended = [one for one in graph.node if one.op_type == "If" and "logits" in one.output]
+    upper = [node for one in ended for part in one.attribute for node in part.g.node]
+    nodes = [*graph.node, *upper]  # those of `early_exit.py`
+    made_by = {name: node for node in nodes for name in node.output}
     found: dict[str, Any] = {}
-    for node in graph.node:
+    for node in nodes:
         if node.op_type == "Add":
             for bias, product in zip(node.input, reversed(node.input), strict=True):
                 if bias in raw and bias.startswith("w") and bias.endswith("_bias"):

@@ -52,7 +52,7 @@ def with_second_tower(
     _tower_to_onnx(moved, shared, quantised)
     tower = onnx.load(str(quantised)).graph
     quantised.unlink()
-    hidden = _output_of_layer(whole.graph, shared - 1)
+    hidden = output_of_layer(whole.graph, shared - 1)
     _rename(tower, {"hidden": hidden, "attention_mask": "attention_mask", "": ""})
     whole.graph.initializer.extend(tower.initializer)
     helper, kinds = onnx.helper, onnx.TensorProto
@@ -94,12 +94,12 @@ def _drop_tower(graph: Any) -> None:
         (graph.initializer, lambda one: [one.name]),
         (graph.output, lambda one: [one.name]),
     ):
-        kept = [one for one in entries if not any(map(_is_towers, names(one)))]
+        kept = [one for one in entries if not any(map(is_towers, names(one)))]
         del entries[:]
         entries.extend(kept)
 
 
-def _is_towers(name: str) -> bool:
+def is_towers(name: str) -> bool:
     return name == OUTPUT or name.startswith(_PREFIX)
 
 
@@ -130,7 +130,7 @@ def _rename(tower: Any, joined: dict[str, str]) -> None:
             names[:] = [named(name) for name in names]
 
 
-def _output_of_layer(graph: Any, layer: int) -> str:
+def output_of_layer(graph: Any, layer: int) -> str:
     """The name of what a layer hands on: its second norm's output."""
     (found,) = [
         node.output[0]

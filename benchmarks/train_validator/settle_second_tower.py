@@ -69,7 +69,8 @@ def _lacking(pool: Pool, files: OnnxFiles, cache: ScoreCache) -> Iterator[float]
     readings, _ = cache.readings_of(files, query, texts, max_length=512, threads=2)
     known = shipped_weights("local", LOCAL_FEATURES)
     # The logit of a pool whose only chunk reaches the threshold, on the scale of a chunk's.
-    (slope,), bias = known.pool.weights, known.pool.bias
+    (slope, by_size), bias = known.pool.weights, known.pool.bias
+    bias += by_size * np.log(len(pool.chunks))
     needed = (logit(known.present["document-absent"]) - bias) / slope
     for held, reading in zip(own, readings, strict=True):
         row = local_features(held, reading.logit)

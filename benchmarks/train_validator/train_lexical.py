@@ -20,7 +20,6 @@ from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.tokens import tokenise
-from ragbench.validators.calibration import POOL_FEATURES
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_pool
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
@@ -77,8 +76,8 @@ def main() -> None:
             "command": "benchmarks/train_validator/train_lexical.py",
             "chunk": stored(terms, LEXICAL_FEATURES, slopes, bias),
             "pool": stored(
-                [(place,) for place in range(len(POOL_FEATURES))],
-                POOL_FEATURES,
+                [(0,)],
+                ["best"],
                 pool_slopes,
                 pool_bias,
             ),

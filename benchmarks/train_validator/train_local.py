@@ -1,10 +1,8 @@
 """Trains the local validator's weights: ``train_local.py DATA_DIR``.
 
 Data, from DATA_DIR: the held-out articles of squad2_dev_half, which neither the reader nor the
-lexical weights were trained on: pools, and with ``--per-kind`` near misses made by rule
-(``near_miss_rows.py``), so that words, which near misses share, do not outweigh a reader that
-tells them; the weights that are shipped were learned without. Five folds over questions, so that
-thresholds are chosen on probabilities of questions that were not learned from. Writes
+lexical weights were trained on. Five folds over questions, so that thresholds are chosen on
+probabilities of questions that were not learned from. Writes
 ``ragbench/validators/weights/local.json``. Readings are kept in the file of ``--cache``.
 """
 
@@ -12,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +20,24 @@ import numpy as np
 from benchmarks.adjudication import adjudicated
 from benchmarks.score_cache import ScoreCache
 from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
-from benchmarks.train_validator.near_miss_rows import NearMissRow, near_miss_rows
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
-from ragbench.text.onnx_model import OnnxFiles, PairReading, find_onnx_files
-from ragbench.validators.calibration import POOL_FEATURES, shipped_rarity, shipped_weights
+from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
+from ragbench.validators.calibration import shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
-from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader
+from ragbench.validators.local import (
+    LOCAL_FEATURES,
+    local_features,
+    settled_logit,
+    shipped_reader,
+)
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
 FOLDS = 5
 READ = 20
-NEAR_MISSES = 2
-"""How often a near miss counts beside a chunk of a pool."""
-KEPT = 0.9
-"""Share of the answers, where other documents stand beside them, that the threshold keeps: what its
-precision of 98 % leaves there is spent on near misses, where any are learned from."""
+POOL_FEATURES = ("best", "size")
+SIZES = (1, 2, 3, 5, 10, READ)
+"""Chunks of the pools from which is learned what their number means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,8 @@ class Rows:
 
     pool: Pool
     values: Matrix
+    settled: Matrix
+    """The same with what the second tower takes off: what decides."""
     gold: Matrix
     texts: tuple[str, ...]
 
@@ -57,12 +59,7 @@ def main() -> None:
     pools = build_pools(held, PROTOCOLS, limit=given.limit, seed=23)
     kept = [pool for pool in adjudicated(pools) if pool is not None]
     rows = [one for pool in kept if (one := _read(pool, cache, given)) is not None]
-    files = _files(given)
-
-    def read(query: str, texts: Sequence[str]) -> list[PairReading]:
-        return cache.readings_of(files, query, texts, max_length=512, threads=2)[0]
-
-    _learn(rows, list(near_miss_rows(held, read, per_kind=given.per_kind)))
+    _learn(rows)
 
 
 def _files(given: argparse.Namespace) -> OnnxFiles:
@@ -76,7 +73,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=Path("scores.jsonl"))
     parser.add_argument("--cached-only", action="store_true")
     parser.add_argument("--limit", type=int, default=250)
-    parser.add_argument("--per-kind", type=int, default=0, help="near misses of each kind")
     return parser.parse_args()
 
 
@@ -97,42 +93,46 @@ def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | No
     except LookupError:
         return None
     gold = [float(pool.chunks[at].id in pool.question.gold) for at in best]
-    pairs = zip(best, readings, strict=True)
-    values = np.array([local_features(words[at], one.logit) for at, one in pairs])
-    return Rows(pool, values, np.array(gold), tuple(texts))
+    values, settled = (
+        np.array(
+            [local_features(words[at], say(one)) for at, one in zip(best, readings, strict=True)]
+        )
+        for say in (attrgetter("logit"), settled_logit)
+    )
+    return Rows(pool, values, settled, np.array(gold), tuple(texts))
 
 
-def _learn(rows: list[Rows], near: list[NearMissRow]) -> None:
+def _learn(rows: list[Rows]) -> None:
     """Writes weights learned on all rows; thresholds come from folds that were not learned from."""
-    questions = sorted({row.pool.question.id for row in rows} | {row.question for row in near})
+    questions = sorted({row.pool.question.id for row in rows})
     fold = {question: at % FOLDS for at, question in enumerate(questions)}
     logits: list[Matrix] = [np.zeros(0)] * len(rows)
     for held in range(FOLDS):
-        rest = [row for row in rows if fold[row.pool.question.id] != held]
-        slopes, bias = _fit(rest, [row for row in near if fold[row.question] != held])
+        slopes, bias = _fit([row for row in rows if fold[row.pool.question.id] != held])
         for at, row in enumerate(rows):
             if fold[row.pool.question.id] == held:
-                logits[at] = row.values @ slopes + bias
-    slopes, bias = _fit(rows, near)
-    best = np.array([[one.max()] for one in logits])
+                logits[at] = row.settled @ slopes + bias
+    slopes, bias = _fit(rows)
     present = np.array([float(row.pool.present) for row in rows])
     kind = np.array([row.pool.protocol for row in rows])
     # Questions written to deceive would make every probability of real ones too low.
     plain = kind != "topical"
-    pool_slopes, pool_bias = fit(best[plain], present[plain], penalty=0.1)
-    answers = _logistic(best @ pool_slopes + pool_bias)
+    sized = [_handed_over(logits, rows, size) for size in SIZES]
+    pool_slopes, pool_bias = fit(
+        np.concatenate([one[plain] for one in sized]),
+        np.tile(present[plain], len(SIZES)),
+        penalty=0.1,
+    )
+    answers = _logistic(sized[-1] @ pool_slopes + pool_bias)
     limits = {
         one: smallest_at_precision(answers[kind == one], present[kind == one], 0.98)
         for one in ("siblings", "document-absent")
     }
-    if near:
-        far = (kind == "document-absent") & (present == 1)
-        kept = float(np.quantile(answers[far], 1 - KEPT))
-        limits["document-absent"] = max(limits["document-absent"], kept)
-        limits["siblings"] = max(limits.values())
     # One scale: a chunk's probability is that of an answer where it is the best one.
     relevant = relevant_from(
-        _logistic(np.concatenate(logits) * pool_slopes[0] + pool_bias),
+        _logistic(
+            np.concatenate(logits) * pool_slopes[0] + pool_slopes[1] * np.log(READ) + pool_bias
+        ),
         np.concatenate([row.gold for row in rows]),
         min(limits.values()),
     )
@@ -141,10 +141,9 @@ def _learn(rows: list[Rows], near: list[NearMissRow]) -> None:
         "trained_on": "squad2_dev_half, held-out articles (CC BY-SA 4.0), five folds",
         "questions": len(questions),
         "pools": len(rows),
-        **({"near_misses": len(near)} if near else {}),
         "command": "benchmarks/train_validator/train_local.py",
         "chunk": stored([(at,) for at in range(len(LOCAL_FEATURES))], LOCAL_FEATURES, slopes, bias),
-        "pool": stored([(0,)], POOL_FEATURES, pool_slopes, pool_bias),
+        "pool": stored([(0,), (1,)], POOL_FEATURES, pool_slopes, pool_bias),
         "thresholds": {
             "relevant": round(relevant, 4),
             "present": {one: round(limit, 4) for one, limit in limits.items()},
@@ -154,11 +153,16 @@ def _learn(rows: list[Rows], near: list[NearMissRow]) -> None:
     print(len(rows), value["thresholds"])
 
 
-def _fit(rows: list[Rows], near: list[NearMissRow]) -> tuple[Matrix, float]:
-    """On the chunks of pools, and on near misses as often as `NEAR_MISSES` says."""
-    values = [row.values for row in rows] + [row.values for row in near] * NEAR_MISSES
-    gold = [row.gold for row in rows] + [np.array([row.answers]) for row in near] * NEAR_MISSES
-    return fit(np.concatenate(values), np.concatenate(gold), penalty=1.0)
+def _handed_over(logits: list[Matrix], rows: list[Rows], size: int) -> Matrix:
+    """`POOL_FEATURES` of smaller pools: the gold chunk, and the ones that come first beside it."""
+    kept = [np.argsort(-row.gold, kind="stable")[:size] for row in rows]
+    best = [one[chosen].max() for one, chosen in zip(logits, kept, strict=True)]
+    return np.array([(one, np.log(size)) for one in best])
+
+
+def _fit(rows: list[Rows]) -> tuple[Matrix, float]:
+    values, gold = (np.concatenate([getattr(row, of) for row in rows]) for of in ("values", "gold"))
+    return fit(values, gold, penalty=1.0)
 
 
 def _logistic(logits: Matrix) -> Matrix:

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from ragbench.core.outcome import Failure
 from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
-from ragbench.io.lines import encoding_of
+from ragbench.io.encoding import encoding_of
 from ragbench.io.read import read_cases
 from ragbench.llm.budget import price_for
 from ragbench.llm.client import EmbeddingClient, LLMClient
@@ -261,7 +261,7 @@ def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
 def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorCheck]:
     """Loads a RAG and asks it; stops at the first thing that does not work."""
     try:
-        rag = load_rag(spec, json_object(arguments, "--rag-args"))
+        rag = load_rag(spec, json_object(arguments or "{}", "--rag-args"))
     except RagbenchError as error:
         return [_failed("rag loads", str(error))]
     checks = [_passed("rag loads", type(cast("object", rag)).__name__)]

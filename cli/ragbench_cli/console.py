@@ -3,7 +3,7 @@
 Everything that ragbench prints passes here. Credentials are masked, and letters that would move
 the cursor, plant a link or turn the direction of writing are spelled by their numbers: case ids,
 answers and error messages are other people's texts. Only what rich has laid out may carry escape
-sequences of its own, over texts that `tables.styled` escaped before.
+sequences of its own, over texts that `output.styled` escaped before.
 """
 
 from __future__ import annotations
@@ -218,11 +218,12 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
             bars.live.transient = True
 
 
-def _add(counts: Counter[str], event: StageProgress) -> str:
-    """Adds to what is known of a stage; what is not as expected in it, in words."""
-    words = {"failed": event.failed, "from before": event.reused, "recorded": event.recorded}
-    counts.update(words, done=event.done)
-    return ", ".join(f"{counts[word]:,} {word}" for word in words if counts[word])
+_WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
+
+
+def _note(counts: Counter[str]) -> str:
+    """What is not as expected in a stage."""
+    return ", ".join(f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name])
 
 
 @dataclass(slots=True)
@@ -238,14 +239,15 @@ class Lines:
 
     def advance(self, event: StageProgress) -> None:
         counts = self._counts[event.stage]
-        note = _add(counts, event)
+        counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
         if self._last is None:
             self._last = now
         elif now - self._last >= self.every:
             self._last = now
             of = "" if event.cases is None else f"/{event.cases:,}"
-            self.print(f"{event.stage} {counts['done']:,}{of}{f' ({note})' if note else ''}")
+            note = f" ({_note(counts)})" if _note(counts) else ""
+            self.print(f"{event.stage} {counts['done']:,}{of}{note}")
 
 
 class _Bars:
@@ -255,21 +257,21 @@ class _Bars:
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def advance(self, event: StageProgress) -> None:
-        stage = event.stage
+        stage, counts = event.stage, self._counts[event.stage]
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=event.cases, rate="", note="")
-        note = _add(self._counts[stage], event)
+        counts.update({name: getattr(event, name) for name in _WORDS})
         speed = self._bars.tasks[self._tasks[stage]].speed
         rate = f"{speed:,.1f}/s" if speed else ""
-        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=note)
+        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=_note(counts))
 
 
+@dataclass(eq=False, slots=True)
 class _Stream:
     """A text stream that shows what is written to it in its own way."""
 
-    def __init__(self, stream: TextIO, shown: Callable[[str], str]) -> None:
-        self.plain = stream
-        self._shown = shown
+    plain: TextIO
+    shown: Callable[[str], str]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
@@ -277,7 +279,7 @@ class _Stream:
     def write(self, text: str) -> int:
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
-        self.plain.write(self._shown(text))
+        self.plain.write(self.shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -293,22 +295,22 @@ _ACTING_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """What JSON may hold as it is, and a terminal obeys."""
 
 
+@dataclass(eq=False, slots=True)
 class _Bytes:
     """Bytes of UTF-8, such as JSON: masked; for a terminal also escaped, as JSON writes it."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    plain: TextIO
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream.buffer, name)
+        return getattr(self.plain.buffer, name)
 
     def write(self, block: bytes) -> int:
         data = hidden_bytes(bytes(block))
-        if self._stream.isatty():
+        if self.plain.isatty():
             text = data.decode("utf-8", "surrogateescape")
             escaped = _ACTING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
             data = escaped.encode("utf-8", "surrogateescape")
-        self._stream.buffer.write(data)
+        self.plain.buffer.write(data)
         return len(block)
 
 

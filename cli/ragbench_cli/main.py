@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RagbenchWarning
 from ragbench.masking import hide_arguments
-from ragbench_cli import console
+from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import PANELS, RARE, document, option
 
@@ -55,39 +55,6 @@ COMMANDS = {
 the first line of its help."""
 
 
-RENAMED_COMMANDS = {"tune": "tune-search"}
-"""New names of commands by the old ones, which work for one more release."""
-_MAP = {"--map": "--field"}
-RENAMED: Mapping[str, Mapping[str, str]] = {
-    "eval": {
-        "--answers": "--outputs",
-        "--answers-format": "--outputs-format",
-        "--canaries": "--judge-controls",
-        "--repeats": "--judge-repeats",
-    },
-    "validate": {
-        **_MAP,
-        "--against": "--baseline",
-        "--scores": "--score-kind",
-        "--self-test": "--stress-test",
-        "--strict": "--fail-on-malformed",
-    },
-    "calibrate": {**_MAP, "--error": "--max-false-yes", "--scores": "--score-kind"},
-    "report": {"--against": "--baseline"},
-    "gate": {
-        "--settle": "--rerun-inconclusive",
-        "--ask": "--rerun-options",
-        "--max-asked": "--max-reruns",
-    },
-    "compare": {"--main": "--pass-metrics"},
-    "ablate": {"--scores": "--score-cache"},
-    "search": _MAP,
-    "why": _MAP,
-    "tune-search": _MAP,
-}
-"""New names of options by the old ones, by command."""
-
-
 class _Reading(TyperCommand):
     """Reads options: what is given twice is never lost, what is plain is read without pydantic.
 
@@ -114,7 +81,8 @@ def _value(parameter: Any, typers: Callable[..., Any], context: Any, value: Any)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
         return () if value is None and takes_many else value
     if isinstance(value, list) and not takes_many:
-        value = _once(parameter, cast("list[str]", value))
+        given = cast("list[str]", value)
+        value = given[0] if len(given) == 1 else _once(parameter, given)
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     parts = get_args(kind)
     if isinstance(value, list | tuple) and parts and parts[0] in (str, Path):
@@ -163,15 +131,16 @@ class _Command(_Reading):
         if "--help-all" in args:
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
-        for old, new in RENAMED.get(str(self.name), {}).items():
+        for old, new in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [
                 f"{new}{each[len(old) :]}" if each.split("=")[0] == old else each for each in args
             ]
             value = os.environ.get(f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}")
             if value is not None:
                 named = next(each for each in self.params if new in each.opts)
+                known: dict[str, Any] = ctx.default_map or {}
                 given = value.split() if named.multiple else value
-                ctx.default_map = {**(ctx.default_map or {}), named.name: given}
+                ctx.default_map = {**known, str(named.name): given}
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -210,7 +179,7 @@ class _LazyCommand(TyperCommand):
         from importlib import import_module
 
         typed = str(self.name)
-        name = RENAMED_COMMANDS.get(typed, typed)
+        name = renamed.COMMANDS.get(typed, typed)
         module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
         settings = {"auto_envvar_prefix": f"RAGBENCH_{typed.upper().replace('-', '_')}"}
         alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
@@ -235,7 +204,7 @@ app = typer.Typer(
 )
 for _name, (_, _line) in COMMANDS.items():
     app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
-for _name in RENAMED_COMMANDS:
+for _name in renamed.COMMANDS:
     app.command(_name, hidden=True, cls=_LazyCommand)(lambda: None)
 
 
@@ -316,6 +285,7 @@ def _options(
       ragbench gate run --baseline auto
 
     Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
+    One that is given twice is joined where it takes a LIST, and else refused.
 
     \b
     Exit codes:

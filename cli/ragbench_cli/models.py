@@ -20,7 +20,7 @@ from ragbench.errors import (
 )
 from ragbench_cli import console
 from ragbench_cli.options import JUDGING, amount, option
-from ragbench_cli.tables import Blocks, draw, styled, table
+from ragbench_cli.output import Blocks, draw, styled, table
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -189,10 +189,9 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
     from ragbench.llm.session import LLMSession, open_models
 
     needs = {need for metric in metrics for need in metric.definition.needs}
-    budget = Budget(
-        amount(choice.max_cost, "--max-cost"),
-        run_limit=amount(choice.max_cost_run, "--max-cost-run"),
-    )
+    caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
+    limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
+    budget = Budget(limit, run_limit=run_limit)
     named = cache(choice.llm.settings)
     asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
     judge = _if_named(named) if asks else None
@@ -223,7 +222,7 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
                 panel=panel,
                 repeats=choice.repeats,
                 preflight=not choice.no_preflight,
-                rehearsal=counter,
+                rehearsal=None if counter is None else counter.all,
             )
         yield ModelsInUse(choice, session, judging, counter, budget, named)
 
@@ -276,17 +275,20 @@ def booked_run(
         text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
         raise type(error)(text, status=error.status) from error
     finally:
-        asked = [found for chat in others if (found := chat.receipt()) is not None]
-        receipt = Receipt.of([models.session.receipt(), *asked])
-        if folder.is_dir() and (receipt.lines or (folder / CALLS).exists()):
-            try:
-                with RunFolder(path=folder).locked():
-                    book.open()
+        sessions = [models.session, *(chat.session for chat in others)]
+        asked = [each.receipt() for each in sessions if each.is_open]
+        is_booked = (folder / CALLS).exists()
+        if asked or is_booked:
+            receipt = Receipt.of(asked)
+            if folder.is_dir() and (receipt.lines or is_booked):
+                try:
+                    with RunFolder(path=folder).locked():
+                        book.open()
+                        book.close(receipt)
+                except RunError:  # another command holds the folder, and its book is its own
                     book.close(receipt)
-            except RunError:  # another command holds the folder by now, and its book is its own
-                book.close(receipt)
-        if receipt.lines and not quiet:
-            say_receipt(receipt, models.session.not_sent())
+            if not quiet:
+                say_receipt(receipt, models.session.not_sent())
 
 
 def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache, wraps
 from itertools import pairwise
@@ -30,10 +30,8 @@ from typer.models import OptionInfo
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ragbench.core.report import Report
     from ragbench.io.only import Only
     from ragbench.io.people import LabelBook
-    from ragbench.views.document import Document
 
 CASES = "What is evaluated"
 ASKING = "How it is asked"
@@ -305,112 +303,19 @@ class Labelled:
 
     @property
     def book(self) -> LabelBook | None:
+        if not self.labels:
+            return None
         from ragbench.io.people import LabelBook
 
-        return LabelBook.read(self.labels) if self.labels else None
-
-    def report(self, report: Report, run: Path) -> Report:
-        """The report with what labels make of its figures; as it is without any."""
-        from ragbench.verbs.label import corrected_report
-
-        book = self.book
-        return report if book is None else corrected_report(report, run, book)
+        return LabelBook.read(self.labels)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """Where a result goes as a page."""
-
-    PANEL: ClassVar = OUTPUT
-
-    html: Path | None = None
-    """Write a page as one HTML file that needs nothing else."""
-    html_folder: Annotated[Path | None, option("DIR", rare=True)] = None
-    """Write the page as index.html with its style and script as files, for servers whose policy
-    forbids them inside."""
-
-    @property
-    def is_wanted(self) -> bool:
-        return self.html is not None or self.html_folder is not None
-
-    def write(self, body: Iterable[str], title: str) -> None:
-        from ragbench.views.html.page import write_html, write_html_folder
-        from ragbench_cli import console
-
-        parts = list(body)
-        if self.html is not None:
-            write_html(self.html, parts, title=title)
-            console.say(f"page    {self.html}")
-        if self.html_folder is not None:
-            console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Output:
-    """The forms in which a result is printed and written."""
-
-    PANEL: ClassVar = OUTPUT
-
-    md: Annotated[str | None, option("FILE")] = None
-    page: Page = field(default_factory=Page)
-    json: JsonOption = False
-
-    def __post_init__(self) -> None:
-        if self.json and self.md == "-":
-            raise ConfigError("--json and --md - both want standard output: give --md a file")
-
-    def show(
-        self,
-        document: Callable[[], Document],
-        *,
-        data: Callable[[], object],
-        screen: Callable[[], None],
-        marker: str = "",
-    ) -> None:
-        """Writes the document's files, and prints it in the form that was asked for.
-
-        Args:
-            marker: what Markdown begins with.
-        """
-        from ragbench_cli import console
-
-        text = self.write(document, marker=marker)
-        if self.json:
-            console.print_json(data())
-        elif self.md == "-":
-            typer.echo(text, nl=False)
-        else:
-            screen()
-
-    def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
-        """Writes the document's files; the Markdown, where it is asked for."""
-        from ragbench.io.atomic import written_whole
-        from ragbench.views.document import markdown
-
-        text = ""
-        if self.md is not None or self.page.is_wanted:
-            made = document()
-            text = f"{marker}{markdown(made)}"
-            if self.page.is_wanted:
-                from ragbench.views.html.document import document_page
-
-                folder = self.page.html_folder or cast("Path", self.page.html).parent
-                page = document_page(made, folder)
-                self.page.write(page.body, page.title)
-        if self.md is not None and self.md != "-":
-            with written_whole(Path(self.md)) as file:
-                file.write(text.encode())
-        return text
-
-
-def json_object(text: str | None, option: str) -> dict[str, Any]:
-    """The arguments that an option gives as a JSON object; none when it is not given."""
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """The arguments that an option gives as a JSON object."""
     import orjson
 
     from ragbench.masking import hide_arguments
 
-    if text is None:
-        return {}
     try:
         value = cast("object", orjson.loads(text))
         hide_arguments(value)
@@ -424,22 +329,22 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None:
-    """What a repeated option of the form TARGET=SOURCE says; None when it is not given."""
+def mapping(entries: Iterable[str], option: str) -> dict[str, str]:
+    """What a repeated option of the form TARGET=SOURCE says."""
     found: dict[str, str] = {}
-    for entry in entries or ():
+    for entry in entries:
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
         if found.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
-    return found or None
+    return found
 
 
-def amount(text: str | None, option: str) -> Decimal | None:
-    """A sum of money that was typed; None without one."""
+def amount(text: str, option: str) -> Decimal:
+    """A sum of money that was typed."""
     try:
-        return None if text is None else Decimal(text)
+        return Decimal(text)
     except InvalidOperation:
         raise ConfigError(f"{option} must be a number, not '{text}'") from None

@@ -16,7 +16,6 @@ from ragbench.views.run_document import (
     has_default_metrics,
     headline_metrics,
     judge_remarks,
-    measured_metrics,
     operator_remarks,
     operator_rows,
     quality_text,
@@ -27,7 +26,7 @@ from ragbench.views.run_document import (
     waterfall,
 )
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled, table
+from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +55,8 @@ def print_report(report: Report, *, is_full: bool) -> None:
 def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
-    rows = measured_metrics(report) if is_full else headline_metrics(report)
+    measured = [one for one in report.summaries if one.measured]
+    rows = measured if is_full else headline_metrics(report)
     times = [one for one in rows if one.metric.definition.unit == "s"]
     if is_full and report.latencies:  # which have a table of their own
         rows = [one for one in rows if one not in times]

@@ -87,7 +87,12 @@ def _how_to_ask(path: Path, ask: str | None) -> How:
     folder = RunFolder(path=path)
     if not folder.exists:
         raise ConfigError(f"asking again needs the folder of a run with its cases; {path} is none")
-    options = eval_options(read_manifest(folder.manifest)) if ask is None else _split(ask)
+    try:
+        options = (
+            shlex.split(ask) if ask is not None else eval_options(read_manifest(folder.manifest))
+        )
+    except ValueError as error:
+        raise ConfigError(f"--rerun-options {ask}: {error}; quote it as a shell would") from error
     with Journal(folder.journal) as journal:
         cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
     return options, cases
@@ -107,15 +112,6 @@ def _home(path: Path, kind: str, run: RunScores, baseline: RunScores, rest: Rest
     home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
     return home
-
-
-def _split(options: str) -> list[str]:
-    try:
-        return shlex.split(options)
-    except ValueError as error:
-        raise ConfigError(
-            f"--rerun-options {options}: {error}; quote it as a shell would"
-        ) from error
 
 
 @dataclass(slots=True)

@@ -43,6 +43,7 @@ from ragbench_cli import console
 from ragbench_cli.options import completed, json_object, mapping, option
 
 Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+"""Gives what is found for each of some questions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +180,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = FieldMapping.of(mapping(choice.where.map, "--field") or {})
+    fields = FieldMapping.of(mapping(choice.where.map or (), "--field"))
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:

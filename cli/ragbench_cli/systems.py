@@ -54,7 +54,7 @@ class DocumentsBeside(NamedTuple):
     """What the dataset holds, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
-        from ragbench.io.lines import encoding_of
+        from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
         source = self.corpus or _documents_beside(self.dataset)
@@ -104,9 +104,8 @@ def opened_source(
 ) -> Generator[EntrySource]:
     from ragbench.io.sources import open_source
 
-    fields = mapping(choice.field, "--field") or {}
-    own = {n: v for n, v in fields.items() if not n.startswith(_ANSWERS)}
-    other = {n.partition(".")[2]: v for n, v in fields.items() if n not in own}
+    own: dict[str, str] = mapping(choice.field, "--field") if choice.field else {}
+    other = {n.partition(".")[2]: own.pop(n) for n in [*own] if n.startswith(_ANSWERS)}
     if choice.answers is None and choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
     if choice.answers is None and other:

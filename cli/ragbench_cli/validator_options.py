@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
@@ -100,26 +101,20 @@ def validator_maker(
     from ragbench.validators.validator import build_validator
     from ragbench_cli.models import language_model
 
-    name = validator_name(choice.name)
-    given: dict[str, Any] = {"name": name, **json_object(choice.validator_args, "--validator-args")}
+    given: dict[str, Any] = {"name": choice.name}
+    if choice.validator_args is not None:
+        given |= json_object(choice.validator_args, "--validator-args")
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
-    if name == "cascade":
+    if choice.name == "cascade":
         given = {"first": "lexical", "second": "llm", **given}
-    if not _asks_language_model(given):
+    if '"llm"' not in json.dumps(given):  # in a cascade at any depth
         yield partial(build_validator, given), True
         return
     own = language_model("validate", choice.llm.settings) if chat is None else nullcontext(chat)
     with own as model:
         made = build_validator(given, chat=model)
         yield lambda: made, False
-
-
-def _asks_language_model(given: object) -> bool:
-    if isinstance(given, Mapping):
-        settings = cast("Mapping[str, object]", given)
-        return any(map(_asks_language_model, settings.values()))
-    return given == "llm"
 
 
 def _formats(typed: str) -> list[str]:
@@ -176,13 +171,14 @@ def judging(
     from ragbench.io.joined import open_retrievals
     from ragbench.workers.engines import check_engine
 
+    fields = mapping(read.map, "--field") if read.map else None
     kind = None if read.scores is None else ScoreKind(read.scores)
     with (
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(choice) as (make, may_be_many),
         open_retrievals(
-            path, format=read.format, overrides=mapping(read.map, "--field"), scores=kind,
+            path, format=read.format, overrides=fields, scores=kind,
             query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
             encoding=read.encoding, only=read.taken.only,
         ) as source,

@@ -128,7 +128,8 @@ class Range:
 
     def limits(self) -> dict[str, float]:
         """The bounds as numbers: as they are, or a date's milliseconds since 1970."""
-        return {name: _limit(bound) for name, bound in self.bounds().items()}
+        read = instant if self.of_dates else number
+        return {name: float(read(bound) or 0) for name, bound in self.bounds().items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -377,12 +378,6 @@ _MATCHER: Dialect[_Test] = Dialect(
         lambda metadata: any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
     ),
 )
-
-
-def _limit(bound: Bound) -> float:
-    found = instant(bound) if isinstance(bound, str) else number(bound)
-    assert found is not None, "checked when the range was made"
-    return float(found)
 
 
 def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filter | bool:

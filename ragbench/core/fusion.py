@@ -91,8 +91,6 @@ def rises(scores: Sequence[float]) -> bool | None:
 
 @dataclass(slots=True)
 class ScoreOrders:
-    """Counts the directions of many lists."""
-
     rising: int = 0
     falling: int = 0
     mixed: int = 0

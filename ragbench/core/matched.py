@@ -50,12 +50,6 @@ class Matched:
     """Ranks that are no place of their own for rank metrics: an id stands there again, or a further
     chunk of a document that stands above, where documents are what is relevant."""
 
-    @property
-    def missed(self) -> tuple[int, ...]:
-        """Positions of the relevant contexts (grade above 0) that no chunk is."""
-        found = {match.gold for match in self.matches}
-        return tuple(at for at, grade in enumerate(self.grades) if grade > 0 and at not in found)
-
 
 class GoldCause(StrEnum):
     """What became of a gold context in a retrieval, from the best to the worst."""

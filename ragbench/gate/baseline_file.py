@@ -133,7 +133,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
 
     data = b""
     try:
-        data = ReadLimits.of_environment().read_data(path)
+        data = ReadLimits().read_data(path)
         content = orjson.loads(data)
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error

@@ -20,7 +20,7 @@ import msgspec
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Repeats, Status
+from ragbench.core.outcome import Failure, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import (
     CaseTable,
@@ -34,7 +34,7 @@ from ragbench.core.run_scores import (
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.ledger.codec import case_facts, decode_failure, right_answer
+from ragbench.ledger.codec import case_facts, decoded, right_answer
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -375,7 +375,9 @@ class _Found:
                 why[column] = np.full(len(numbers), -1, np.int32)
             key = detail, bool(states[column][place] == ord("f"))
             why[column][place] = reasons.setdefault(key, len(reasons))
-        texts = [str(decode_failure(text)) if failed else text.decode() for text, failed in reasons]
+        texts = [
+            str(decoded(Failure, text)) if failed else text.decode() for text, failed in reasons
+        ]
         return texts, {column: _joined([one]) for column, one in why.items()}
 
 

@@ -85,6 +85,11 @@ def written_whole(
         draft.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    with written_whole(path) as file:
+        file.write(data)
+
+
 @contextmanager
 def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> Generator[Path]:
     """A folder beside ``path`` that takes its name when the block ends well."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import RagbenchError
+from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits
-from ragbench.io.lines import Line, decode_line, read_bytes
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 from ragbench.safe_text import shortened_line

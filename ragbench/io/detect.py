@@ -16,7 +16,7 @@ from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import orjson
@@ -36,14 +36,14 @@ from ragbench.io.fields import (
 from ragbench.io.json_files import (
     ASKED,
     array_key,
+    decode_head,
     head_elements,
     keys_shown,
     object_keys,
     parse_json,
     read_json_arrays,
 )
-from ragbench.io.lines import decode_head
-from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
+from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import ValueProblem, is_list, is_object
 from ragbench.plugins import Registry
 
@@ -90,8 +90,6 @@ _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
 _TRACE_FILES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
-
-JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
 
 
 @cache
@@ -277,12 +275,14 @@ _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response 
 @cache
 def _signs() -> list[Sign]:
     spans = read_table("span_forms.toml")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"form": "traces", "spans": name, "all": sign, "types": form.get("types", {})}
         for name, form in spans["form"].items()
         for sign in form["signs"]
     ]
-    refused = [{"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]]
+    refused: list[dict[str, Any]] = [
+        {"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]
+    ]
     return [
         Sign(
             form=row["form"],
@@ -350,7 +350,8 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return []  # a stream is read only once, and a name on the hub is worth a request
-        return [row.values for row in islice(read_rows(source, container, Problems()), 1)]
+        rows = reader_of(container)(source, kind="cases", problems=Problems())
+        return [row.values for row in islice(rows, 1)]
     if container == "jsonl":
         return _objects(text.split("\n", _FIRST)[:_FIRST])
     if container == "json":
@@ -393,10 +394,14 @@ def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
     return found
 
 
-def read_rows(source: Source, name: str, problems: Problems) -> Iterator[Row]:
-    """The rows of a source in a format, for cases."""
-    reader = readers().load(name)
-    yield from reader(source, kind="cases", problems=problems)
+@cache
+def reader_of(name: str) -> RowReader:
+    """The reader of a format.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
+    return cast("RowReader", readers().load(name))
 
 
 def container_rows(
@@ -411,6 +416,6 @@ def container_rows(
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
-        yield from read_rows(source, container, problems)
+        yield from reader_of(container)(source, kind="cases", problems=problems)
     elif len(problems) == known:
         problems.add(f"expected JSON, JSONL, CSV or Parquet, found {container}", path=source.name)

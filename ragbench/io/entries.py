@@ -165,7 +165,7 @@ _NEGATIVE = re.compile(
     r"(?:answer|context|response)s?.?relevance",  # which are metrics
     re.IGNORECASE,
 )
-_LONGEST_ID = 120
+_ID = re.compile(r"\S{1,120}")
 _LOOKED_AT = 50
 
 
@@ -179,7 +179,7 @@ def gold_notes(
         values = [v for row in rows[:_LOOKED_AT] if (v := row.get(name)) not in (None, "", [])]
         lists = [cast("list[object]", v) if isinstance(v, list) else [v] for v in values]
         items = [item for items in lists for item in items]
-        if items and all(type(item) in (str, int) and _is_id(str(item)) for item in items):
+        if items and all(type(item) in (str, int) and _ID.fullmatch(str(item)) for item in items):
             target, held = "reference_context_ids", "ids of what is relevant"
         elif items and all(type(item) is str for item in items):
             target, held = "reference_contexts", "relevant texts"
@@ -193,7 +193,3 @@ _INSTEAD = {
     "reference_context_ids": {"reference_context_ids", "grades", "reference_contexts"},
     "reference_contexts": {"reference_contexts"},
 }
-
-
-def _is_id(text: str) -> bool:
-    return 0 < len(text) <= _LONGEST_ID and not any(map(str.isspace, text))

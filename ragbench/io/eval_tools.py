@@ -33,7 +33,6 @@ Values = Mapping[str, object]
 
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
-    del kind
     for row in container_rows(source, problems, named("array")["ragas"]):
         values = {**_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
@@ -51,7 +50,6 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    del kind
     known = {name: name for names in case_fields().values() for name in names}
     taken = known | read_table("fields.toml")["deepeval"]
     for row in container_rows(source, problems, named("array")["deepeval"]):
@@ -90,7 +88,6 @@ def _deepeval_text(item: object) -> object:
 
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per result; claims and their checks are left out."""
-    del kind
     names = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, named("array")["ragchecker"]):
         taken = {names[n]: v for n, v in row.values.items() if n in names}
@@ -107,7 +104,6 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
-    del kind
     fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, named("array")["promptfoo"]))
     for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
@@ -132,26 +128,23 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
 
 def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
     """What each row is an answer of: provider and prompt, as far as they differ."""
-    pairs = [(_provider(row.values), _prompt(row.values)) for row in rows]
-    providers, prompts = {one for one, _ in pairs}, {other for _, other in pairs}
+    pairs: list[tuple[str, str]] = []
+    for values in (row.values for row in rows):
+        provider, prompt = values.get("provider"), _object(values.get("prompt"))
+        known = _object(provider)
+        label = prompt.get("label") if prompt.get("label") != prompt.get("raw") else None
+        pairs.append(
+            (
+                str(known.get("label") or known.get("id") or (provider if not known else "")),
+                str(label or f"prompt {values.get('promptIdx', 0)}"),
+            )
+        )
+    providers, prompts = (set(column) for column in zip(*pairs, strict=True)) if pairs else ((), ())
     if len(prompts) <= 1:
         return [provider for provider, _ in pairs]
     if len(providers) <= 1:
         return [prompt for _, prompt in pairs]
     return [f"{provider} / {prompt}" for provider, prompt in pairs]
-
-
-def _provider(values: Values) -> str:
-    provider = values.get("provider")
-    known = _object(provider)
-    return str(known.get("label") or known.get("id") or (provider if not known else ""))
-
-
-def _prompt(values: Values) -> str:
-    prompt = _object(values.get("prompt"))
-    if prompt.get("label") and prompt.get("label") != prompt.get("raw"):
-        return str(prompt["label"])
-    return f"prompt {values.get('promptIdx', 0)}"
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:
@@ -205,7 +198,6 @@ _NO_ANSWER, _API_ERROR = "NO_ANSWER", "API_ERROR"
 
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per query; its passages follow one another. `source.split` names a run."""
-    del kind
     names = ("query_id", "query", "query_run")
     rows = container_rows(source, problems)
     groups = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
+from ragbench.io.fields import read_table
 from ragbench.io.json_text import in_case, json_bytes, json_text
 from ragbench.io.source import IdRegister
 from ragbench.io.values import ValueProblem, check_depth, is_object
@@ -92,34 +94,16 @@ class ColumnKind(StrEnum):
     """A mapping, or a list of mappings, as a JSON text."""
 
 
-def _columns(text: str) -> dict[str, ColumnKind]:
-    pairs = (part.split(":") for part in text.split())
-    return {name: ColumnKind(kind) for name, kind in pairs}
-
-
-# The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is. All but
-# the rubrics: a text under that name would be refused by ragas, and also where the table is read
-# back as cases, because their metadata may hold the rubrics as a mapping.
-TABLE_COLUMNS: Mapping[str, ColumnKind] = _columns("""
-    id:text
-    user_input:text retrieved_contexts:texts reference_contexts:texts retrieved_context_ids:texts
-    reference_context_ids:texts response:text multi_responses:texts reference:text rubrics_json:text
-    persona_name:text query_style:text query_length:text
-    alternative_references:texts answerable:flag language:text cluster:text tags:texts grades:json
-    history:json evidence:json metadata:json
-    retrieval_status:text retrieval_reason:text retrieval_seconds:number retrieved_scores:numbers
-    context_metadata:json retrieval_metadata:json
-    post_retrieval_status:text post_retrieval_reason:text post_retrieval_seconds:number
-    generation_status:text generation_reason:text generation_seconds:number
-    confidence:number abstained:flag generation_metadata:json
-""")
-"""What a table holds of a case: the sample, what else the case says, how the stages ended and what
-else they gave."""
+@cache
+def table_columns() -> Mapping[str, ColumnKind]:
+    """The columns of a table of cases: the samples, how the stages ended, what else they gave."""
+    table: Mapping[str, str] = read_table("fields.toml")["export"]
+    return {name: ColumnKind(kind) for name, kind in table.items()}
 
 
 def columns(scores: Scores) -> dict[str, ColumnKind]:
     """The table's columns: the fixed ones, then ``score:M`` and ``status:M`` for each metric M."""
-    found = dict(TABLE_COLUMNS)
+    found = dict(table_columns())
     for metric in scores.metrics:
         found[f"score:{metric}"] = ColumnKind.NUMBER
         found[f"status:{metric}"] = ColumnKind.TEXT

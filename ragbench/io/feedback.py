@@ -44,7 +44,7 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
         row = {
             part: held
             for part, finders in parts.items()
-            if (held := next((v for find in finders if _is_said(v := find(one))), None)) is not None
+            if (held := next(filter(_is_said, (find(one) for find in finders)), None)) is not None
         }
         if {"name", "value"} <= row.keys():
             kind = words.get(str(row.pop("source", "")).lower())
@@ -65,7 +65,6 @@ def as_label(value: object) -> float | None:
 
 def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """People's feedback as labels, a line each, with the question, contexts and answer judged."""
-    del scores
     done = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:

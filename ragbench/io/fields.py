@@ -127,7 +127,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         found: list[tuple[str | None, str]] = []
         for name in names:
             if name not in taken:
-                target = self._targets.get(_squash(name))
+                target = self._targets.get(_IGNORED.sub("", name).casefold())
                 found.append((None if target in self.overrides else target, name))
         outcomes = outcome_fields()
         has_outcome = any(target in outcomes for target, _ in (*given, *found))

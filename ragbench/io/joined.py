@@ -30,7 +30,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
-from ragbench.io.sources import open_source, run_of
+from ragbench.io.sources import open_source
 from ragbench.safe_text import counted
 
 _EXAMPLES = 3
@@ -230,7 +230,7 @@ def open_retrievals(
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
             noting_read_errors(place.name, Problems()),
         ):
-            form = "run" if run_of(place) else detect_format(place, "cases", Problems())
+            form = "run" if place.run() else detect_format(place, "cases", Problems())
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
     if form not in _WHOLE_FORMS:

@@ -1,4 +1,7 @@
-"""JSON and JSON Lines, with the line of each record; a key that stands twice is never dropped."""
+"""Lines of text in UTF-8; JSON and JSON Lines, with the line of each record.
+
+A key that stands twice is never dropped.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,133 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from functools import partial
+from itertools import chain
+from typing import BinaryIO, NamedTuple, cast
 
 import orjson
 
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import named
-from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
+
+_UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CHUNK_BYTES = 1 << 20
+_EXPECTED = (
+    "expected UTF-8 (with or without a byte order mark) or UTF-16 with one; name another encoding "
+    "with --encoding, such as cp1252 or gb18030"
+)
+
+
+class Line(NamedTuple):
+    number: int
+    offset: int
+    """How many bytes stand before it in the file; meaningful for UTF-8 files only."""
+    raw: bytes
+
+
+def read_lines(source: Source, problems: Problems, *, piece: int = 0) -> Iterator[Line]:
+    """Yields the lines of a source, up to one that is longer than its limits allow.
+
+    Memory holds one line (or 1 MB of a UTF-16 file).
+
+    Args:
+        piece: bytes; longer lines then come in pieces, and none is too long.
+    """
+    path, longest = source.name, piece or source.limits.record
+    with source.opened(problems) as stream:
+        if stream is None:
+            return
+        codec = None if source.encoding == "utf-8" else source.encoding
+        first = b"" if codec else stream.readline(longest + 1 + len(codecs.BOM_UTF8))
+        if first.startswith(_UTF32_MARKS):
+            problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
+            return
+        codec = codec or _UTF16_CODECS.get(first[:2])
+        offset = 0
+        if codec is not None:
+            lines = _decoded_lines(first, stream, codec, longest, path, problems)
+        else:
+            offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
+            lines = chain((first[offset:],), iter(partial(stream.readline, longest + 1), b""))
+        for number, raw in enumerate(lines, start=1):
+            if len(raw) > longest and not piece:
+                message = source.limits.long_record("the line")
+                problems.add(message, path=path, line=number)
+                return
+            if raw:
+                yield Line(number, offset, raw)
+            offset += len(raw)
+
+
+def read_bytes(source: Source, problems: Problems) -> bytes | None:
+    """The whole source in UTF-8 without byte order mark; None, and a problem, when it fails.
+
+    The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
+    """
+    known = len(problems)
+    whole = bytearray()
+    with noting_read_errors(source.name, problems):
+        for line in read_lines(source, problems, piece=_CHUNK_BYTES):
+            whole += line.raw
+            source.limits.check_held(len(whole))
+    return bytes(whole) if len(problems) == known else None
+
+
+def decode_line(line: Line, path: str, problems: Problems) -> str | None:
+    """The line as text; None, and a problem with the byte offset, when it is not UTF-8."""
+    try:
+        return line.raw.decode()
+    except UnicodeDecodeError as error:
+        offset, byte = line.offset + error.start, line.raw[error.start]
+        message = f"byte 0x{byte:02x} at byte offset {offset} is not UTF-8: {_EXPECTED}"
+        problems.add(message, path=path, line=line.number)
+        return None
+
+
+def decode_head(head: bytes, encoding: str | None = None) -> str:
+    """The beginning of a file as text, good enough to recognise a format by."""
+    if encoding is not None:
+        return head.decode(encoding, "replace").removeprefix("\ufeff")
+    for mark, codec in _UTF16_CODECS.items():
+        if head.startswith(mark) and not head.startswith(_UTF32_MARKS):
+            return head[len(mark) :].decode(codec, "replace")
+    return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+def _decoded_lines(
+    first: bytes, stream: BinaryIO, codec: str, longest: int, path: str, problems: Problems
+) -> Iterator[bytes]:
+    """The lines of a text that is not UTF-8, in UTF-8; one that is longer comes in pieces."""
+    decoder = codecs.getincrementaldecoder(codec)()
+    chunk, end, rest = first[2:], len(first), ""
+    is_start, is_last = True, False
+    while not is_last:
+        more = stream.read(_CHUNK_BYTES)
+        is_last = not more
+        try:
+            text = decoder.decode(chunk, final=is_last)
+        except UnicodeDecodeError as error:
+            # The error's object holds what the decoder kept from before, then the chunk.
+            offset = end - len(error.object) + error.start
+            name = "UTF-16" if codec.startswith("utf-16") else codec
+            problems.add(f"broken {name} at byte offset {offset}: {_EXPECTED}", path=path)
+            break
+        if is_start and text:
+            text, is_start = text.removeprefix("\ufeff"), False
+        *whole, rest = (rest + text).split("\n")
+        yield from (f"{line}\n".encode() for line in whole)
+        if len(rest) > longest:
+            yield rest.encode()
+            rest = ""
+        chunk, end = more, end + len(more)
+    if rest:
+        yield rest.encode()
+
+
+# --- JSON
 
 
 def parse_json(raw: bytes) -> object:
@@ -63,10 +184,6 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
     Parsers keep the last value: where the text has more keys than its value, it is read again.
     """
-    # Nearly every line is an object of plain values.
-    keys = raw.count(b'":') + raw.count(b'" :')
-    if type(value) is dict and keys <= len(cast("dict[str, object]", value)):
-        return True
     count, left = 0, [value]
     while left:
         one = left.pop()
@@ -77,7 +194,7 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
         elif type(one) is list:
             items = cast("list[object]", one)
             left += [each for each in items if type(each) is dict or type(each) is list]
-    if keys <= count or (found := _repeated_key(raw)) is None:
+    if raw.count(b'":') + raw.count(b'" :') <= count or (found := _repeated_key(raw)) is None:
         return True
     message = "the key stands twice in one object: it is unknown which of its values is meant"
     problems.add(message, path=path, line=line + raw.count(b"\n", 0, found[0]), field=found[1])
@@ -274,7 +391,12 @@ def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
                     message = f"the last line is cut off or is {message}"
                 problems.add(message, path=path, line=line.number)
             return ()
-    return (value,) if is_unambiguous(line.raw, value, path, line.number, problems) else ()
+    keys = line.raw.count(b'":') + line.raw.count(b'" :')
+    # Nearly every line is an object of plain values.
+    is_plain = value.__class__ is dict and keys <= len(cast("dict[str, object]", value))
+    return (
+        (value,) if is_plain or is_unambiguous(line.raw, value, path, line.number, problems) else ()
+    )
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

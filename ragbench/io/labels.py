@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, Problem
-from ragbench.io.json_files import line_value, load
-from ragbench.io.lines import read_lines
+from ragbench.io.json_files import line_value, load, read_lines
 from ragbench.io.people import HumanLabel, Key, read_people, value_of
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object

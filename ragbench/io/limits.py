@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -30,6 +31,7 @@ class TooLargeError(OSError):
         self.strerror = message
 
 
+@cache
 def size_of(text: str) -> int:
     """Bytes of a size in words; a kB is 1024 of them.
 
@@ -53,20 +55,16 @@ def _shown(size: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadLimits:
-    """What is refused as too large; each error names the option that allows more."""
+    """What is refused as too large: by ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, if set.
 
-    record: int = 64 << 20
+    Each error names the option that allows more.
+    """
+
+    record: int = field(default_factory=lambda: size_of(os.environ.get(RECORD_VARIABLE) or "64MB"))
     """Bytes of one record: a line, a cell, an element of a JSON array, a text file."""
-    file: int = 1 << 30
+    file: int = field(default_factory=lambda: size_of(os.environ.get(FILE_VARIABLE) or "1GB"))
     """Bytes of a file that has to be held whole. One that is read record by record may be larger,
     unless it unpacks to more than 200 times its size."""
-
-    @classmethod
-    def of_environment(cls) -> ReadLimits:
-        """The limits in ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, where they are set."""
-        variables = (("record", RECORD_VARIABLE), ("file", FILE_VARIABLE))
-        given = {name: os.environ.get(variable) for name, variable in variables}
-        return cls(**{name: size_of(text) for name, text in given.items() if text})
 
     def long_record(self, what: str) -> str:
         return (

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -134,11 +135,8 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
     except msgspec.ValidationError as error:
         raise ValueProblem(f"is not as its tool exports it: {error}") from None
     for one in rows:
-        yield _label({_squash(str(name)): value for name, value in one.items()}, row.cells)
-
-
-def _squash(name: str) -> str:
-    return name.strip().casefold().replace(" ", "_").replace("-", "_")
+        plain = {re.sub("[ -]", "_", str(name).strip().casefold()): one[name] for name in one}
+        yield _label(plain, row.cells)
 
 
 def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:

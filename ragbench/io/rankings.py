@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import DumpRecord
-from ragbench.io.json_files import load
-from ragbench.io.lines import decode_head, decode_line, decoded, read_bytes, read_lines
+from ragbench.io.encoding import decoded
+from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Row, Source

@@ -5,22 +5,27 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from hashlib import blake2b
+from itertools import islice
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
+from ragbench.errors import ConfigError
 from ragbench.io.converted import text_files
-from ragbench.io.detect import detect_format, readers
+from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
 from ragbench.io.fields import HIT_FIELDS, FieldMap, FieldPlan, document_fields, outcome_fields
 from ragbench.io.recorded import Retrieved, outcomes
@@ -78,7 +83,7 @@ def read_cases(
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else readers().load(format)
+    reader = None if format is None else reader_of(format)
     entries = _records(place, reader, decoder, is_raised=problems is None)
     return (entry.case for entry in entries)
 
@@ -96,7 +101,7 @@ def read_documents(
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else readers().load(format)
+    reader = None if format is None else reader_of(format)
     return _records(place, reader, decoder, is_raised=problems is None)
 
 
@@ -116,7 +121,7 @@ def _records(
     # Looking at a folder may fail as well as reading a file.
     with closing(source), noting_read_errors(source.name, problems):
         if reader is None and (name := detect_format(source, kind, problems)) is not None:
-            reader = cast("RowReader", readers().load(name))
+            reader = reader_of(name)
         for row in () if reader is None else reader(source, kind=kind, problems=problems):
             record = decoder.decode(row)
             if record is not None:
@@ -357,3 +362,46 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
     if any(type(value) in (list, dict) for value in row.values.values()):
         message += "\n" + "\n".join(fields_shown(row.values))
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
+
+
+# --- which of them are taken
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """The first n cases, a random draw of n, or all.
+
+    Raises:
+        ConfigError: a number below 1, or both given.
+    """
+
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.sample is not None:
+            raise ConfigError("--limit and --sample exclude each other: give one of them")
+        for name, value in (("--limit", self.limit), ("--sample", self.sample)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
+
+    def apply(
+        self, cases: Iterable[ItemT], id_of: Callable[[ItemT], str] = attrgetter("id")
+    ) -> Iterator[ItemT]:
+        """The chosen cases.
+
+        A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
+        order the dataset stands, and when it grows, most of them again.
+        """
+        if self.sample is None:
+            return islice(cases, self.limit)
+
+        def rank(entry: tuple[int, ItemT]) -> bytes:
+            text = f"{self.seed}:{id_of(entry[1])}".encode("utf-8", "backslashreplace")
+            return blake2b(text, digest_size=16).digest()
+
+        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
+        return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))

@@ -88,6 +88,8 @@ HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
 
 GZIP_MAGIC = b"\x1f\x8b"
+JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
+_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -109,7 +111,7 @@ class Source:
     """Which part to read, for sources that have parts."""
     encoding: str | None = None
     """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
-    limits: ReadLimits = field(default_factory=ReadLimits.of_environment)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What a reader had to choose, in words and in order; shared by copies of the source."""
     is_packed: bool = field(default=False, init=False)
@@ -136,7 +138,7 @@ class Source:
             if source.startswith(HUB_PREFIX):
                 hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
                 return cls(name=source, hub=hub, split=split or named or None)
-            if is_address(source):
+            if "://" in source and is_address(source):
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
         try:
@@ -159,6 +161,15 @@ class Source:
         if suffixes and suffixes[-1] == ".gz":
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
+
+    def run(self) -> Source | None:
+        """The run's folder, for one of its files: it knows more than they do."""
+        if self.path is None or self.path.name not in _RUN_FILES:
+            return None
+        folder = self.path.parent
+        if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+            return None
+        return replace(self, name=str(folder), path=folder)
 
     def child(self, name: str) -> Source | None:
         if self.path is None:

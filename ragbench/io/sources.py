@@ -17,18 +17,18 @@ from hashlib import blake2b, file_digest
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format, readers
+from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
+from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
 from ragbench.io.fields import (
     ANSWER_FIELDS,
@@ -39,7 +39,6 @@ from ragbench.io.fields import (
     named,
 )
 from ragbench.io.json_files import load
-from ragbench.io.lines import decoded
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     Topics,
@@ -56,7 +55,6 @@ from ragbench.io.source import (
     IdRegister,
     Problems,
     Row,
-    RowReader,
     Source,
     noting_read_errors,
 )
@@ -114,7 +112,7 @@ def open_source(
     stack = ExitStack()
     try:
         place = Source.of(where, split=split, encoding=encoding)
-        place = _kept(place, stack) if where == STDIN else run_of(place) or decoded(place)
+        place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
         opening = _Opening(
             names=FieldMap("cases", dict(fields or {})),
             place=place,
@@ -162,20 +160,6 @@ def _kept(stdin: Source, stack: ExitStack) -> Source:
     return decoded(replace(stdin, path=folder / "stdin"))
 
 
-_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
-
-
-def run_of(place: Source) -> Source | None:
-    """The run's folder, for one of its files: it knows more than they do."""
-    path = place.path
-    if path is None or path.name not in _RUN_FILES:
-        return None
-    folder = path.parent
-    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
-        return None
-    return replace(place, name=str(folder), path=folder)
-
-
 @dataclass(kw_only=True, slots=True)
 class _Opening:
     names: FieldMap
@@ -206,7 +190,7 @@ class _Opening:
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        reader: Reader = partial(cast("RowReader", readers().load(name)), kind="cases")
+        reader: Reader = partial(reader_of(name), kind="cases")
         if name == "traces":
             file = TraceFile()
             self.stack.enter_context(closing(file.db))

@@ -119,15 +119,11 @@ def said_in(attributes: Values) -> dict[str, object]:
     return {name: value for name, (_, value) in found.items()}
 
 
-@cache
-def _finders() -> tuple[tuple[str, Callable[[object], object]], ...]:
-    return tuple((path, getter(path)) for path in _attributes_known() if "." in path)
-
-
 def _unnested(attributes: Values) -> Values:
     """Attributes of which some are objects, with what these hold under its whole name."""
-    deep = {path: find(attributes) for path, find in _finders()}
-    return {**{path: value for path, value in deep.items() if value is not None}, **attributes}
+    paths = (path for path in _attributes_known() if "." in path)
+    deep = ((path, _found(path)(attributes)) for path in paths)
+    return {**{path: value for path, value in deep if value is not None}, **attributes}
 
 
 @cache
@@ -339,6 +335,7 @@ def _plain_id(value: object) -> str | None:
 # --- what was asked and answered
 
 _USER = frozenset({"user", "human", "humanmessage"})
+_GENERATION = frozenset({"message", "generation_info", "finish_reason", "delta"})
 _SYSTEM = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
 
 
@@ -387,7 +384,7 @@ def _said_in_list(
     parts = [opened_json(one) for one in values]
     if values and all(is_object(p) and p.get("type") == "text" for p in parts):
         return text_of(parts)
-    if len(values) == 1 and (not is_object(one := parts[0]) or _is_generation(one)):
+    if len(values) == 1 and (not is_object(one := parts[0]) or not _GENERATION.isdisjoint(one)):
         return None if isinstance(one, str) and _REPR.fullmatch(one) else within(one)
     return None
 
@@ -401,7 +398,3 @@ def _role(value: object) -> str:
     value = _constructed(value)
     role = value.get("role") or (value.get("type") if "content" in value else "")
     return str(role or "").lower() if role != "text" else ""
-
-
-def _is_generation(value: Values) -> bool:
-    return not {"message", "generation_info", "finish_reason", "delta"}.isdisjoint(value)

@@ -25,9 +25,9 @@ from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, columns, table_row
+from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import TooLargeError
-from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
@@ -187,7 +187,6 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
     The first row with a value is the header. Formulas count by the value that was last computed.
     """
-    del kind
     openpyxl = require("openpyxl", extra="excel")
     with source.opened(problems) as stream:
         if stream is None:

@@ -25,13 +25,22 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
-from ragbench.io.detect import detect_container, readers, sign_of, trace_files
+from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
-from ragbench.io.json_files import OTLP, OUTER, array_elements, keys_shown, line_value, parse_json
-from ragbench.io.lines import Line, read_bytes, read_lines
+from ragbench.io.json_files import (
+    OTLP,
+    OUTER,
+    Line,
+    array_elements,
+    keys_shown,
+    line_value,
+    parse_json,
+    read_bytes,
+    read_lines,
+)
 from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import IdRegister, Kind, Problems, Row, Source, noting_read_errors
@@ -227,7 +236,6 @@ def _turns(query: str, answer: str | None) -> Iterator[Turn]:
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per trace."""
-    del kind
     file = TraceFile()
     with closing(file.db):
         yield from held_traces(file)(source, problems=problems)
@@ -255,7 +263,7 @@ def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
             elif container == "json":
                 yield from _json_records(place, text, problems)
             elif container is not None:
-                for row in readers().load(container)(place, kind="cases", problems=problems):
+                for row in reader_of(container)(place, kind="cases", problems=problems):
                     yield DumpRecord(row.path, row.line, row.values)
 
 
@@ -339,7 +347,7 @@ class _Tree:
 
     def __post_init__(self) -> None:
         self.line = self.spans[0].line
-        self.spans = sorted(self.spans, key=_start)
+        self.spans = sorted(self.spans, key=lambda span: seconds_of(span.start) or 0.0)
         self.by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
@@ -519,10 +527,6 @@ def _generation(tree: _Tree, order: Sequence[Span], top: Span) -> Outcome[Any] |
 
 
 # --- times
-
-
-def _start(span: Span) -> float:
-    return seconds_of(span.start) or 0.0
 
 
 def _seconds(spans: Sequence[Span]) -> float | None:

@@ -22,8 +22,7 @@ from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
-from ragbench.io.json_files import read_json_lines
-from ragbench.io.lines import decode_line, read_lines
+from ragbench.io.json_files import decode_line, read_json_lines, read_lines
 from ragbench.io.source import IdRegister, Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 
@@ -161,7 +160,6 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
     Metric scores have no place in these files and are not written.
     """
-    del scores
     qrels = path.with_suffix(".qrels")
     if qrels == path:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")

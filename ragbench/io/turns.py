@@ -137,7 +137,6 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
-    del kind
     for row in container_rows(source, problems, named("array")["conversations"]):
         names = named("turn")["conversation"]
         field = next((name for name in names if conversation_of(row.values.get(name))), None)

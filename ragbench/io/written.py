@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import TABLE_COLUMNS, ColumnKind, encode_case
+from ragbench.io.export import ColumnKind, encode_case, table_columns
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
@@ -45,24 +46,8 @@ _FAILURE = re.compile(
 )
 
 
-def read_export(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per case of an export: all of the case, and every stage's outcome."""
-    del kind
-    for row in container_rows(source, problems):
-        read = _table_row if "retrieval_status" in row.values else _object_row
-        yield from _understood(read, row, problems)
-
-
-def read_report(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per case of cases.csv, which holds ids of what was retrieved, and no texts."""
-    del kind
-    for row in container_rows(source, problems):
-        yield from _understood(_report_cells, row, problems)
-
-
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of a run's folder, with every outcome that it has."""
-    del kind
     # The journal is not this package's: it is reached by its name, as a plugin is.
     read = load_attribute("ragbench.stages.stored:entries")
     try:
@@ -72,35 +57,12 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
         problems.add(str(error), path=source.name)
 
 
-def read_verdicts(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per verdict: an id and the verdict, without a query."""
-    del kind
-    for row in container_rows(source, problems):
-        yield from _understood(_verdict_row, row, problems)
-
-
-def _understood(
-    read: Callable[[Values, bool], tuple[Values, Recorded]], row: Row, problems: Problems
-) -> Iterator[Row]:
-    try:
-        values, found = read(row.values, row.cells)
-    except _NOT_OURS as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
-        return
-    recorded = {
-        stage: replace(outcome, known=Known.RECORDED)
-        for stage, outcome in found.items()
-        if outcome is not None
-        and not (outcome.status is Status.SKIPPED and (outcome.reason or "").startswith(_UNKNOWN))
-    }
-    yield row._replace(values=values, cells=False, recorded=recorded)
-
-
 # --- a case as a JSON object
 
 
-def _object_row(values: Values, _: bool) -> tuple[Values, Recorded]:
+def _export_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+    if "retrieval_status" in values:
+        return _table_row(values, is_text)
     held = {*_STAGES.values(), "scores"}
     case = {name: value for name, value in values.items() if name not in held}
     return case, {stage: _outcome(values.get(name), stage) for stage, name in _STAGES.items()}
@@ -129,7 +91,7 @@ def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
 def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
     known = {
         name: _cell(kind, values.get(name, values.get(f"{name}_json")), is_text)
-        for name, kind in TABLE_COLUMNS.items()
+        for name, kind in table_columns().items()
     }
     case = {name: known[name] for name in _CASE_COLUMNS}
     case["query"] = case.pop("user_input")
@@ -249,3 +211,36 @@ def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
         failure = Failure(type=kind, message=message, stage="validate")
         outcome = Outcome(status=Status.FAILED, failure=failure)
     return {"id": values["query_id"]}, {"validate": outcome}
+
+
+def _read(
+    understand: Callable[[Values, bool], tuple[Values, Recorded]],
+    source: Source,
+    *,
+    kind: Kind,
+    problems: Problems,
+) -> Iterator[Row]:
+    for row in container_rows(source, problems):
+        try:
+            values, found = understand(row.values, row.cells)
+        except _NOT_OURS as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
+            continue
+        recorded = {
+            stage: replace(outcome, known=Known.RECORDED)
+            for stage, outcome in found.items()
+            if outcome is not None
+            and not (
+                outcome.status is Status.SKIPPED and (outcome.reason or "").startswith(_UNKNOWN)
+            )
+        }
+        yield row._replace(values=values, cells=False, recorded=recorded)
+
+
+read_export = partial(_read, _export_row)
+"""Yields a row per case of an export: all of the case, and every stage's outcome."""
+read_report = partial(_read, _report_cells)
+"""Yields a row per case of cases.csv, which holds ids of what was retrieved, and no texts."""
+read_verdicts = partial(_read, _verdict_row)
+"""Yields a row per verdict: an id and the verdict, without a query."""

@@ -40,7 +40,7 @@ def read_yaml(path: Path) -> YamlFile:
     import yaml
 
     try:
-        text = ReadLimits.of_environment().read_settings(path).decode("utf-8-sig")
+        text = ReadLimits().read_settings(path).decode("utf-8-sig")
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

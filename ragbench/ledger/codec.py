@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 import orjson
 
-from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case, Evidence, Turn
-from ragbench.core.matched import GoldSearch, Matched
+from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Failure, Judgement, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
@@ -171,13 +170,13 @@ def _check_texts(values: Iterable[object]) -> None:
             _check_texts(cast("Iterable[object]", value))
 
 
-def _record(kind: type[_Record]) -> tuple[Callable[[_Record], bytes], Callable[[bytes], _Record]]:
-    """What writes a record down and what reads it; its mappings keep their order."""
+def encoded(record: object) -> bytes:
+    """A record written down; its mappings keep their order."""
+    return hidden_bytes(orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY))
 
-    def encode(record: _Record) -> bytes:
-        return hidden_bytes(orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY))
 
-    return encode, lambda body: cast("_Record", _decoder(cast("Any", kind)).decode(body))
+def decoded(kind: type[_Record], body: bytes) -> _Record:
+    return cast("_Record", _decoder(cast("Any", kind)).decode(body))
 
 
 @cache
@@ -186,19 +185,8 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-encode_attribution, decode_attribution = _record(Attribution)
-encode_failure, decode_failure = _record(Failure)
-encode_verdict, decode_verdict = _record(Verdict)
-encode_matched, decode_matched = _record(Matched)
-_encode_gold, _decode_gold = _record(GoldSearch)
-
-
 def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
     return hidden_bytes(always_jsonable(msgspec.to_builtins(judgements, enc_hook=readable)))
-
-
-def decode_judgements(body: bytes) -> tuple[Judgement, ...]:
-    return cast("tuple[Judgement, ...]", _decoder(tuple[Judgement, ...]).decode(body))
 
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
@@ -233,8 +221,8 @@ _RETRIEVAL = Codec(
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(_encode_gold, lambda _, body: _decode_gold(body)),
-    "validate": Codec(encode_verdict, lambda _, body: decode_verdict(body)),
+    "locate": Codec(encoded, lambda _, body: decoded(GoldSearch, body)),
+    "validate": Codec(encoded, lambda _, body: decoded(Verdict, body)),
     "generate": Codec(
         partial(_encode, names=_OF_GENERATION, values=attrgetter(*_OF_GENERATION)),
         lambda _, body: GenerationResult(**orjson.loads(body)),
@@ -258,7 +246,7 @@ class Encoded(NamedTuple):
 def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
     texts: list[str] = []
     if outcome.failure is not None:
-        body = encode_failure(outcome.failure)
+        body = encoded(outcome.failure)
     elif outcome.value is None:
         body = hidden_bytes((outcome.reason or "").encode())
     else:
@@ -276,7 +264,7 @@ def decode_outcome(
 ) -> Outcome[Any]:
     """What `encode_outcome` wrote down; ``known`` are times, and how it came to be here."""
     if status is Status.FAILED:
-        return Outcome(status=status, failure=decode_failure(body), **known)
+        return Outcome(status=status, failure=decoded(Failure, body), **known)
     if status is Status.SKIPPED:
         return Outcome(status=status, reason=body.decode(), **known)
     return Outcome(status=status, value=CODECS[stage].decode(texts, body), **known)

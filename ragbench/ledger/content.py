@@ -12,7 +12,7 @@ import time
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -169,6 +169,7 @@ def files_below(
     are absolute paths in ``without`` and patterns of ``ignored``, relative to the folder.
     """
     is_chroma = (folder / _CHROMA).exists()
+    matches = re.compile("|".join(translate(one.rstrip("/")) for one in ignored)).match
     met: set[str] = set()
     for at, folders, names in os.walk(folder, followlinks=True):
         here = Path(at)
@@ -180,9 +181,17 @@ def files_below(
         left_out = {
             name
             for name in (*folders, *names)
-            if str(here / name) in without or (ignored and _is_ignored(f"{place}{name}", ignored))
+            if str(here / name) in without
+            or (ignored and (matches(f"{place}{name}") or matches(name)))
         }
-        folders[:] = sorted(n for n in folders if n not in left_out and _is_data(here / n))
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in left_out
+            and name not in _NOT_DATA
+            and not name.endswith(".egg-info")
+            and not any((here / name / sign).exists() for sign in ("journal.sqlite", "pyvenv.cfg"))
+        )
         for name in sorted(names):
             # SQLite's log is part of its database.
             volatile = name.endswith("-wal") or _VOLATILE.search(name)
@@ -190,21 +199,6 @@ def files_below(
                 continue
             if not volatile and name not in left_out:
                 yield here / name
-
-
-def _is_ignored(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a path, or its last part alone, is like one of the patterns."""
-    last = name.rpartition("/")[2]
-    return any(
-        fnmatchcase(name, pattern.rstrip("/")) or fnmatchcase(last, pattern.rstrip("/"))
-        for pattern in patterns
-    )
-
-
-def _is_data(folder: Path) -> bool:
-    if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
-        return False
-    return not (folder / "journal.sqlite").exists() and not (folder / "pyvenv.cfg").exists()
 
 
 def path_content(path: Path) -> Content:
@@ -252,18 +246,6 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
                 yield name, version, Path(place, folder)
 
 
-def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
-    """Python and each installed distribution, by the files that it was installed with.
-
-    Args:
-        before: parts of an earlier run, by name: a RECORD that was not written since is not read.
-    """
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield OriginPart("package", "python", python)
-    for name, version, folder in distributions():
-        yield _package(name, version, folder, (before or {}).get(name))
-
-
 @cache
 def _recorded(record: Path, written: int) -> str:
     """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
@@ -275,22 +257,29 @@ def _recorded(record: Path, written: int) -> str:
     return hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
 
 
-def _package(name: str, version: str, folder: Path, before: OriginPart | None) -> OriginPart:
-    detail = f"version {version}"
-    if (origin := folder / "direct_url.json").is_file():
-        where: dict[str, Any] = orjson.loads(origin.read_bytes())
-        if where.get("dir_info", {}).get("editable"):
+def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
+    """Python and each installed distribution, by the files that it was installed with.
+
+    Args:
+        before: parts of an earlier run, by name: a RECORD that was not written since is not read.
+    """
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield OriginPart("package", "python", python)
+    for name, version, folder in distributions():
+        detail, known = f"version {version}", (before or {}).get(name)
+        origin, record = folder / "direct_url.json", folder / "RECORD"
+        where: dict[str, Any] = orjson.loads(origin.read_bytes()) if origin.is_file() else {}
+        if where.get("dir_info", {}).get("editable"):  # by its files, where it lies
             source = Path(unquote(urlsplit(str(where["url"])).path))
-            # Digest of a distribution that is edited where it lies: of its files.
             whole = hashlib.sha256(version.encode())
             for path in files_below(source, (), tool_settings(source, "ignore")):
                 whole.update(f"{path.relative_to(source)} {file_content(path).digest}\n".encode())
-            return OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
-    record = folder / "RECORD"
-    try:
-        written = record.stat().st_ctime_ns
-    except OSError:
-        return OriginPart("package", name, version, 0, detail)
-    if before is not None and (before.size, before.detail) == (written, detail):
-        return before
-    return OriginPart("package", name, _recorded(record, written), written, detail)
+            yield OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
+        elif not record.is_file():
+            yield OriginPart("package", name, version, 0, detail)
+        else:
+            written = record.stat().st_ctime_ns
+            if known is not None and (known.size, known.detail) == (written, detail):
+                yield known
+                continue
+            yield OriginPart("package", name, _recorded(record, written), written, detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any, cast
@@ -52,19 +52,9 @@ def fingerprint(value: object) -> str:
 def always_jsonable(value: object) -> bytes:
     """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
     try:
-        return orjson.dumps(value, default=_default, option=_OPTIONS)
+        return jsonable(value)
     except TypeError:
         return jsonable(readable(value))
-
-
-def jsonable(value: object) -> bytes:
-    """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
-
-    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
-    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
-    an address, which would differ from run to run.
-    """
-    return orjson.dumps(value, default=_default, option=_OPTIONS)
 
 
 def readable(value: object, depth: int = 32) -> object:
@@ -132,3 +122,11 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...
     (float, float),
     ((PurePath, timedelta), str),
 )
+
+jsonable = partial(orjson.dumps, default=_default, option=_OPTIONS)
+"""A value as JSON with sorted keys; what JSON does not know is written in a stable form.
+
+Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats, NaN
+and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold an
+address, which would differ from run to run.
+"""

@@ -142,11 +142,11 @@ def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         given = {"args": list(call.args), "keywords": call.keywords}
-        found = {"partial": _value(call.func, "", at)}
-        return found | {key: _value(entry, "", at) for key, entry in given.items() if entry}
+        held = {key: _value(entry, "", at) for key, entry in given.items() if entry}
+        return {"partial": _value(call.func, "", at), **held}
     plain = inspect.unwrap(function)
     inner = getattr(plain, "__func__", plain)
-    found = {"function": _qualified_name(plain), "source": _source_digest(inner)}
+    found: dict[str, Any] = {"function": _qualified_name(plain), "source": _source_digest(inner)}
     if "<lambda>" in found["function"]:  # there may be several on one line
         found["code"] = _compiled_digest(inner)
     held = {
@@ -177,7 +177,7 @@ def _object(value: Any, at: _At) -> Any:
             return _value(value.tolist(), "", _At(_DEEPEST_FOREIGN))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
-    kind = type(value)
+    kind = type(cast("object", value))
     found: dict[str, Any] = {"class": _qualified_name(kind)}
     if is_own(kind.__module__):
         name, identity = getattr(value, "name", None), getattr(value, "identity", None)
@@ -267,15 +267,12 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
             return None
     try:
         path = Path(text).expanduser().absolute()
-        return path if path.exists() and not _is_everywhere(path) else None
+        # The project, and what it lies in, is no input, and has no end of files.
+        around = (Path.cwd(), *Path.cwd().parents, Path.home())
+        is_one = path.exists() and not (path.is_dir() and Path(os.path.normpath(path)) in around)
+        return path if is_one else None
     except (OSError, RuntimeError, ValueError):
         return None
-
-
-def _is_everywhere(path: Path) -> bool:
-    """Whether a folder holds the project, or the machine: no input, and no end of files."""
-    here = Path(os.path.normpath(path))
-    return path.is_dir() and (here in Path.cwd().parents or here in (Path.cwd(), Path.home()))
 
 
 # --- code
@@ -348,17 +345,14 @@ def compiled(code: types.CodeType) -> str:
 
 
 def _code(code: types.CodeType) -> tuple[object, ...]:
-    constants = tuple(
-        _code(one) if isinstance(one, types.CodeType) else _constant(one) for one in code.co_consts
-    )
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
-
-
-def _constant(value: object) -> str:
-    # The order in which a set shows its elements differs from process to process.
-    if isinstance(value, frozenset):
-        return f"{{{sorted(map(repr, cast('frozenset[object]', value)))}}}"
-    return repr(value)
+    constants: list[object] = []
+    for one in code.co_consts:
+        # The order in which a set shows its elements differs from process to process.
+        if isinstance(one, frozenset):
+            constants.append(f"{{{sorted(map(repr, cast('frozenset[object]', one)))}}}")
+        else:
+            constants.append(_code(one) if isinstance(one, types.CodeType) else repr(one))
+    return code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars
 
 
 def short_digest(data: bytes) -> str:

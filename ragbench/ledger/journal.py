@@ -27,7 +27,6 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
-from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
     CODECS,
     TAGS,
@@ -38,7 +37,7 @@ from ragbench.ledger.codec import (
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.tables import RunTables, connect, marks, transaction
+from ragbench.ledger.tables import RunTables, ScoreTables, connect, marks, transaction
 from ragbench.masking import hidden
 
 _STATUSES = {status.value: status for status in Status}
@@ -374,7 +373,8 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Recorded]:
-    case, recorded = (each.case, each.recorded) if isinstance(each, Entry) else (each, {})
+    case = each.case if isinstance(each, Entry) else each
+    recorded: Recorded = each.recorded if isinstance(each, Entry) else {}
     try:
         if not case.id.isascii():
             check_text(case.id)

@@ -129,14 +129,12 @@ def _changed_settings(
             yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {shown}")
         elif old is not None and (new is None or new.digest != old.digest):
             after = "nothing" if new is None else new.detail
-            yield Changed(old, _differs(name, old, after, new))
-
-
-def _differs(name: str, old: OriginPart, after: str, new: OriginPart | None) -> str:
-    if not (old.detail and after):  # see `without_texts`
-        return f"{name} changed{_sizes(old, new)}"
-    are_digests = _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after)
-    return f"{name} changed" if are_digests else f"{name}: {old.detail} -> {after}"
+            said = f"{name}: {old.detail} -> {after}"
+            if not (old.detail and after):  # see `without_texts`
+                said = f"{name} changed{_sizes(old, new)}"
+            elif _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after):
+                said = f"{name} changed"
+            yield Changed(old, said)
 
 
 def _sizes(old: OriginPart, new: OriginPart | None) -> str:

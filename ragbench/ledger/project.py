@@ -16,7 +16,7 @@ import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, cast
@@ -48,12 +48,6 @@ _LONGEST_SHOWN = 120
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
 _ORDER = ("unseen", "code", "file", "model", "package", "env")
-_KINDS: Mapping[str, PartKind] = {
-    **dict.fromkeys((".py", ".pyd", ".pyx", ".so"), "code"),
-    **dict.fromkeys((".bin", ".ckpt", ".gguf", ".h5", ".joblib", ".onnx", ".pkl"), "model"),
-    **dict.fromkeys((".pt", ".pth", ".safetensors"), "model"),
-}
-"""By a file's ending; any other is a file."""
 
 
 class Project:
@@ -108,10 +102,12 @@ class Project:
         """What is known before anything is asked, by kind and name."""
         parts = [*packages(self._packages)]
         if not self._is_own:
+            # Those of ragbench are options, which count where they matter; Ray's say where it runs.
+            not_compared = {name for names in _known("variables").values() for name in names}
             variables = {
                 name: value
                 for name, value in os.environ.items()
-                if name not in not_compared() and not name.startswith(("RAGBENCH_", "RAY_"))
+                if name not in not_compared and not name.startswith(("RAGBENCH_", "RAY_"))
             }
             if not self._watch.is_command:  # a command's arguments are its settings
                 variables[ARGUMENTS] = "\0".join(sys.argv[1:])
@@ -157,7 +153,7 @@ class Project:
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
         name = text.encode("utf-8", "backslashreplace").decode()
-        return _KINDS.get(name[name.rfind(".") :], "file"), name
+        return _kinds().get(name[name.rfind(".") :], "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""
@@ -180,7 +176,7 @@ class Project:
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
-        for name in sorted(_UNSEEN_CLIENTS & sys.modules.keys()):
+        for name in sorted(_known("unseen_clients")["modules"] & sys.modules.keys()):
             if name not in self._watch.known:
                 sentence = f"it uses {name}, whose connections cannot be seen"
                 yield OriginPart("unseen", name, "open", 0, sentence)
@@ -253,11 +249,6 @@ class Project:
         )
 
 
-_UNSEEN_CLIENTS = frozenset(
-    {"curl_cffi", "google.api_core.grpc_helpers", "oracledb", "psycopg", "psycopg2", "pycurl",
-     "pymilvus", "pymssql", "pyodbc"}
-)  # fmt: skip
-"""Modules whose connections Python does not see."""
 _TOO_LARGE = (
     "{name} holds more than 20,000 files or 4 GB: list what does not matter under [tool.ragbench] "
     "ignore in its pyproject.toml"
@@ -305,15 +296,17 @@ def _is_ragbenchs(path: str) -> bool:
 
 
 @cache
-def not_compared() -> frozenset[str]:
-    """Variables of a terminal, a session or one run of CI, by their exact names.
+def _known(part: str) -> Mapping[str, frozenset[str]]:
+    """A table of ``environment.toml``."""
+    table = tomllib.loads((get_data("ragbench.ledger", "environment.toml") or b"").decode())
+    return {name: frozenset(listed) for name, listed in table[part].items()}
 
-    Those of ragbench itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets
-    its own when it is used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not
-    what.
-    """
-    table = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
-    return frozenset(chain.from_iterable(tomllib.loads(table).values()))
+
+@cache
+def _kinds() -> Mapping[str, PartKind]:
+    """What a file is by its ending; any other is a file."""
+    files = cast("Mapping[PartKind, frozenset[str]]", _known("files"))
+    return {ending: kind for kind, endings in files.items() for ending in endings}
 
 
 def env_digest(name: str, value: str) -> str:

@@ -73,9 +73,18 @@ class Watch:
         traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._tokens.pop())
-        for module in sys.modules.keys() - self.known - self._compiled:
-            _forget_compiled(module)
-            self._compiled.add(module)
+        # What a module of the user's was compiled to goes while it may still be edited: Python
+        # takes a compiled file for that of a source with the same length and time in whole seconds,
+        # so that an edit of equal length in the second of the import would run as the old code.
+        for name in sys.modules.keys() - self.known - self._compiled:
+            self._compiled.add(name)
+            source, compiled = (
+                getattr(sys.modules.get(name), one, None) for one in ("__file__", "__cached__")
+            )
+            if isinstance(source, str) and isinstance(compiled, str) and whose(source) == "project":
+                with suppress(OSError):
+                    if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116
+                        os.unlink(compiled)  # noqa: PTH108
         with _lock:
             _active.remove(self)
 
@@ -160,21 +169,6 @@ def _seen_sqlite(database: object) -> None:
     if text and text != ":memory:" and _is_users():
         for watch in _watching():
             watch.open(os.path.abspath(text), is_writing=False)  # noqa: PTH100
-
-
-def _forget_compiled(module: str) -> None:
-    """Removes what a module of the user's was compiled to while it may still be edited.
-
-    Python takes a compiled file for that of a source with the same length and the same time in
-    whole seconds: an edit of equal length in the second of the import would run as the old code.
-    """
-    loaded = sys.modules.get(module)
-    source, compiled = (getattr(loaded, name, None) for name in ("__file__", "__cached__"))
-    if not isinstance(source, str) or not isinstance(compiled, str) or whose(source) != "project":
-        return
-    with suppress(OSError):
-        if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116  # per import
-            os.unlink(compiled)  # noqa: PTH108
 
 
 # --- programs and connections

@@ -138,7 +138,9 @@ def rouge(
 def bleu(response: str, references: Sequence[str]) -> float:
     """Sentence BLEU with effective order, divided by 100."""
     # Without effective order, an answer of fewer than four tokens is always 0.
-    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=_script(references))
+    text = "".join(references)
+    tokens = "char" if _OTHER_SPACELESS.search(text) else "zh" if _HAN.search(text) else "13a"
+    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokens)
     return _sentence_score(scorer, response, references)
 
 
@@ -169,14 +171,6 @@ def _rouge(variant: str) -> Any:
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 _OTHER_SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]")
-
-
-def _script(references: Sequence[str]) -> str:
-    """Sacrebleu's tokeniser for the references' script."""
-    text = "".join(references)
-    if _OTHER_SPACELESS.search(text):
-        return "char"
-    return "zh" if _HAN.search(text) else "13a"
 
 
 @cache

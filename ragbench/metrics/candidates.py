@@ -1,15 +1,18 @@
-"""Several candidate answers; confidence and its calibration."""
+"""What a system says of its own answer: other candidates, its confidence, that it declines."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ragbench.core.metric import Skip
+from ragbench.core.outcome import Outcome, Status
+from ragbench.core.result import GenerationResult
 from ragbench.metrics.answer import edit_similarity, exact_match, token_f1
 from ragbench.metrics.metric import AtLeast, metric
+from ragbench.text.declining import read_answer
 
 _Name = Literal["token_f1", "exact_match", "edit_similarity"]
 _MEASURES: dict[str, Callable[[str, str], float]] = {
@@ -129,3 +132,56 @@ def _best(name: str, answer: str, references: Sequence[str]) -> float:
     """The score against the reference that gives most, as SQuAD has it."""
     measure = _MEASURES[name]
     return max([measure(answer, reference) for reference in references])
+
+
+# --- declining
+
+
+def abstained(result: GenerationResult[Any]) -> bool:
+    """Whether a system declined to answer.
+
+    What the system itself says counts. Where it says nothing (``abstained`` is None), it counts
+    how the response reads, see `ragbench.text.declining`.
+    """
+    if result.abstained is not None:
+        return result.abstained
+    return read_answer(result.response).declines
+
+
+def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
+    """Whether generation ended in a declined answer."""
+    if outcome.status is Status.ABSTAINED:
+        return True
+    return outcome.value is not None and abstained(outcome.value)
+
+
+_RAJPURKAR = "Rajpurkar, Jia and Liang 2018, Know What You Don't Know, arXiv:1806.03822"
+
+
+@metric(group="overall", cite=_RAJPURKAR)
+def abstention_accuracy(declined: bool, answerable: bool) -> float:
+    """1 when the system declines exactly where there is no answer, else 0."""
+    return float(declined != answerable)
+
+
+@metric(group="overall", aliases=("answered_when_answerable",), cite=_RAJPURKAR)
+def answer_rate(declined: bool, answerable: bool) -> float | Skip:
+    """1 when an answerable case is answered, 0 when it is declined; others are skipped."""
+    return float(not declined) if answerable else _IS_UNANSWERABLE
+
+
+@metric(group="overall", aliases=("abstained_when_unanswerable",), cite=_RAJPURKAR)
+def abstention_recall(declined: bool, answerable: bool) -> float | Skip:
+    """1 when an unanswerable case is declined, 0 when it is answered; others skipped."""
+    return _IS_ANSWERABLE if answerable else float(declined)
+
+
+@metric(group="overall", cite=_RAJPURKAR)
+def abstention_precision(declined: bool, answerable: bool) -> float | Skip:
+    """1 when a declined case is unanswerable, 0 when it is not; answered ones skipped."""
+    return float(not answerable) if declined else _WAS_ANSWERED
+
+
+_IS_UNANSWERABLE = Skip("the case is unanswerable")
+_IS_ANSWERABLE = Skip("the case is answerable")
+_WAS_ANSWERED = Skip("the system did not decline")

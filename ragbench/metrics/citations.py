@@ -213,7 +213,7 @@ def notes_of(
             yield AnswerNote(
                 sentence=one.text, problem=f"cites {', '.join(dangling)}: not among {looked}"
             )
-        if _is_attributable(one, contexts) and (problem := _better(one, contexts)):
+        if one.chunks and _is_attributable(one, contexts) and (problem := _better(one, contexts)):
             yield AnswerNote(
                 sentence=one.text, problem=f"cites {', '.join(one.markers)}: {problem}"
             )

@@ -36,7 +36,7 @@ _CHECKED = 512
 """Cases whose ids are checked against their texts, about; more would only take time."""
 _STEPS = 1 << 32
 _REMEMBERED = 2048
-"""Names of what was retrieved that are kept."""
+"""Names of what was retrieved that are kept, the first ones in the order of texts."""
 
 
 _ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")
@@ -117,70 +117,56 @@ class MatchingTally:
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
-        result, case = trace.context.value, trace.case
-        if result is None or not len(result) or not case.judgements:
+        result, case, judged = trace.context.value, trace.case, trace.case.judgements
+        if result is None or not len(result) or not judged:
             return
-        own, document = self._count(result, case.judgements)
+        plain = plain_ids(result)
+        if plain:
+            own = other = [rank for rank, id in enumerate(plain, 1) if id in judged]
+            self.named += len(plain)
+            self.shared += sum(map(self.gold.ids.__contains__, plain))
+            self._names.update(plain)
+        else:
+            own, other = self._count(result, judged)
+        if len(self._names) > 2 * _REMEMBERED:
+            self._names = set(sorted(self._names)[:_REMEMBERED])
+        self.by_id += len(own)
+        self.by_document += len(other)
+        if not own and not other:
+            self._count_nearly(result, judged)
         checkable = self.gold.checkable
-        if not checkable:
-            return
         if checkable > _CHECKED:  # a sample, the same one in any order of the cases
             drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
-            if drawn * checkable >= _CHECKED * _STEPS:
-                return
-        texts = gold_texts(case)
+            checkable *= drawn * checkable < _CHECKED * _STEPS
+        texts = gold_texts(case) if checkable else None
         if texts and all(map(is_telling, texts)):  # texts that are found are no accident
-            self._check(case, result, own, document)
+            self._check(case, result, own, other)
 
     def _count(
         self, result: RetrievalResult[Any], judged: Mapping[str, int]
     ) -> tuple[list[int], list[int]]:
+        """The ranks that are gold by their own id, and by their document."""
         own: list[int] = []
         other: list[int] = []
-        ids: Sequence[str | None] = result.context_ids or [None] * len(result)
-        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
-        if plain := plain_ids(result):
-            own = [rank for rank, id in enumerate(plain, 1) if id in judged]
-            self.named += len(plain)
-            self.shared += sum(map(self.gold.ids.__contains__, plain))
-            self._names.update(plain)
-            for name in plain:
-                if loosely(name) in wanted and name not in judged:
-                    self._count_nearly((name,), wanted)
-            other = own
-        chunks = () if plain else zip_longest(ids, result.context_metadata or ())
-        for rank, (id, metadata) in enumerate(chunks, 1):
-            documents = documents_of(id, metadata or {})
-            names = documents if id is None else (*documents, id)
+        for rank, (id, names) in enumerate(_names_in(result), 1):
             self.named += bool(names)
             self.unnamed += not names
             self.shared += not self.gold.ids.isdisjoint(names)
             self._names.update(names)
-            if id in judged:
-                own.append(rank)
-            found = named_by(id, documents, judged)
-            if found is not None:
-                other.append(rank)
-                self.of_documents += found[1] is MatchedBy.DOCUMENT
-            elif id not in judged:
-                self._count_nearly(names, wanted)
-        self.by_id += len(own)
-        self.by_document += len(other)
-        if len(self._names) > 2 * _REMEMBERED:
-            self._names = set(self.names)
+            own += [rank] if id in judged else []
+            found = named_by(id, names if id is None else names[:-1], judged)
+            other += [] if found is None else [rank]
+            self.of_documents += found is not None and found[1] is MatchedBy.DOCUMENT
         return own, other
 
-    def _count_nearly(self, names: Sequence[str], wanted: Mapping[str, str]) -> None:
-        """Counts a chunk that only how its id is written keeps from being gold."""
-        pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
-        if pairs:
-            self.nearly += 1
-            self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
-
-    @property
-    def names(self) -> list[str]:
-        """Ids and documents that were retrieved: the first ones in the order of texts."""
-        return sorted(self._names)[:_REMEMBERED]
+    def _count_nearly(self, result: RetrievalResult[Any], judged: Mapping[str, int]) -> None:
+        """Counts chunks that only how their ids are written keeps from being gold."""
+        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
+        for _, names in _names_in(result):
+            pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
+            if pairs:
+                self.nearly += 1
+                self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
 
     def _check(
         self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
@@ -219,7 +205,7 @@ class MatchingTally:
             Matching.NOT_COMPARABLE,
             (
                 f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids "
-                f"(such as '{self.names[0]}') is one of the gold's (such as '{min(gold.ids)}'), "
+                f"(such as '{min(self._names)}') is one of the gold's (such as '{min(gold.ids)}'), "
                 "and no relevant text is known. Give each chunk its document's id as metadata "
                 "'document_id', or the cases their reference_contexts.",
                 *self._written_differently(),
@@ -275,3 +261,11 @@ class MatchingTally:
 def _by_text(reason: str) -> MatchingVerdict:
     note = f"Retrieved chunks were compared with the gold by their text: {reason}."
     return MatchingVerdict(Matching.TEXT, (note,))
+
+
+def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequence[str]]]:
+    """Of each chunk its id, and the names of its documents with the id behind them."""
+    ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+    for id, metadata in zip_longest(ids, result.context_metadata or ()):
+        documents = documents_of(id, metadata or {})
+        yield id, documents if id is None else (*documents, id)

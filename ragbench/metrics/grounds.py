@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.metrics.correct import opposites, word_list
-from ragbench.text.amounts import TOLERANCES, Amount, Date, wording
+from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
@@ -105,11 +105,18 @@ def _is_held(said: Amount, index: dict[str, list[float]]) -> bool:
 def numbers_of(text: str) -> Numbers:
     """The numbers and dates that a text names; those of marks and lists are none."""
     plain = _LISTED.sub(" ", MARKS.sub("", text))
-    read = wording(_SHORT_YEAR.sub(r"\1\2-\1\3", plain))
+    read = _wording(plain)
     dated = {part for one in read.dates for part in (one.year, one.day)}
     known = dict.fromkeys(read.amounts)
     amounts = (one for one in known if one.dimension or one.number not in dated)
     return Numbers(tuple(one for one in amounts if _counts(one, plain)), read.dates)
+
+
+@lru_cache(maxsize=4096)
+def _wording(text: str) -> Wording:
+    if "-" in text or "–" in text or "/" in text:
+        text = _SHORT_YEAR.sub(r"\1\2-\1\3", text)
+    return wording(text)
 
 
 _SHORT_YEAR = re.compile(r"\b(1[5-9]|20)(\d\d)[-–/](\d\d)\b(?![-–/]\d)")
@@ -124,7 +131,7 @@ def _counts(amount: Amount, text: str) -> bool:
 
 def all_numbers(texts: Iterable[str]) -> Numbers:
     """Those of several texts, spelled ones too: something may stand there in any form."""
-    read = [wording(_SHORT_YEAR.sub(r"\1\2-\1\3", text)) for text in texts]
+    read = [_wording(text) for text in texts]
     return Numbers(
         tuple(dict.fromkeys(amount for one in read for amount in one.amounts)),
         tuple(dict.fromkeys(date for one in read for date in one.dates)),

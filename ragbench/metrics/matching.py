@@ -157,6 +157,8 @@ class Gold:
 
     labels: Mapping[str, int]
     """Their ids, or their normalised texts, each with its position."""
+    grades: tuple[int, ...]
+    """Of each of them; 1 of texts."""
     matching: Matching
     """What is compared: ids, documents or texts."""
     has_ids: bool = True
@@ -196,7 +198,7 @@ def gold_of(
     """What a case's chunks are compared with."""
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
-        golds = [id for id, grade in grades.items() if grade > 0 or not only_relevant]
+        golds = {id: grade for id, grade in grades.items() if grade > 0 or not only_relevant}
         if not golds:
             return _NO_GOLD
         # An empty retrieval can be recognized by id or document, too.
@@ -206,12 +208,13 @@ def gold_of(
             if matching is Matching.NOT_COMPARABLE:
                 return _NOT_COMPARABLE
             labels = {label: at for at, label in enumerate(golds)}
-            return Gold(labels=labels, matching=matching, has_ids=has_ids)
+            of_each = tuple(golds.values())
+            return Gold(labels=labels, grades=of_each, matching=matching, has_ids=has_ids)
     texts = gold_texts(case)
     if texts:
         spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
         labels = {label: at for at, label in enumerate(texts)}
-        return Gold(labels=labels, matching=Matching.TEXT, spans=spans)
+        return Gold(labels=labels, grades=(1,) * len(labels), matching=Matching.TEXT, spans=spans)
     if texts is not None or not grades:
         return _NO_GOLD
     return _NO_TEXTS if matching is Matching.TEXT else _NO_IDS
@@ -243,13 +246,12 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
         for at, by in gold.found_in(id, metadata or {}, text):
             matches.append(Match(rank=rank, gold=at, by=by))
     golds = tuple(gold.labels)
-    grades = tuple((case.judgements or {}).values()) if is_by_id else (1,) * len(golds)
     if is_by_id and gold.matching is not Matching.ID and not plain:
         labels = {match.rank: golds[match.gold] for match in matches}
         repeated = sorted({*repeated, *_later_chunks(result, labels, skipped=repeated)})
     return Matched(
         golds=golds,
-        grades=grades,
+        grades=gold.grades,
         is_by_id=is_by_id,
         chunks=len(result),
         matches=tuple(matches),
@@ -287,7 +289,8 @@ def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
     if (metadata is not None and any(metadata)) or None in ids:
         return ()
     joined = "\n".join(ids)
-    return () if any(mark in joined for mark in _PART_MARKS) else ids
+    first, second = _PART_MARKS
+    return () if first in joined or second in joined else ids
 
 
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:

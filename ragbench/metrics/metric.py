@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -55,8 +55,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
     "citations": Argument(
         (Need.RESPONSE, Need.RETRIEVED_CONTEXTS),
-        "its sentences, each with its text, its markers and the chunks that these point to; an "
-        "answer without a citation is skipped",
+        "its sentences, with their citations as text, markers and chunks; skipped without any",
     ),
     "reference": Argument(
         (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
@@ -248,7 +247,7 @@ class _Signature:
             citation=options.get("cite", ""),
             scorer=_place(self.function),
             aliases=tuple(options.get("aliases", ())),
-            parameters=self._parameters(cutoff),
+            parameters=tuple(self._parameters(cutoff)),
             cutoff=self._cutoff(cutoff),
             aggregate=None if aggregate is None else _place(aggregate),
             formula=Formula(
@@ -283,42 +282,40 @@ class _Signature:
             self.refuse(f"reads nothing of a case. Known: {', '.join(ARGUMENTS)}")
         return tuple(one.name for one in self.positional)
 
-    def _parameters(self, cutoff: str | None) -> tuple[Parameter, ...]:
+    def _parameters(self, cutoff: str | None) -> Iterator[Parameter]:
         try:
             hints = get_type_hints(self.function, include_extras=True)
         except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
             hints = {}
-        return tuple(
-            self._parameter(one, hints.get(one.name)) for one in self.keywords if one.name != cutoff
-        )
-
-    def _parameter(self, one: inspect.Parameter, hint: Any) -> Parameter:
-        low, summary = None, self.explained.get(one.name, "")
-        if get_origin(hint) is Annotated:
-            hint, *extras = get_args(hint)
-            low = next((extra.value for extra in extras if isinstance(extra, AtLeast)), None)
-            summary = next((extra for extra in extras if isinstance(extra, str)), summary)
-        default = one.default
-        if not isinstance(default, (str, int, float)):
-            self.refuse(
-                f"has the parameter '{one.name}' without a default that is a text, a number or a "
-                "truth value"
+        for one in self.keywords:
+            if one.name == cutoff:
+                continue
+            hint, low, summary = hints.get(one.name), None, self.explained.get(one.name, "")
+            if get_origin(hint) is Annotated:
+                hint, *extras = get_args(hint)
+                low = next((extra.value for extra in extras if isinstance(extra, AtLeast)), None)
+                summary = next((extra for extra in extras if isinstance(extra, str)), summary)
+            default = one.default
+            if not isinstance(default, (str, int, float)):
+                self.refuse(
+                    f"has the parameter '{one.name}' without a default that is a text, a number or "
+                    "a truth value"
+                )
+            yield Parameter(
+                name=one.name,
+                default=float(default) if hint is float else default,
+                summary=summary,
+                choices=get_args(hint) if get_origin(hint) is Literal else (),
+                low=low,
             )
-        return Parameter(
-            name=one.name,
-            default=float(default) if hint is float else default,
-            summary=summary,
-            choices=get_args(hint) if get_origin(hint) is Literal else (),
-            low=low,
-        )
 
     def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
         if cutoff is None:
             return "none"
-        found = [one for one in self.keywords if one.name == cutoff]
-        if not found:
-            self.refuse(f"has cutoff={cutoff!r}, and no keyword-only parameter of that name")
-        return "required" if found[0].default is found[0].empty else "optional"
+        for one in self.keywords:
+            if one.name == cutoff:
+                return "required" if one.default is one.empty else "optional"
+        self.refuse(f"has cutoff={cutoff!r}, and no keyword-only parameter of that name")
 
 
 EnumT = TypeVar("EnumT", bound=StrEnum)

@@ -7,8 +7,9 @@ it is first asked for, and then serves every metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import compress
 from numbers import Real
 from typing import Any, TypeAlias
@@ -19,7 +20,7 @@ from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
-from ragbench.metrics.abstention import declined
+from ragbench.metrics.candidates import declined
 from ragbench.metrics.citations import cited
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
@@ -87,29 +88,31 @@ class Plan:
         return list(zip(*columns, strict=True))
 
 
-class _Window(dict[str, list[Any]]):
-    """By argument what each case gives for it."""
+@dataclass(slots=True)
+class _Window:
+    traces: Sequence[Trace]
+    matching: Matching
+    matched: Sequence[Compared] | None
+    _columns: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
 
-    def __init__(
-        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
-    ) -> None:
-        self.traces, self.matching, self.matched = traces, matching, matched
-
-    def __missing__(self, argument: str) -> list[Any]:
-        read = _READ.get(argument)
-        if read is not None:
-            found = [*map(read, self.traces)]
-        else:
-            both = ((trace.case, trace.context.value) for trace in self.traces)
-            matched = self.matched or [
-                None if result is None else match(case, result, self.matching)
-                for case, result in both
-            ]
-            found = [
-                ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
-                for one in matched
-            ]
-        self[argument] = found
+    def column(self, argument: str) -> list[Any]:
+        """What each case gives for an argument of a metric's function."""
+        found = self._columns.get(argument)
+        if found is None:
+            read = _READ.get(argument)
+            if read is not None:
+                found = [*map(read, self.traces)]
+            else:
+                both = ((trace.case, trace.context.value) for trace in self.traces)
+                matched = self.matched or [
+                    None if result is None else match(case, result, self.matching)
+                    for case, result in both
+                ]
+                found = [
+                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                    for one in matched
+                ]
+            self._columns[argument] = found
         return found
 
 
@@ -141,7 +144,7 @@ class _Column:
         self._known: dict[object, Cell] = {}
 
     def cells(self, window: _Window) -> list[Cell]:
-        columns = [window[argument] for argument in self._arguments]
+        columns = [window.column(argument) for argument in self._arguments]
         if self._is_pure:
             known = self._by_ranking
             if len(known) > _REMEMBERED:
@@ -151,7 +154,7 @@ class _Column:
                 known.update(zip(new, self._computed([new]), strict=True))
             return [known[ranking] for ranking in columns[0]]
         if self._takes_best:
-            references = window["references"]
+            references = window.column("references")
             if any(len(several) > 1 for several in references):
                 return self._best(columns, references)
         return self._computed(columns)
@@ -178,17 +181,17 @@ class _Column:
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
         """A cell for each row; the function is not asked about one whose argument says why not."""
         function, reasoned, known = self._function, self._reasoned, self._known
+        values: Iterator[Any] | None = None
         if self._is_batch:
             reasons = columns[reasoned] if reasoned is not None else []
             asked = [not isinstance(one, Skip) for one in reasons] or [True] * len(columns[0])
             values = iter(self._of_batch([[*compress(column, asked)] for column in columns]))
-            function = lambda *_: next(values)  # noqa: E731
         cells: list[Cell] = []
         for given in zip(*columns, strict=True):
             try:
                 value = None if reasoned is None else given[reasoned]
                 if not isinstance(value, Skip):
-                    value = function(*given)
+                    value = function(*given) if values is None else next(values)
             except (ConfigError, MissingExtraError):
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
@@ -235,19 +238,17 @@ class _Column:
             if (low is not None and number < low - _TOLERANCE) or (
                 high is not None and number > high + _TOLERANCE
             ):
+                ends = f"up to {high:g}" if low is None else f"{low:g} or more"
+                if low is not None and high is not None:
+                    ends = f"{low:g} to {high:g}"
                 return _unusable(
-                    f"{number:g}, outside of its range, {_range(low, high)}: give @metric the "
+                    f"{number:g}, outside of its range, {ends}: give @metric the "
                     "right low and high, None where there is no end"
                 )
-            value, cell = number, _measured(number)
+            value, cell = number, Cell(status=Status.MEASURED, value=number)
         if len(self._known) < _REMEMBERED:
             self._known[value] = cell
         return cell
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _measured(number: float) -> Cell:
-    return Cell.measured(number)
 
 
 def _number(value: object) -> float | None:
@@ -260,12 +261,6 @@ def _number(value: object) -> float | None:
         return math.inf
     except (TypeError, ValueError, RuntimeError):  # of several numbers
         return None
-
-
-def _range(low: float | None, high: float | None) -> str:
-    if low is None:
-        return f"up to {high:g}"
-    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
 
 
 def _unusable(given: str) -> Cell:
@@ -350,7 +345,10 @@ _KNOWN: dict[Need, Check] = {
         "retrieval gave no metadata of contexts",
         lambda t: t.context.value.context_metadata is not None,
     ),
-    Need.REFERENCE: _unless("no reference answer", lambda t: bool(t.case.references)),
+    Need.REFERENCE: _unless(
+        "no reference answer",
+        lambda t: t.case.reference is not None or bool(t.case.alternative_references),
+    ),
     Need.REFERENCE_CONTEXTS: _unless(
         "no reference contexts", lambda t: bool(t.case.reference_contexts)
     ),

@@ -199,7 +199,13 @@ class RagasMetric:
             low=self.low,
             high=None if self.unbounded else self.high,
             parameters=tuple(
-                Parameter(**{**one, "choices": tuple(one.get("choices", ()))})
+                Parameter(
+                    name=one["name"],
+                    default=one["default"],
+                    summary=one["summary"],
+                    choices=tuple(one.get("choices", ())),
+                    low=one.get("low"),
+                )
                 for one in self.parameters
             ),
             # An answer that declines is no answer to judge.

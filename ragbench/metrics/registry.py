@@ -36,7 +36,7 @@ MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 that with its parameters and cutoff."""
 
 _FAMILIES = (
-    *("rank", "correct", "answer", "citations", "candidates", "abstention", "operational", "hops"),
+    *("rank", "correct", "answer", "citations", "candidates", "operational", "hops"),
     *("ragas", "support"),
 )
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""

@@ -142,6 +142,6 @@ def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:
     try:
         takes = {*inspect.signature(aggregate).parameters}
     except ValueError:  # max() has none that can be seen
-        takes = set()
+        takes = set[str]()
     names = [parameter.name for parameter in definition.parameters if parameter.name in takes]
     return float(aggregate(values, **{name: metric.parameter(name) for name in names}))

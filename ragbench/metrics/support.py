@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.core.chat import Message
 from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinition, Need
@@ -102,12 +102,18 @@ class SupportJudge:
             except LLMError as error:
                 failure = Failure(type=type(error).__name__, message=str(error), stage="score")
                 return Judgement(cell=Cell.failed(failure), steps=tuple(steps))
-            held = [
-                _Held.of(text, verdict, _Texts(texts, asked))
-                for text, verdict in zip(part, reply.value.verdicts, strict=True)
-            ]
-            said = [one.as_json(first + at) for at, one in enumerate(held, 1)]
-            quotes = [quote for one in held for quote in one.quotes]
+            said: list[dict[str, Any]] = []
+            quotes: list[Quote] = []
+            pairs = zip(part, reply.value.verdicts, strict=True)
+            for number, (text, verdict) in enumerate(pairs, first + 1):
+                found = [_looked_up(quote, texts) for quote in verdict.quotes]
+                unproved = None
+                if _VALUES.get(verdict.verdict):
+                    whole = verdict.verdict == "supported"
+                    unproved = _lacks(text, found, texts, asked, whole=whole)
+                kept = {**asdict(verdict), "number": number, "sentence": text}
+                said.append(kept if unproved is None else {**kept, "unproved": unproved})
+                quotes += found
             steps.append(step_of(reply, "SupportVerdicts", {"verdicts": said}, quotes))
         return Judgement(cell=_cell(steps), steps=tuple(steps))
 
@@ -142,35 +148,6 @@ def _messages(sentences: Sequence[str], texts: Mapping[int, str], query: str) ->
     ]
 
 
-class _Texts(NamedTuple):
-    texts: Mapping[int, str]
-    query: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Held:
-    """A sentence with what the judge says of it, held against the contexts."""
-
-    sentence: str
-    said: SentenceVerdict
-    quotes: tuple[Quote, ...]
-    unproved: str | None
-    """Why the verdict does not count; None where it does."""
-
-    @classmethod
-    def of(cls, sentence: str, said: SentenceVerdict, case: _Texts) -> _Held:
-        quotes = tuple(_looked_up(quote, case.texts) for quote in said.quotes)
-        unproved = None
-        if _VALUES.get(said.verdict):
-            unproved = _lacks(sentence, quotes, case, whole=said.verdict == "supported")
-        return cls(sentence=sentence, said=said, quotes=quotes, unproved=unproved)
-
-    def as_json(self, number: int) -> dict[str, Any]:
-        """What is kept of it: the judge's word, and what is wrong with its proof."""
-        found = {**asdict(self.said), "number": number, "sentence": self.sentence}
-        return found if self.unproved is None else {**found, "unproved": self.unproved}
-
-
 def _looked_up(quote: str, texts: Mapping[int, str]) -> Quote:
     """A quote with its place; the places of contexts count those that are blank."""
     place = find_quote(quote, list(texts.values()))
@@ -180,21 +157,23 @@ def _looked_up(quote: str, texts: Mapping[int, str]) -> Quote:
     return Quote(text=quote, context=context, start=place.span.start, end=place.span.end)
 
 
-def _lacks(sentence: str, quotes: Sequence[Quote], case: _Texts, *, whole: bool) -> str | None:
+def _lacks(
+    sentence: str, quotes: Sequence[Quote], texts: Mapping[int, str], query: str, *, whole: bool
+) -> str | None:
     """What is wrong with the proof of a verdict of support; None where nothing is."""
     if not quotes:
         return "the judge says that it is supported and quotes nothing"
     there: list[Passage] = []
     for quote in quotes:
         if quote.context is not None and quote.start is not None and quote.end is not None:
-            text = case.texts[quote.context]
+            text = texts[quote.context]
             near = around(text, quote.start, quote.end)
             there.append(Passage(text[quote.start : quote.end], near, text))
     if not there:
         return "no quote of the judge stands in the contexts"
     if not any(says_enough(one.quote, one.text) for one in there):
         return "the judge quotes single words, which prove nothing"
-    return lacks(sentence, case.query, there, whole=whole)
+    return lacks(sentence, query, there, whole=whole)
 
 
 def _cell(steps: Sequence[JudgeStep]) -> Cell:

@@ -181,8 +181,6 @@ def _known(key: str, given: object, known: Sequence[str], of: str) -> str:
 
 
 def _makers(name: str, resources: Resources) -> Makers:
-    """What makes the values that a file cannot hold as they are, by the type of the field."""
-
     def resource(value: object, setting: str, kind: type, lacking: str) -> Any:
         if value is not None:
             place = "it stands at the top of the file"
@@ -207,8 +205,6 @@ def _makers(name: str, resources: Resources) -> Makers:
 
 
 def counter_makers(where: str, folder: Path) -> Makers:
-    """What makes the token counters that a file in a folder names."""
-
     def counter(value: object) -> TokenCounter:
         if not isinstance(value, str):
             raise ConfigError(f"{where}: counter must be a text, not {value!r}")

@@ -127,16 +127,16 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
     chunks = [_chunk(at, item) for at, item in enumerate(cast("Sequence[Any]", items))]
-    taken = {chunk.id for chunk in chunks} - {""}
-    known: set[str] = set()
+    taken, known = {chunk.id for chunk in chunks}, {""}
     for at, chunk in enumerate(chunks):
-        if chunk.id == "" or chunk.id in known:
-            wanted = str(at) if chunk.id == "" else f"{chunk.id}#{at}"
+        wanted = chunk.id
+        if wanted in known:
+            wanted = f"{wanted}#{at}" if wanted else str(at)
             while wanted in taken:
                 wanted += "'"
-            taken.add(wanted)
             chunks[at] = replace(chunk, id=wanted)
-        known.add(chunks[at].id)
+        taken.add(wanted)
+        known.add(wanted)
     return chunks
 
 
@@ -164,29 +164,30 @@ def written_back(
 
 def _chunk(position: int, item: object) -> Chunk:
     where = f"memory_data[{position}]"
-    if not isinstance(item, Mapping):
-        raise InputError(f"{where} must be a mapping, not {type(item).__name__}")
-    known = cast("Mapping[str, Any]", item)
+    known = _mapping(item, where)
+    metadata = _mapping(known.get("metadata") or {}, f"{where}: metadata")
     text, score = known.get("text"), known.get("score")
-    metadata: object = known.get("metadata") or dict[str, Any]()
     if not isinstance(text, str):
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
-    if not isinstance(metadata, Mapping):
-        raise InputError(f"{where}: metadata must be a mapping, not {type(metadata).__name__}")
     # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
     if score is not None and (
         isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score)
     ):
         raise InputError(f"{where}: score must be a finite number, not {score!r}")
-    held = cast("Mapping[str, Any]", metadata)
-    ids = (place.get(key) for place in (known, held) for key in _IDS)
+    ids = (place.get(key) for place in (known, metadata) for key in _IDS)
     return Chunk(
         id=next((str(one) for one in ids if one not in (None, "")), ""),
         text=text,
         score=None if score is None else float(score),
-        document_id=held.get("document_id"),
-        metadata=held,
+        document_id=metadata.get("document_id"),
+        metadata=metadata,
     )
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
+    return cast("Mapping[str, Any]", value)
 
 
 Precision = Literal["year", "month", "day", "time"]
@@ -243,7 +244,6 @@ def known_time(value: object) -> KnownTime | None:
 
 
 def parse_time(value: object) -> datetime | None:
-    """The point in time that `known_time` reads; None without one."""
     known = known_time(value)
     return None if known is None else known.time
 
@@ -297,7 +297,6 @@ def _from_text(text: str) -> KnownTime | None:
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
-    """How old each chunk is. None for a chunk without a time."""
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
     newest = max((time for time in times if time is not None), default=None)
     present = parse_time(now) or newest

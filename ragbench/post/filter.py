@@ -307,7 +307,6 @@ class QueryWords:
         )
 
     def held_by(self, text: str) -> set[str]:
-        """The query's words that stand in a text."""
         return {word for word in tokenise(text) if word in self.weights}
 
     def worth(self, words: Iterable[str]) -> float:
@@ -345,7 +344,6 @@ class Extractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: every text that goes out is made of slices of one that came in."""
         texts = [entry.chunk.text for entry in context.chunks]
         if not texts:
             return OperatorOutput(chunks=())
@@ -386,7 +384,6 @@ class Extractive(Checked):
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:
-    """Sentences with nothing but white space between them, made one stretch."""
     stretches: list[Span] = []
     for span in spans:
         if stretches and not text[stretches[-1].end : span.start].strip():

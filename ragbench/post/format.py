@@ -41,7 +41,6 @@ class Chat(Checked):
     objects with ``role`` and ``content``, as chat interfaces take them."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: the chunks stay, the text is written."""
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
             role = " ".join(str(entry.chunk.metadata.get(self.role_field) or "").split())
@@ -95,7 +94,6 @@ class JsonFormat(Checked):
     """Spaces a level; all in one line when not given."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: the chunks stay, the text is written."""
         own = ("rank", "score", "initial_rank", "initial_score")
         objects = [
             {
@@ -152,7 +150,6 @@ class Template:
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: the chunks stay, the text is written."""
         around: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
         for entry in context.chunks:
@@ -231,7 +228,6 @@ class Xml:
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: the chunks stay, the text is written."""
         lines: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk

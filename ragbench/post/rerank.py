@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Literal, Protocol, Self, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RunError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
+from ragbench.ledger.scores import ScoreStore, digest
 from ragbench.post.operator import (
     AboveZero,
     Checked,
@@ -136,7 +133,6 @@ def rerank(
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
-    """A reranker and those within it."""
     yield reranker
     for member in getattr(reranker, "rerankers", None) or ():
         yield from with_members(member)
@@ -160,7 +156,6 @@ class Rerank(Checked):
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: a permutation of the chunks, or the first ``top_k`` of one."""
         done = self.reranked(context.query, context.chunks)
         failures = () if done.failure is None else (done.failure,)
         return OperatorOutput(chunks=done.chunks, notes=done.notes, failures=failures)
@@ -174,6 +169,7 @@ class Rerank(Checked):
             for one in entries
         ]
         failure: Failure | None = None
+        notes: tuple[str, ...] = ()
         try:
             scores = self._scores(query, present)
         except (InputError, LLMStoppedError):
@@ -186,6 +182,7 @@ class Rerank(Checked):
         else:
             # sorted() is stable: of equal scores, the chunk that stands first stays first.
             order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
+            notes = scores.notes
         # Written out: replace() takes several times as long, and this is done for every chunk.
         kept = tuple(
             RankedChunk(
@@ -197,7 +194,7 @@ class Rerank(Checked):
             )
             for rank, at in enumerate(order[: self.top_k], start=1)
         )
-        return Reranked(chunks=kept, failure=failure, notes=() if failure else scores.notes)
+        return Reranked(chunks=kept, failure=failure, notes=notes)
 
     def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
@@ -205,60 +202,6 @@ class Rerank(Checked):
 
         # The time allowed is for the whole list, not for each chunk of it.
         return (call if self.timeout is None else with_deadline(call, self.timeout))([query])[0]
-
-
-_TABLE = """
-CREATE TABLE IF NOT EXISTS known (
-    model TEXT NOT NULL, query BLOB NOT NULL, key BLOB NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (model, query, key)) WITHOUT ROWID;
-"""
-
-
-class ScoreStore:
-    """A file of scores, for any number of threads; what is known is not asked again.
-
-    A score is stored as soon as it is given: an interrupted command goes on where it ended.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        import sqlite3  # most who rerank keep no scores
-
-        self.asked = 0
-        """Scores that a reranker was asked for."""
-        self.reused = 0
-        """Scores that were known."""
-        self._lock, place = threading.Lock(), path or ":memory:"
-        try:
-            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
-            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
-            self._db.executescript(_TABLE)
-        except sqlite3.Error as error:
-            raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
-        """What is kept of a query, by key; those that are given are counted as used again."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
-            ).fetchall()
-            found = {bytes(key): json.loads(value) for key, value in rows}
-            self.reused += sum(key in found for key in set(keys))
-        return found
-
-    def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
-        rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
-        with self._lock:
-            # One transaction: a commit a row would take longer than most rerankers.
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
-            self._db.execute("COMMIT")
-            self.asked += sum(isinstance(value, float) for value in values.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -283,9 +226,9 @@ class StoredReranker:
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts = [chunk.text for chunk in chunks]
-        whole, asked = _digest(*texts), _digest(query.text)
+        whole, asked = digest(*texts), digest(query.text)
         keys = (
-            [_digest(text) for text in texts]
+            [digest(text) for text in texts]
             if getattr(self.reranker, "scores_alone", False)
             else [whole + at.to_bytes(4, "big") for at in range(len(texts))]
         )
@@ -299,14 +242,6 @@ class StoredReranker:
             self.store.keep(self.model, asked, new)
             known |= {noted: found.notes, **new}
         return NotedScores([known[key] for key in keys], known.get(noted, ()))
-
-
-def _digest(*texts: str) -> bytes:
-    digest = blake2b(digest_size=16)
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.digest()
 
 
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:

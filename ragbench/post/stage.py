@@ -12,8 +12,9 @@ import msgspec
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError, RunError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.ledger.identity import described
+from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
     Checked,
@@ -26,7 +27,7 @@ from ragbench.post.operator import (
     in_order,
     ranked,
 )
-from ragbench.post.rerank import Rerank, Reranker, ScoreStore, stored, with_members
+from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 
 POST_RETRIEVAL_VERSION = 4
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
@@ -66,7 +67,6 @@ class Step:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of chunks that it left out."""
         left = {id for id, _ in self.left}
         return tuple(id for id, _ in self.given if id not in left)
 
@@ -205,8 +205,17 @@ class PostRetrieval(Checked):
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
         try:
-            output = _checked(operator.apply(state), operator)
-            output = replace(output, chunks=in_order(output.chunks))
+            given = cast("object", operator.apply(state))
+            left = given.chunks if isinstance(given, OperatorOutput) else given
+            is_list = isinstance(left, Sequence) and not isinstance(left, str)
+            chunks = [*cast("Sequence[RankedChunk]", left)] if is_list else []
+            if not is_list or any(type(one) is not RankedChunk for one in chunks):
+                raise InterfaceError(
+                    f"{operator.name}.apply returned {type(given).__name__}: expected the entries "
+                    "of context.chunks that are left, or an OperatorOutput"
+                )
+            output = given if isinstance(given, OperatorOutput) else OperatorOutput(chunks=())
+            output = replace(output, chunks=in_order(chunks))
         except (InputError, LLMStoppedError):
             raise
         except Exception as error:
@@ -234,37 +243,23 @@ def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval
     return replace(stage, operators=operators)
 
 
-def _checked(output: object, operator: Operator) -> OperatorOutput:
-    if isinstance(output, OperatorOutput):
-        return output
-    if isinstance(output, Sequence) and not isinstance(output, str):
-        chunks: list[object] = [*cast("Sequence[object]", output)]
-        if all(isinstance(one, RankedChunk) for one in chunks):
-            return OperatorOutput(chunks=tuple(cast("list[RankedChunk]", chunks)))
-    raise InterfaceError(
-        f"{operator.name}.apply returned {type(cast('object', output)).__name__}: expected the "
-        "entries of context.chunks that are left, or an OperatorOutput"
-    )
-
-
 def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
     texts: dict[str, set[str]] = {}
     for entry in before:
         texts.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
     rewrote: list[tuple[str, str | None]] = []
     made: list[tuple[str, tuple[str, ...]]] = []
-    for entry in output.chunks:
-        before_it = texts.get(entry.chunk.id)
-        if before_it is None:
+    for chunk in (entry.chunk for entry in output.chunks):
+        if chunk.id not in texts:
             # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            changes: object = entry.chunk.metadata.get(DERIVED)
-            noted = cast("list[object]", changes) if isinstance(changes, list) else []
-            last: object = noted[-1] if noted else None
+            changes: object = chunk.metadata.get(DERIVED)
+            last: object = (
+                [None, *cast("list[Any]", changes)][-1] if isinstance(changes, list) else 0
+            )
             known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
-            origins: Any = known.get("from", ())
-            made.append((entry.chunk.id, tuple(map(str, origins))))
-        elif entry.chunk.text not in before_it:
-            rewrote.append((entry.chunk.id, entry.chunk.text))
+            made.append((chunk.id, tuple(map(str, known.get("from", ())))))
+        elif chunk.text not in texts[chunk.id]:
+            rewrote.append((chunk.id, chunk.text))
     return Step(
         operator=operator,
         given=tuple([(entry.chunk.id, entry.score) for entry in before]),
@@ -284,7 +279,6 @@ POST_RETRIEVE = "post_retrieve"
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    """Takes one retrieval result through the operators."""
     known: object = result.metadata
     given = cast("Mapping[str, Any]", known if isinstance(known, Mapping) else {})
     asked = Query(text=query, embedding=given.get("query_embedding"))
@@ -311,8 +305,6 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     """What each operator did, out of a post-retrieval result."""
     record = record_of(result, POST_RETRIEVE)
     before = record.get("given", ())
-    if "ids" in record:
-        raise RunError("an earlier version recorded post-retrieval: run the command anew")
     steps: list[Step] = []
     for kept in record.get("steps", ()):
         left = kept.get("left", before)
@@ -342,7 +334,6 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
 
 
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
-    """What a stage noted in a result's metadata; empty where there is nothing of the kind."""
     metadata: object = result.metadata
     if not isinstance(metadata, Mapping):
         return {}

@@ -18,8 +18,8 @@ from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
-from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import holds_answer, is_telling
+from ragbench.metrics.candidates import declined
 from ragbench.metrics.correct import answer_correct, is_long, told
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
@@ -230,7 +230,7 @@ def _by_gold(
     corpus: CorpusGold | None,
 ) -> Attribution:
     held, answer = _NOTHING.union(*found.shown), checked.answer
-    known = {
+    known: dict[str, Any] = {
         "basis": found.basis, "shown": len(held), "golds": found.total, **checked._asdict()
     }  # fmt: skip
     is_whole = len(held) == found.total or answer is Answer.RIGHT

@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.core.case import Case
-from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import (
     DatasetInfo,
@@ -30,7 +29,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.abstention import abstained
+from ragbench.metrics.candidates import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
@@ -38,26 +37,12 @@ from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
 from ragbench.stages.stage import CallSettings, InLoop, Stage
-from ragbench.stages.system import EvalSettings, EvaluatedSystem, absent_stages, call_stages
+from ragbench.stages.system import Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
-
-if TYPE_CHECKING:
-    from ragbench.stages.judge import Judge
 
 _PACKAGES = (
     "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evaluation:
-    """What is evaluated, and by what."""
-
-    system: EvaluatedSystem
-    metrics: tuple[Metric, ...]
-    judge: Judge | None
-    """Who judges; None where no metric asks a model."""
-    settings: EvalSettings
 
 
 @dataclass(kw_only=True, slots=True)
@@ -112,19 +97,17 @@ def begin(
     may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
     if not (fresh or may_stand):
         journal.replace_cases(draw)
-    system, settings = asked.system, asked.settings
-    absent = absent_stages(system, journal.recorded_counts(), draw.source)
+    settings = asked.settings
+    absent = absent_stages(asked, journal.recorded_counts(), draw.source)
     count, cases = journal.cases_digest()
     dataset = replace(draft.dataset, fingerprint=cases, cases=count)
-    reuse = OutcomeReuse(
-        journal, system, watch, leaving_out=[draw.source, folder.path], metrics=asked.metrics,
-        trust=settings.trust_stored, anew=anew,
-    )  # fmt: skip
-    stages = call_stages(system, absent, reuse.generations)
+    left_out: list[str | Path] = [draw.source, folder.path]
+    reuse = OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew)
+    stages = call_stages(asked, absent, reuse.generations)
     calls = settings.limits or CallSettings()
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
-        stages = call_stages(system, absent, reuse.generations)
+        stages = call_stages(asked, absent, reuse.generations)
     # All that outcomes depend on; how they are scored is not part of it.
     keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
     judge = None if draft.judge is None else draft.judge["fingerprint"]
@@ -151,7 +134,7 @@ def begin(
 
 
 def drafted(asked: Evaluation, draw: Draw) -> Manifest:
-    system, settings, selection = asked.system, asked.settings, draw.selection
+    settings, selection = asked.settings, draw.selection
     return Manifest(
         dataset=DatasetInfo(
             name=settings.name or "dataset",
@@ -162,9 +145,9 @@ def drafted(asked: Evaluation, draw: Draw) -> Manifest:
             sample=selection.sample,
             seed=None if selection.sample is None else selection.seed,
         ),
-        rag=RagInfo(name=system.name, description=system.description, stages=system.stages),
+        rag=RagInfo(name=asked.name, description=asked.description, stages=asked.stages),
         metrics=tuple(map(MetricInfo.of, asked.metrics)),
-        settings={**system.settings, "matching": str(settings.matching)},
+        settings={**asked.said, "matching": str(settings.matching)},
         packages=package_versions(_PACKAGES),
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),

@@ -20,7 +20,7 @@ from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
-from ragbench.ledger.journal import RECORDED, Journal
+from ragbench.ledger.journal import RECORDED
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
@@ -113,42 +113,37 @@ class CallStage(Generic[InputT, ValueT]):
     def keep(
         self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
-        """Settles what was asked for with what it gave."""
-        given: list[Outcome[ValueT]] = []
-        for item, outcome in zip(asked, outcomes, strict=True):
-            entry = item.row.settled[self.name] = self._recorded(item, outcome, run.journal)
-            given.append(entry.outcome)
-        run.giving_up.count(self.name, given)
-        if run.in_flight is not None:
-            run.in_flight.end([item.row.number for item in asked])
-        run.journal.flush_if_due()
-        failed = sum(outcome.status is Status.FAILED for outcome in given)
-        run.settled(self.name, len(asked), failed=failed)
-
-    def _recorded(
-        self, item: Work[InputT], outcome: Outcome[ValueT], journal: Journal
-    ) -> StageOutcome:
-        """Stores an outcome, and gives it back as a later run will read it.
+        """Stores what was asked for, and settles it as a later run will read it.
 
         What follows works with that: were it to use the RAG's own objects, numbers and types that
         JSON does not know would score in one way now and in another after an interruption, and
         what the RAG does with its objects later would change what is scored.
         """
-        name = self.name
-        try:
-            if outcome.value is not None:
-                outcome = replace(outcome, status=self.status(outcome.value))
-            elif outcome.status is Status.MEASURED:
-                raise InterfaceError("it returned None")
-            encoded = encode_outcome(name, outcome)
-            if outcome.value is not None:
-                outcome = replace(outcome, value=CODECS[name].decode(encoded.texts, encoded.body))
-        except (ValueError, TypeError, InterfaceError) as error:  # it cannot be written down
-            failure = Failure.of(_said_better(error), stage=name)
-            outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
-            encoded = encode_outcome(name, outcome)
-        journal.record_outcome(item.row.number, name, item.key, outcome, encoded)
-        return StageOutcome(outcome, b"".join(encoded.digests), encoded.output)
+        name, given = self.name, list[Outcome[ValueT]]()
+        for item, outcome in zip(asked, outcomes, strict=True):
+            try:
+                if outcome.value is not None:
+                    outcome = replace(outcome, status=self.status(outcome.value))
+                elif outcome.status is Status.MEASURED:
+                    raise InterfaceError("it returned None")
+                encoded = encode_outcome(name, outcome)
+                if outcome.value is not None:
+                    value = CODECS[name].decode(encoded.texts, encoded.body)
+                    outcome = replace(outcome, value=value)
+            except (ValueError, TypeError, InterfaceError) as error:  # it cannot be written down
+                failure = Failure.of(_said_better(error), stage=name)
+                outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
+                encoded = encode_outcome(name, outcome)
+            run.journal.record_outcome(item.row.number, name, item.key, outcome, encoded)
+            texts = b"".join(encoded.digests)
+            item.row.settled[name] = StageOutcome(outcome, texts, encoded.output)
+            given.append(outcome)
+        run.giving_up.count(name, given)
+        if run.in_flight is not None:
+            run.in_flight.end([item.row.number for item in asked])
+        run.journal.flush_if_due()
+        failed = sum(outcome.status is Status.FAILED for outcome in given)
+        run.settled(name, len(asked), failed=failed)
 
     def ask_once(
         self, given: InputT, in_loop: InLoop, timeout: float | None = None
@@ -193,11 +188,11 @@ class CallStage(Generic[InputT, ValueT]):
             concurrency=calls.concurrency,
             timeout=calls.timeout,
             stopped=run.stopped,
+            begun=(lambda _: None)
+            if in_flight is None
+            else lambda items: in_flight.begin([one.row.number for one in items]),
             split=partial(run.warn_of_split, self.name),
         )
-        if in_flight is not None:
-            begin = in_flight.begin
-            manner = replace(manner, begun=lambda items: begin([one.row.number for one in items]))
         if plain is not None:
             done = run_plain(lambda items: plain([one.input for one in items]), batches, manner)
             for batch, outcomes in done:

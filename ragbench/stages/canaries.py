@@ -11,13 +11,14 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
+import msgspec
 import orjson
 
 from ragbench.core.case import Case
@@ -193,8 +194,8 @@ def judge_canaries(
     """
     asked = [metric for metric in metrics if reads_canaries(metric)]
     basis = fingerprint(([tuple(canary) for canary in canaries], [m.name for m in asked]))
-    known = _stored_canaries(folder)
-    if known is not None and (known["run"], known["basis"]) == (_asked_of(run), basis):
+    known = _stored(folder)
+    if known is not None and (known.run, known.basis) == (_asked_of(run), basis):
         return
     plan = judging.plan(asked)
     cells: dict[tuple[int, CanaryKind], list[Cell]] = defaultdict(list)
@@ -208,13 +209,13 @@ def judge_canaries(
         for (at, canary), judged in batch:
             cells[at, canary.kind].append(judged.cell)
     lines = [
-        asdict(_line(asked[at], kind, cells[at, kind]))
+        _line(asked[at], kind, cells[at, kind])
         for at in range(len(asked))
         for kind in CanaryKind
         if cells[at, kind]
     ]
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    stored = {"run": _asked_of(run), "basis": basis, "lines": lines}
+    stored = _Stored(_asked_of(run), basis, tuple(lines))
     write_atomic(folder / CANARIES, orjson.dumps(stored, option=options))
 
 
@@ -240,22 +241,22 @@ def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 
-def _stored_canaries(folder: Path) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    run: dict[str, str | None]
+    basis: str
+    lines: tuple[CanaryLine, ...]
+
+
+def _stored(folder: Path) -> _Stored | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
     try:
-        found = cast("object", orjson.loads((folder / CANARIES).read_bytes()))
-    except (OSError, ValueError):
+        return msgspec.json.decode((folder / CANARIES).read_bytes(), type=_Stored)
+    except (OSError, msgspec.MsgspecError):
         return None
-    known = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-    return known if {"run", "basis", "lines"} <= known.keys() else None
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:
     """What a run's judge made of its canaries; nothing where they are of another run or judge."""
-    found = _stored_canaries(folder)
-    if found is None or found["run"] != _asked_of(run):
-        return ()
-    try:
-        return tuple(CanaryLine(**line) for line in found["lines"])
-    except TypeError:  # a later release wrote it
-        return ()
+    found = _stored(folder)
+    return found.lines if found is not None and found.run == _asked_of(run) else ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-import orjson
+from msgspec import MsgspecError, Struct, json
 
 from ragbench.core.attribution import CorpusGold
 from ragbench.core.case import Case
@@ -66,24 +67,25 @@ def _gold(case: Case, matching: Matching) -> _WantedGold | None:
     return _WantedGold((), texts) if texts else None
 
 
+class _Kept(Struct):
+    run: dict[str, str | None]
+    """What was asked: the dataset and the RAG."""
+    documents: int
+    absent: dict[str, tuple[str, ...]]
+
+
 def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:
-    """Keeps what was found, for reports that are made later."""
-    stored = {"run": _asked_of(run), "documents": found.documents, "absent": found.absent}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    write_atomic(folder / CORPUS_GOLD, orjson.dumps(stored, option=options))
+    kept = _Kept(_asked_of(run), found.documents, {**found.absent})
+    write_atomic(folder / CORPUS_GOLD, json.format(json.encode(kept)) + b"\n")
 
 
 def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
     """What is kept of a run; None where there is nothing, or it is of another run."""
-    try:
-        read = cast("object", orjson.loads((folder / CORPUS_GOLD).read_bytes()))
-        found = cast("dict[str, Any]", read)
-        if found["run"] != _asked_of(run):
-            return None
-        absent = {case: tuple(gold) for case, gold in found["absent"].items()}
-        return CorpusGold(documents=int(found["documents"]), absent=absent)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+    with suppress(OSError, MsgspecError):
+        kept = json.decode((folder / CORPUS_GOLD).read_bytes(), type=_Kept)
+        if kept.run == _asked_of(run):
+            return CorpusGold(documents=kept.documents, absent=kept.absent)
+    return None
 
 
 def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:

@@ -184,24 +184,21 @@ def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
-    """Whether the answer was present, by query id, from a file of verdicts."""
     return _by_query(path, lambda row: bool(row["answer_present"]))
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    """All that a file of verdicts holds, by query id."""
-
-    def read(row: Mapping[str, Any]) -> EarlierRetrieval:
-        return EarlierRetrieval(
+    return _by_query(
+        path,
+        lambda row: EarlierRetrieval(
             answer_present=bool(row["answer_present"]),
             answer_probability=float(row["answer_probability"]),
             quality=str(row["retrieval_quality"]),
             chunk_ids=tuple(map(str, row["relevance"])),
             relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
             quotes=tuple((str(one["chunk_id"]), str(one["text"])) for one in row["evidence"]),
-        )
-
-    return _by_query(path, read)
+        ),
+    )
 
 
 def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Read]) -> dict[str, _Read]:

@@ -20,7 +20,7 @@ from ragbench.errors import DataError, Problem, RunError
 from ragbench.io.addresses import ShortReadError, version_of_address
 from ragbench.io.dumps.pieces import Piece, PieceItem, PlacedRetrieval, SplitDump
 from ragbench.stages.doctor import SOURCE_FIELDS
-from ragbench.stages.validate import VALIDATE, FarQuery, FarRetrieval, retrieval_digest
+from ragbench.stages.validate import VALIDATE, FarQuery, FarRetrieval, letters, retrieval_digest
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
 READ = "read"
@@ -64,7 +64,6 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
-    """Makes the two calls; a worker is given a partial of this."""
     return by_kind({READ: partial(_reader, split), VALIDATE: partial(_judge, split, make)})
 
 
@@ -89,8 +88,7 @@ def _light(item: PieceItem) -> PieceItem:
         query=whole.query,
         chunks=tuple(chunks),
         warnings=whole.warnings,
-        asked=FarQuery(item.place, retrieval_digest(whole)),
-        letters=sum(len(chunk.text) for chunk in whole.chunks),
+        asked=FarQuery(item.place, retrieval_digest(whole), letters(whole)),
     )
     return item._replace(retrieval=far)
 

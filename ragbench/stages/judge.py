@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import JudgedCell
@@ -22,6 +22,8 @@ from ragbench.stages.score import CellTable
 from ragbench.stages.stage import Running
 
 JobT = TypeVar("JobT")
+Rehearsal: TypeAlias = Callable[[JudgePlan, Sequence["Job"], Callable[[], bool]], None]
+"""What is done in place of judging; see `ragbench.stages.dry_run`."""
 _A_SLOT = 4
 """Cells in the work for each call that may be in flight: while some wait for a rate limit or for
 their turn, others ask."""
@@ -90,12 +92,6 @@ class Judging:
         return self.session.stream(work)
 
 
-class Rehearsal(Protocol):
-    """What is done in place of judging; see `ragbench.stages.dry_run`."""
-
-    def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None: ...
-
-
 class Job(NamedTuple):
     row: RunCase
     position: int
@@ -107,9 +103,11 @@ class JudgeStage:
     """Judges the cells that the journal lacks: many at once, each kept as soon as it is there."""
 
     plan: JudgePlan
-    table: CellTable
-    """Opened for the window by the scoring stage before."""
     judging: Judging
+    info: dict[str, Any]
+    """For the manifest; see `ragbench.stages.judge_identity`."""
+    table: CellTable = field(init=False)
+    """Opened for the window by the scoring stage before."""
     name: str = "judge"
     _is_tried: bool = False
 
@@ -124,7 +122,7 @@ class JudgeStage:
         ]
         reused = len(window) - len({job.row.number for job in jobs})
         if (rehearsal := self.judging.rehearsal) is not None:
-            rehearsal.all(self.plan, jobs, run.stopped)
+            rehearsal(self.plan, jobs, run.stopped)
             run.settled(self.name, len(window), reused=reused)
         else:
             self._judge(jobs, places, run)
@@ -166,22 +164,11 @@ class JudgeStage:
             run.settled(self.name, done)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judge:
-    plan: JudgePlan
-    judging: Judging
-    info: dict[str, Any]
-    """For the manifest; see `ragbench.stages.judge_identity`."""
-
-    def stage(self, table: CellTable) -> JudgeStage:
-        return JudgeStage(plan=self.plan, table=table, judging=self.judging)
-
-
-def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
+def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> JudgeStage:
     """Prepares the judged ones of a run's metrics."""
     judged = [metric for metric in metrics if metric.is_judged]
     if judging is None:
         JudgePlan(judged).check(None, None)  # says what to set
         raise ConfigError("the metrics need a language model: pass judging=... to evaluate()")
     plan = judging.plan(judged)
-    return Judge(plan=plan, judging=judging, info=judging.info(plan))
+    return JudgeStage(plan, judging, judging.info(plan))

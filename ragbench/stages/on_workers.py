@@ -97,7 +97,6 @@ def staffed(
 def _maker(
     stage: Stage, workers: Workers, top_k: int | None, timeout: float | None
 ) -> Callable[[], Map[Any, Any]] | None:
-    """What makes a stage's call on a worker; None where this process makes it."""
     if isinstance(stage, ScoreStage):
         metrics = tuple(e.metric for e in stage.table.metrics if not e.metric.is_judged)
         return partial(scorer, metrics)

@@ -16,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest
-from ragbench.metrics.abstention import abstained
+from ragbench.metrics.candidates import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
@@ -191,20 +191,19 @@ def _calls(
     name = family.rich_batch.name
     where = f"{type(rag).__name__}.{name}"
 
-    def check(values: object, size: int) -> Sequence[Any]:
-        return [checked(value, where) for value in to_batch(values, size, where)]
-
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            return check(ask(inputs), len(inputs))
+            found = to_batch(ask(inputs), len(inputs), where)
         except PartialBatchError as error:
-            raise _checked(error, check) from error
+            raise _checked(error, checked) from error
+        return [checked(value, where) for value in found]
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            return check(await cast("Awaitable[object]", ask(inputs)), len(inputs))
+            found = to_batch(await cast("Awaitable[object]", ask(inputs)), len(inputs), where)
         except PartialBatchError as error:
-            raise _checked(error, check) from error
+            raise _checked(error, checked) from error
+        return [checked(value, where) for value in found]
 
     is_async = isinstance(rag, AsyncRAGInterface)
     return {
@@ -214,14 +213,12 @@ def _calls(
     }
 
 
-def _checked(
-    error: PartialBatchError, check: Callable[[object, int], Sequence[Any]]
-) -> PartialBatchError:
+def _checked(error: PartialBatchError, checked: Callable[[object, str], Any]) -> PartialBatchError:
     """The results of a batch of which some queries failed, checked as those of any other."""
     outcomes: list[object] = []
-    for outcome in error.outcomes:
+    for one in error.outcomes:
         try:
-            outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
+            outcomes.append(one if isinstance(one, Exception) else checked(one, error.where))
         except InterfaceError as refused:
             outcomes.append(refused)
     return PartialBatchError(outcomes, error.where)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Repeats
@@ -14,10 +12,6 @@ _LITTLE = 0.1
 """Share of the variance at which noise is little."""
 _NAMED = 10
 """How many unstable cases are named."""
-_LONG = 0.02
-"""Seconds: what takes less is no model."""
-_KEPT = 0.05
-"""Share of the first time's seconds in which no model answers again."""
 
 RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 """Of one repeat: the digest and the cells of each case, by id."""
@@ -36,15 +30,9 @@ def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Ce
 class Repeated:
     """Averages the cases of a run as they come."""
 
-    def __init__(
-        self,
-        metrics: Sequence[Metric],
-        later: Sequence[RepeatCells],
-        seconds: Mapping[str, Sequence[float]] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, metrics: Sequence[Metric], later: Sequence[RepeatCells]) -> None:
         self._metrics = tuple(metrics)
         self._later = tuple(later)
-        self._seconds = seconds
         self._values: dict[str, dict[str, list[float]]] = {}
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
@@ -74,26 +62,6 @@ class Repeated:
                 self._values.setdefault(metric.name, {})[case] = known
         return averaged(cells, asked)
 
-    def kept_answers(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
-        """That a system seems to keep its answers, so that asking it again shows no noise."""
-        for stage, seconds in self._seconds.items():
-            if not seconds or not first.get(stage):
-                continue
-            took, again = statistics.median(first[stage]), statistics.median(seconds)
-            if took >= _LONG and again < _KEPT * took and not self._unstable():
-                yield (
-                    f"Asked again, {stage} took {1000 * again:.3g} ms a case where it took "
-                    f"{1000 * took:.3g} ms the first time, and every score is the same: where "
-                    "the system keeps its answers, repeats say nothing of its noise. Turn its "
-                    "cache off."
-                )
-
-    def _unstable(self) -> list[str]:
-        """The cases that had two values of a metric that gives the same for the same answer."""
-        repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
-        values = [pair for name in repeatable for pair in self._values.get(name, {}).items()]
-        return list(dict.fromkeys(case for case, found in values if len(set(found)) > 1))
-
     def notes(self) -> Iterator[str]:
         """How often cases were asked, and how much of the variance is the system's own noise."""
         if not self._later:
@@ -117,6 +85,9 @@ class Repeated:
             )
             notes.setdefault(noise, []).append(metric.name)
         yield from (f"{', '.join(names)}: {noise}" for noise, names in notes.items())
-        if unstable := self._unstable():
+        # The cases that had two values of a metric that gives the same for the same answer.
+        repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
+        values = [pair for name in repeatable for pair in self._values.get(name, {}).items()]
+        if unstable := list(dict.fromkeys(case for case, found in values if len({*found}) > 1)):
             more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
             yield f"Unstable, scored differently each time: {', '.join(unstable[:_NAMED])}{more}."

@@ -27,7 +27,7 @@ from ragbench.rag.load import stage_origin
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import LOCATE
 from ragbench.stages.stage import AbsentStage, CallSettings, InLoop, Stage, restored, skipped
-from ragbench.stages.system import EvaluatedSystem
+from ragbench.stages.system import Evaluation
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
@@ -108,25 +108,24 @@ class OutcomeReuse:
     def __init__(
         self,
         journal: Journal,
-        system: EvaluatedSystem,
+        asked: Evaluation,
         watch: Watch,
         *,
         leaving_out: Collection[str | Path] = (),
-        metrics: Iterable[Metric] = (),
-        trust: bool = False,
         anew: str = "",
     ) -> None:
         self._journal = journal
         self._watch = watch
         self._project = project_of(
-            system.rag,
-            system.post_retrieval,
-            system.validator,
-            metrics=metrics,
+            asked.rag,
+            asked.post_retrieval,
+            asked.validator,
+            metrics=asked.metrics,
             watch=watch,
             leaving_out=leaving_out,
         )
-        self._origins = {stage: _origin_of(stage, system, self._project) for stage in system.stages}
+        trust = asked.settings.trust_stored
+        self._origins = {stage: _origin_of(stage, asked, self._project) for stage in asked.stages}
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
         self._earlier: dict[str, Origin] = {}
@@ -211,18 +210,18 @@ def _is_named(origin: Origin) -> bool:
     return all(part.kind == "setting" for part in origin.parts)
 
 
-def _origin_of(stage: str, system: EvaluatedSystem, project: Project) -> Callable[[], Origin]:
+def _origin_of(stage: str, asked: Evaluation, project: Project) -> Callable[[], Origin]:
     """What makes a stage's origin, as far as it was seen up to then."""
-    rag, settings = system.rag, system.settings
-    if "stated_version" in system.description:
-        return lambda: named_origin(stage, system.description["stated_version"])
+    rag, description = asked.rag, asked.description
+    if "stated_version" in description:
+        return lambda: named_origin(stage, description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
-        more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": settings["top_k"]}
-        asked = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
-        return lambda: stage_origin(rag, asked, project, system.description, **more)
-    if stage == POST_RETRIEVE and system.post_retrieval is not None:
-        return lambda: project.origin(stage, settings[POST_RETRIEVE])
-    known = {} if system.validator is None else {"identity": system.validator.identity}
+        more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": asked.settings.top_k}
+        name = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
+        return lambda: stage_origin(rag, name, project, description, **more)
+    if stage == POST_RETRIEVE and asked.post_retrieval is not None:
+        return lambda: project.origin(stage, asked.said[POST_RETRIEVE])
+    known = {} if asked.validator is None else {"identity": asked.validator.identity}
     return lambda: project.origin(stage, known)
 
 

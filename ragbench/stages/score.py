@@ -11,8 +11,8 @@ from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import RunCase, Trace
-from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
+from ragbench.ledger.tables import CaseCells
 from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Compared, Plan

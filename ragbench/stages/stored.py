@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from ragbench.core.case import Case, Turn
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
-from ragbench.ledger.codec import CODECS
+from ragbench.ledger.fingerprint import digest, fixed_digest
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal, StoredOutcome
 from ragbench.stages.judge_identity import judge_key
@@ -24,7 +25,7 @@ from ragbench.stages.stage import (
     restored,
     skipped,
 )
-from ragbench.stages.turns import OWN, TURNS, OwnTurns
+from ragbench.stages.system import OWN, TURNS
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
@@ -114,30 +115,106 @@ def entries(path: Path) -> Iterator[Entry]:
     """
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
-    stages = manifest.rag.stages
     with Journal(folder.journal) as journal:
-        is_own = manifest.settings.get(TURNS) == OWN
-        own = OwnTurns.stored(journal) if is_own else None
+        run = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
+        for row in (row for window in journal.cases() for row in run.rows(window)):
+            outcomes = {stage: settled.outcome for stage, settled in row.settled.items()}
+            recorded = {
+                stage: replace(outcome, known=Known.RECORDED)
+                for stage, outcome in outcomes.items()
+                # What has no row of its own has no value, but an earlier stage's failure.
+                if outcome.status is not Status.SKIPPED or outcome.reason == NO_CONTEXTS
+            }
+            yield Entry(case=row.case, recorded=recorded)
+
+
+# --- conversations in which a system hears its own earlier answers
+
+
+def _key(cluster: str | None, users: Sequence[str]) -> bytes:
+    return digest(part.encode() for part in (cluster or "", *users))
+
+
+def _asked(case: Case) -> bytes:
+    return _key(case.cluster, [*(t.text for t in case.history if t.role == "user"), case.query])
+
+
+@dataclass(kw_only=True, slots=True)
+class OwnTurns:
+    """What a system has answered so far, by question, which it hears in place of recorded answers.
+
+    The questions are asked turn after turn: first the first ones of all conversations, then the
+    second ones, and so on. A question is known by its conversation (the case's cluster) and all
+    that the user said up to it. Where an earlier question is no case of the run, its recorded
+    answer stands.
+    """
+
+    journal: Journal
+    answers: dict[bytes, str | None] = field(default_factory=dict[bytes, str | None])
+    """None where it gave no answer."""
+
+    @classmethod
+    def stored(cls, journal: Journal) -> OwnTurns:
+        """All that a run has answered."""
+        own = cls(journal=journal)
         for window in journal.cases():
-            numbers = [stored.number for stored in window]
-            known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
-            journal.load_texts(one for found in known.values() for one in found.values())
-            for case in window:
-                given = {stage: found.get(case.number) for stage, found in known.items()}
-                asked = case.case if own is None else own.row(case).case
-                yield Entry(case=asked, recorded=dict(_recorded(given, stages, journal)))
+            known = journal.valid_outcomes("generate", [one.number for one in window])
+            for one in window:
+                outcome = known.get(one.number)
+                if outcome is not None:
+                    own._add(one.case, restored("generate", outcome, journal).outcome)
+        return own
+
+    def windows(self) -> Iterator[list[RunCase]]:
+        """The run's cases, those of each turn behind those of the turn before."""
+        turns: dict[int, list[str]] = {}
+        for window in self.journal.cases():
+            for one in window:
+                number = sum(turn.role == "user" for turn in one.case.history)
+                turns.setdefault(number, []).append(one.case.id)
+        for number in sorted(turns):
+            for window in self.journal.cases(turns[number]):
+                rows = [self.row(one) for one in window]
+                recorded = [one.case for one in window]
+                yield rows
+                for row, case in zip(rows, recorded, strict=True):
+                    self._add(case, row.settled["generate"].outcome)
+
+    def row(self, stored: RunCase) -> RunCase:
+        """A case as it is asked: with the system's own answers in its history."""
+        history = tuple(self._heard(stored.case))
+        if history == stored.case.history:
+            return stored
+        said = digest(part.encode() for turn in history for part in (turn.role, turn.text))
+        case = replace(stored.case, history=history)
+        return RunCase(stored.number, case, fixed_digest(stored.digest, said))
+
+    def _heard(self, case: Case) -> Iterator[Turn]:
+        users: list[str] = []
+        is_own = False
+        for turn in case.history:
+            if turn.role == "user":
+                users.append(turn.text)
+                yield turn
+                key = _key(case.cluster, users)
+                is_own = key in self.answers
+                if (answer := self.answers.get(key)) is not None:
+                    yield Turn(role="assistant", text=answer)
+            elif not is_own:
+                yield turn
+
+    def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
+        value = outcome.value
+        self.answers[_asked(case)] = None if value is None else value.response
 
 
-def _recorded(
-    given: Mapping[str, StoredOutcome | None], stages: Container[str], journal: Journal
-) -> Iterator[tuple[str, Outcome[Any]]]:
-    failed: Outcome[Any] | None = None
-    for stage, stored in given.items():
-        if stored is not None:
-            outcome = restored(stage, stored, journal).outcome
-            yield stage, replace(outcome, known=Known.RECORDED)
-            if stage != "validate" and outcome.status is Status.FAILED:
-                failed = replace(outcome, seconds=None, known=Known.RECORDED)
-        elif failed is not None and stage in stages:
-            # A stage that an earlier one's failure kept from running has no row of its own.
-            yield stage, failed
+def unasked_turns(journal: Journal) -> int:
+    """How many earlier questions of conversations are no cases, so that recorded answers stand."""
+    asked: set[bytes] = set()
+    earlier: set[bytes] = set()
+    for window in journal.cases():
+        for case in (one.case for one in window):
+            asked.add(_asked(case))
+            users = [turn.text for turn in case.history if turn.role == "user"]
+            earlier.update(_key(case.cluster, users[: at + 1]) for at in range(len(users)))
+    return len(earlier - asked)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragbench.core.chunk import Document
+from ragbench.core.metric import Metric
 from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
@@ -25,8 +26,14 @@ from ragbench.stages.rag import (
     retrieve_stage,
 )
 from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, CallSettings, Stage
-from ragbench.stages.turns import OWN, TURNS
 from ragbench.validators.validator import Validator
+
+if TYPE_CHECKING:
+    from ragbench.stages.judge import JudgeStage
+
+TURNS = "turns"
+"""The manifest's setting, which only a run of own answers has."""
+OWN = "own"
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:
@@ -92,29 +99,35 @@ class EvalSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluatedSystem:
-    """What is evaluated, as the manifest says it."""
+class Evaluation:
+    """What is evaluated, as the manifest says it, and by what."""
 
     name: str
     description: Mapping[str, Any]
     stages: dict[str, str]
     """Fingerprint of how each stage is described that somebody can be asked for."""
-    settings: dict[str, Any]
+    said: dict[str, Any]
+    """Settings of the system."""
+    settings: EvalSettings
+    metrics: tuple[Metric, ...] = ()
+    judge: JudgeStage | None = None
+    """Who judges; None where no metric asks a model."""
     rag: RAG | None = None
     post_retrieval: PostRetrieval | None = None
     validator: Validator | None = None
-    locator: Locator | None = None
 
 
-def system_of(
+def evaluation_of(
     rag: RAG | None,
     settings: EvalSettings,
     *,
     post_retrieval: PostRetrieval | None,
     validator: Validator | None,
     version: str | None = None,
-) -> EvaluatedSystem:
-    name, top_k, locator = settings.rag_name, settings.top_k, settings.locator
+    metrics: tuple[Metric, ...],
+    judge: JudgeStage | None,
+) -> Evaluation:
+    name, top_k = settings.rag_name, settings.top_k
     said: dict[str, Any] = {"top_k": top_k}
     if settings.turns == OWN:
         if rag is None or not rag.histories:
@@ -130,7 +143,7 @@ def system_of(
         found = settings.rag_description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
         stages = _stage_fingerprints(rag, found, top_k)
-    if locator is not None and "retrieve" in stages:
+    if settings.locator is not None and "retrieve" in stages:
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
@@ -143,23 +156,23 @@ def system_of(
         from ragbench.stages.validate import VALIDATE, validator_fingerprint
 
         stages[VALIDATE] = validator_fingerprint(validator)
-    return EvaluatedSystem(
+    return Evaluation(
         name=shown,
         description=found,
         stages=stages,
-        settings=said,
+        said=said,
+        settings=settings,
+        metrics=metrics,
+        judge=judge,
         rag=rag,
         post_retrieval=post_retrieval,
         validator=validator,
-        locator=locator,
     )
 
 
-def absent_stages(
-    system: EvaluatedSystem, recorded: Mapping[str, int], source: str
-) -> dict[str, str]:
+def absent_stages(asked: Evaluation, recorded: Mapping[str, int], source: str) -> dict[str, str]:
     """Stages that nobody can be asked for, and the reason that a case without a record gets."""
-    rag = system.rag
+    rag = asked.rag
     if rag is None and not recorded:
         raise ConfigError(
             f"there is nothing to score{f' in {source}' if source else ''}: it records neither "
@@ -167,9 +180,9 @@ def absent_stages(
         )
     absent: dict[str, str] = {}
     for stage, lacking in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
-        if stage not in system.stages:
+        if stage not in asked.stages:
             absent[stage] = lacking if rag is not None and stage not in recorded else NOT_RECORDED
-    absent.update((stage, NOT_RECORDED) for stage in recorded if stage not in system.stages)
+    absent.update((stage, NOT_RECORDED) for stage in recorded if stage not in asked.stages)
     return absent
 
 
@@ -178,24 +191,24 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    system: EvaluatedSystem, absent: Mapping[str, str], generations: Mapping[str, int]
+    asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> list[Stage]:
-    top_k, rag = system.settings["top_k"], cast("RAG", system.rag)
+    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
     makers: dict[str, Callable[[bytes], Stage]] = {
         "retrieve": lambda key: retrieve_stage(rag, key, top_k),
-        LOCATE: lambda key: locate_stage(cast("Locator", system.locator), key, top_k),
+        LOCATE: lambda key: locate_stage(cast("Locator", asked.settings.locator), key, top_k),
         POST_RETRIEVE: lambda key: post_retrieve_stage(
-            cast("PostRetrieval", system.post_retrieval), key
+            cast("PostRetrieval", asked.post_retrieval), key
         ),
-        "validate": lambda key: _validation(cast("Validator", system.validator), key),
+        "validate": lambda key: _validation(cast("Validator", asked.validator), key),
         "generate": lambda key: generate_stage(rag, key),
     }
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
-        else makers[stage](bytes.fromhex(fingerprint((system.stages[stage], generations[stage]))))
+        else makers[stage](bytes.fromhex(fingerprint((asked.stages[stage], generations[stage]))))
         for stage in STAGES
-        if stage in absent or stage in system.stages
+        if stage in absent or stage in asked.stages
     ]
 
 

@@ -19,12 +19,12 @@ from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InputError, LLMStoppedError
+from ragbench.ledger.scores import ScoreStore
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
-from ragbench.post.rerank import ScoreStore
 from ragbench.post.stage import (
     PostRetrieval,
     post_retrieved,

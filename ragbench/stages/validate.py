@@ -112,6 +112,7 @@ class FarQuery(NamedTuple):
     place: Place
     digest: bytes
     """What stood there when it was first read."""
+    letters: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +120,6 @@ class FarRetrieval(RetrievalDump):
     """A retrieval whose texts have stayed where they are: its chunks are empty."""
 
     asked: FarQuery
-    letters: int
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
@@ -182,17 +182,13 @@ def judged_queries(
             raise InterruptedRunError(STOPPED)
         return windows.popleft()
 
-    for cut in pool.cut(retrievals, _letters):
+    for cut in pool.cut(retrievals, letters):
         if run.stopped():
             ahead.finish()
             raise InterruptedRunError(STOPPED)
         windows.append([*map(_row, cut)])
         todo = stage.take(windows[-1], run)
-        asked = [
-            Task(VALIDATE, one.input.asked) if isinstance(one.input, FarRetrieval) else one.input
-            for one in todo
-        ]
-        if ahead.begin(todo, asked):
+        if ahead.begin(todo, [asked_of(one.input) for one in todo]):
             yield from settled()
     while windows:
         yield from settled()
@@ -214,10 +210,16 @@ def _row(dump: RetrievalDump) -> RunCase:
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def _letters(dump: RetrievalDump) -> int:
-    if isinstance(dump, FarRetrieval):
-        return dump.letters
-    return sum(len(chunk.text) for chunk in dump.chunks)
+def asked_of(dump: RetrievalDump) -> RetrievalDump | Task:
+    """What a worker is given: of a retrieval whose texts are elsewhere its place."""
+    return Task(VALIDATE, dump.asked) if isinstance(dump, FarRetrieval) else dump
+
+
+def letters(asked: RetrievalDump | Task) -> int:
+    far = asked.asked if isinstance(asked, FarRetrieval) else asked
+    if isinstance(far, RetrievalDump):
+        return sum(len(chunk.text) for chunk in far.chunks)
+    return int((far.input if isinstance(far, Task) else far).letters)
 
 
 # --- the tally
@@ -245,7 +247,6 @@ class ValidationTally:
     cells: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
 
     def add(self, trace: Trace) -> None:
-        """Counts a case of a run, and what the system made of its chunks."""
         if trace.validation is None:
             return
         self.count(trace.case.id, trace.validation)
@@ -254,7 +255,6 @@ class ValidationTally:
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
-        """Counts a verdict; a failure is in no figure."""
         verdict = outcome.value
         if outcome.failure is not None:
             self.failed += 1

@@ -31,7 +31,7 @@ class VarianceComponents:
     @property
     def share_within(self) -> float | None:
         """Share of the variance of a case mean that more repeats would remove."""
-        if self.within is None or self.between is None or self.repeats is None:
+        if self.within is None or self.between is None or not self.repeats:
             return None
         noise = self.within / self.repeats
         return noise / (self.between + noise) if noise > 0.0 else 0.0
@@ -49,11 +49,9 @@ class VarianceComponents:
         None when that is not known, or when only noise varies: then no number does.
         """
         check_share(share, name="share")
-        if self.within is None or self.between is None:
-            return None
-        if self.within == 0.0:
+        if self.within == 0.0 and self.between is not None:
             return 1
-        if self.between == 0.0:
+        if self.within is None or not self.between:
             return None
         return max(1, math.ceil(self.within * (1.0 - share) / (share * self.between) - 1e-9))
 

@@ -105,9 +105,13 @@ def wording(text: str) -> Wording:
         raw = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
     else:  # the words are what lies between all other signs
         raw = plain.translate(_NO_LETTERS).split()
-    if not has_digit and special.isdisjoint(raw):
+    if not special.isdisjoint(raw):
+        places = [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()]
+    elif has_digit:
+        places = [at for at, one in enumerate(raw) if one[-1].isdecimal()]
+    else:
         return Wording(tuple(raw), (), ())
-    return _read(raw, [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()])
+    return _read(raw, places)
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -125,7 +129,7 @@ _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
 _LONGEST, _MOST = 300, 1e300
 """Digits of a number that are read, and the largest one."""
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)(?<=\d..)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")

@@ -55,12 +55,8 @@ class OnnxTextModel:
         given: list[tuple[int, int]] = self.tokenizer.encode(text, add_special_tokens=False).offsets
         return given
 
-    def run(self, encoding: Any, *, max_length: int | None = None) -> NDArray[np.float32]:
-        """The first output for a text, without the axis of the batch."""
-        return self.run_all(encoding, max_length=max_length)[0]
-
-    def run_all(self, encoding: Any, *, max_length: int | None = None) -> list[NDArray[np.float32]]:
-        """Like `run`, all outputs in the order of `outputs`."""
+    def run(self, encoding: Any, *, max_length: int | None = None) -> list[NDArray[np.float32]]:
+        """The outputs for a text, in the order of `outputs`, without the axis of the batch."""
         import numpy as np
 
         known = {
@@ -136,7 +132,7 @@ class TextEncoder:
 
     def _vector(self, text: str) -> NDArray[np.float32]:
         # A piece may have a token more than it had within its text.
-        found = self._model.run(self._model.encode(text), max_length=self._max_length)
+        found = self._model.run(self._model.encode(text), max_length=self._max_length)[0]
         if found.ndim == 1:
             return found
         pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
@@ -235,7 +231,7 @@ class PairClassifier:
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
         self._model = OnnxTextModel(model, tokenizer, kind="text classifier")
-        row = self._model.run(self._model.encode("a", "b"))
+        row = self._model.run(self._model.encode("a", "b"))[0]
         if row.ndim != 1 or len(row) not in (1, 2):
             raise ConfigError(
                 f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
@@ -253,7 +249,7 @@ class PairClassifier:
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number a pair, in order; pairs are not cut."""
-        return self._each(pairs, lambda encoding: _logit(self._model.run(encoding)))
+        return self._each(pairs, lambda encoding: _logit(self._model.run(encoding)[0]))
 
     def _each(
         self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
@@ -322,7 +318,7 @@ class PairReader(PairClassifier):
     def _reading(self, encoding: Any) -> PairReading:
         import numpy as np
 
-        outputs = self._model.run_all(encoding)
+        outputs = self._model.run(encoding)
         logit = _logit(outputs[0])
         answers = None if self._second is None else float(outputs[self._second][0])
         starts, ends = (outputs[place] for place in self._places)

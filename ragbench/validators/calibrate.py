@@ -31,7 +31,6 @@ _RIDGE = (25.0, 1.0)
 _TARGET = 0.98
 _MANY = 200
 """Labels below which a threshold does not move at the price of the F1 of answers."""
-_LOST = 0.02
 _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
@@ -41,8 +40,6 @@ _ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A verdict, and what a person says of the same retrieval."""
-
     verdict: Verdict
     answer_present: bool
     relevant_chunk_ids: frozenset[str] | None = None
@@ -108,7 +105,7 @@ def calibrate(
     precision: float | None = None,
     error: float | None = None,
     seed: int = 7,
-    shipped: Thresholds | None = None,
+    shipped: Thresholds,
 ) -> CalibrationReport:
     """Learns a Platt scale and, where the labels show the need, thresholds.
 
@@ -123,7 +120,7 @@ def calibrate(
     over queries, so that they hold for queries that were not learned from.
 
     Args:
-        shipped: the thresholds of the verdicts; None for those that part them.
+        shipped: the thresholds of the verdicts.
     """
     _check(labelled, precision, error)
     queries = [_scored(one) for one in labelled]
@@ -134,7 +131,7 @@ def calibrate(
     precision = _TARGET if precision is None else precision
     learn = partial(
         _learn,
-        shipped=shipped or _parting(queries),
+        shipped=shipped,
         precision=precision,
         error=error,
         has_chunks=has_chunks,
@@ -199,26 +196,13 @@ def _tradeoffs(
         yield Tradeoff(target=target, quality=_quality(crossed[0]))
 
 
-def _parting(queries: Sequence[_Query]) -> Thresholds:
-    """Thresholds in the middle between what was called and what was not."""
-
-    def limit(rows: Sequence[_Scored]) -> float:
-        called = min((row.probability for row in rows if row.called), default=1.0)
-        below = (row.probability for row in rows if not row.called and row.probability < called)
-        return _inside((called + max(below, default=0.0)) / 2)
-
-    present = limit([one.answer for one in queries])
-    relevant = limit([row for one in queries if not one.answer.called for row in one.chunks])
-    return Thresholds(relevant=min(relevant, present), present=present)
-
-
 def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: bool) -> bool:
     """Whether labels show that the target is missed, and that a learned threshold is nearer."""
     low, high = before.precision_interval
     if before.precision is None or after.precision is None or low <= precision <= high:
         return False
     nearer = abs(after.precision - precision) < abs(before.precision - precision)
-    return nearer and (costs or _f1(after) >= _f1(before) - _LOST)
+    return nearer and (costs or _f1(after) >= _f1(before))
 
 
 def _f1(quality: Quality) -> float:
@@ -313,8 +297,8 @@ def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
     """
     rows = reliability(probabilities, labels)
-    total = sum(count for _, _, count in rows)
-    return sum(count * abs(mean - seen) for mean, seen, count in rows) / total if total else 0.0
+    gaps = sum(count * abs(mean - seen) for mean, seen, count in rows)
+    return gaps / max(1, len(probabilities))
 
 
 def reliability(

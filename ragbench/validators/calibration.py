@@ -117,7 +117,7 @@ def calibration_text(calibration: Calibration) -> str:
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str) -> Calibration:
     try:
-        given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
+        given = json.loads(ReadLimits().read_settings(Path(path)))
         if given["version"] != _VERSION:
             raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
         found = Calibration(
@@ -161,9 +161,8 @@ class DecisionRule:
         return self.scale.apply(round(probability, 4))
 
 
-POOL_FEATURES = ("best",)
-"""What the probability of an answer rests on: the best chunk's logit. How many chunks there are
-and how far the others lie behind says more of a retriever than of an answer."""
+_LARGEST = 20
+"""Chunks of the pools that weights were learned from."""
 
 Absence = Literal["siblings", "document-absent"]
 """What is in a corpus that lacks an answer: other passages of the right document, or not even
@@ -176,7 +175,8 @@ class Weights:
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
-    """From the best chunk's logit to that of an answer in the pool."""
+    """From the best chunk's logit, and the logarithm of how many chunks there are where that was
+    learned (each is a chance of a wrong one), to the logit of an answer in the pool."""
     relevant: float
     """Probability from which on a chunk is relevant: the best F1 on the held-out articles, at most
     a quarter of the odds of the lowest ``present``, so that there is a band of Partial."""
@@ -185,9 +185,9 @@ class Weights:
     articles, by what the pools without an answer hold."""
     digest: str
 
-    def probability(self, logit: float) -> float:
+    def probability(self, logit: float, chunks: int = _LARGEST) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        return logistic(self.pool.logit([logit]))
+        return logistic(self.pool.logit([logit, math.log(min(chunks, _LARGEST))]))
 
 
 @lru_cache(maxsize=8)
@@ -196,7 +196,7 @@ def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     limits = given["thresholds"]
     return Weights(
         chunk=read_model(given["chunk"], features),
-        pool=read_model(given["pool"], POOL_FEATURES),
+        pool=read_model(given["pool"], tuple(given["pool"]["weights"])),
         relevant=float(limits["relevant"]),
         present={absence: float(limits["present"][absence]) for absence in ABSENCES},
         digest=hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12],

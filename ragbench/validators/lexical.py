@@ -52,7 +52,7 @@ _TYPE_BONUS = 0.15
 """What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
 _QUOTED = 2
 """Sentences of a chunk that are quoted at most."""
-_NEAR = 0.85
+_NEAR = 0.7
 """Share of the best sentence's score from which on another one is quoted beside it."""
 
 
@@ -76,14 +76,14 @@ class _Sentence(NamedTuple):
 
 class _Passage(NamedTuple):
     sentences: Sequence[_Sentence]
-    tokens: frozenset[str]
+    tokens: Set[str]
 
 
 UNREADABLE_LOGIT = -12.0
 """Of a chunk without a word in it, and of every chunk when the query has none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class ChunkReading:
     """A chunk, or the best window of a long one, read for one query."""
 
@@ -141,7 +141,11 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
-    pool, worth, names = [_passage(text) for text in texts], asked.weights, asked.names
+    worth, names = asked.weights, asked.names
+    pool = [
+        _Passage(read, set[str]().union(*(one.tokens for one in read)))
+        for read in map(_sentences, texts)
+    ]
     local: dict[str, float] = {}
     for token in worth:
         count = sum(token in one.tokens for one in pool)
@@ -149,6 +153,7 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     windows = [_best_window(worth, one) for one in pool]
     covered = [_coverage(worth, one.tokens) for one in windows]
     in_pool = [_coverage(local, _best_window(local, one).tokens) for one in pool]
+    best, best_in_pool = max(covered, default=0.0), max(in_pool, default=0.0)
     rarest, has_kind = max(worth.values(), default=0.0) or 1.0, asked.kind is not AnswerType.OTHER
     found: list[ChunkReading] = []
     for place, (text, whole, window) in enumerate(zip(texts, pool, windows, strict=True)):
@@ -168,8 +173,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             len(names - held) / len(names) if names else 0.0,
             float(agrees),
             float(has_kind and not agrees),
-            max(covered) - covered[place],
-            max(in_pool) - in_pool[place],
+            best - covered[place],
+            best_in_pool - in_pool[place],
             len(worth.keys() & held) / max(8, sum(len(one.written) for one in window.sentences)),
             min(1.0, len(worth) / 16),
             min(1.0, sum(len(one.written) for one in whole.sentences) / 400),
@@ -183,11 +188,10 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
 
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
-def _passage(text: str) -> _Passage:
+def _sentences(text: str) -> tuple[_Sentence, ...]:
     spans = split_sentences(text)
     read = ((span, tokenise(text[slice(*span)])) for span in spans)
-    sentences = [_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read]
-    return _Passage(sentences, frozenset[str]().union(*(one.tokens for one in sentences)))
+    return tuple(_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read)
 
 
 def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
@@ -229,9 +233,9 @@ def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> l
         logit = model.logit(reading.features) if asked.weights else UNREADABLE_LOGIT
         known = best[at]
         if known is None or logit > known.logit:
-            spans = [one.span for one in reading.read]
-            sentences = [Span(window.start + a, window.start + b) for a, b in spans]
-            best[at] = replace(reading, logit=logit, sentences=tuple(sentences))
+            spans, start = [one.span for one in reading.read], window.start
+            reading.sentences = tuple([Span(start + a, start + b) for a, b in spans])
+            reading.logit, best[at] = logit, reading
     return [one or ChunkReading(asked=asked) for one in best]
 
 

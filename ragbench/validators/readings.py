@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import struct
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
+from dataclasses import astuple, fields
 from functools import lru_cache
-from hashlib import blake2b
-from math import isnan, nan
 from pathlib import Path
 
+from ragbench.errors import RunError
+from ragbench.ledger.scores import ScoreStore, digest
 from ragbench.text.onnx_model import PairReading
 
 _VARIABLE = "RAGBENCH_READINGS"
-_MOST = 2_000_000
-"""Pairs that are kept, about 120 MB; of more, those that were read first go."""
-_NUMBERS = struct.Struct("<ddqqd")
-_TABLE = "CREATE TABLE IF NOT EXISTS readings (pair BLOB PRIMARY KEY, numbers BLOB NOT NULL)"
+_LARGEST = 250_000_000
+"""Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
+_NUMBERS = tuple(one.name for one in fields(PairReading))
 Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
 """Reads texts, and says what of them it could not read."""
 
@@ -43,70 +42,30 @@ def kept_readings(
     reader: str, query: str, texts: Sequence[str], read: Read
 ) -> tuple[list[PairReading], tuple[str, ...]]:
     """What is kept of the texts, and the rest read; ``reader`` names all else it depends on."""
-    keys = [
-        blake2b("\0".join((reader, query, one)).encode(errors="replace")).digest()[:16]
-        for one in texts
-    ]
-    database = _opened(readings_file(), os.getpid())
-    known = {} if database is None else _known(database, keys)
+    keys, asked, model = [*map(digest, texts)], digest(query), digest(reader).hex()
+    store, known = _opened(readings_file(), os.getpid()), dict[bytes, PairReading]()
+    if store is not None:
+        with suppress(sqlite3.Error, ValueError, TypeError):
+            for key, numbers in store.known(model, asked, ()).items():
+                known[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
     missing = [at for at, key in enumerate(keys) if key not in known]
     found, notes = read([texts[at] for at in missing]) if missing else ([], ())
     fresh = {keys[at]: one for at, one in zip(missing, found, strict=True)}
-    if database is not None and fresh and not notes:  # what was not read whole is said each time
-        _keep(database, fresh)
+    if store is not None and fresh and not notes:  # what was not read whole is said each time
+        with suppress(sqlite3.Error):
+            store.keep(model, asked, {key: astuple(one) for key, one in fresh.items()})
     known |= fresh
     return [known[key] for key in keys], notes
 
 
 @lru_cache(maxsize=2)
-def _opened(path: Path | None, process: int) -> sqlite3.Connection | None:
+def _opened(path: Path | None, process: int) -> ScoreStore | None:
     if path is None:
         return None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=OFF")
-        database.execute(_TABLE)
-        with closing(database.execute("SELECT max(rowid) - min(rowid) FROM readings")) as rows:
-            more = (next(rows)[0] or 0) - _MOST
-        if more > 0:
-            oldest = "SELECT rowid FROM readings ORDER BY rowid LIMIT ?"
-            database.execute(f"DELETE FROM readings WHERE rowid IN ({oldest})", (more,))
-    except (OSError, sqlite3.Error):
+        if path.exists() and path.stat().st_size > _LARGEST:
+            path.unlink()
+        return ScoreStore(path)
+    except (OSError, RunError):
         return None
-    return database
-
-
-def _known(database: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, PairReading]:
-    found: dict[bytes, PairReading] = {}
-    try:
-        for key in keys:
-            asked = database.execute("SELECT numbers FROM readings WHERE pair = ?", (key,))
-            for (numbers,) in asked.fetchall():
-                logit, span, start, end, answers = _NUMBERS.unpack(numbers)
-                found[key] = PairReading(
-                    logit=logit,
-                    span=span,
-                    start=start,
-                    end=end,
-                    answers=None if isnan(answers) else answers,
-                )
-    except (sqlite3.Error, struct.error):
-        return {}
-    return found
-
-
-def _keep(database: sqlite3.Connection, fresh: dict[bytes, PairReading]) -> None:
-    rows = [
-        (
-            key,
-            _NUMBERS.pack(
-                one.logit, one.span, one.start, one.end, nan if one.answers is None else one.answers
-            ),
-        )
-        for key, one in fresh.items()
-    ]
-    # A row a transaction: threads share the connection, and with synchronous=OFF it costs little.
-    with suppress(sqlite3.Error):
-        database.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)

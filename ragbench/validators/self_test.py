@@ -59,8 +59,6 @@ class KindResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelfTest:
-    """What a validator makes of near misses and of answers."""
-
     validator: str
     questions: int
     seed: int
@@ -258,7 +256,6 @@ _LONGEST = 1200
 def run_self_test(
     validator: Validator, dataset: str | Path, *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
-    """Makes near misses of a dataset's questions in English, and asks a validator about them."""
     try:
         texts = {one.id: one.text for one in read_documents(dataset)}
     except DataError:

@@ -2,8 +2,8 @@
 
 A slot is unbound where its value stands nowhere in the chunk and the sentences that seem to answer
 say a rival in its place: another identifier of that form, another year, the opposite. Each rule is
-a line of `RULES`, with what in a question calls for it; what each costs and gains on labelled sets
-is in docs/measured/validators.md.
+a line of `RULES`, called where a question holds what it is about; what each costs and gains on
+labelled sets is in docs/measured/validators.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from ragbench.text.language import function_words
@@ -36,15 +35,29 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
     ``quoted`` are the sentences of the text that seem to answer.
     """
     called = _called_for(query)
-    found = (
-        said for name in rules if name in called for said in RULES[name].finds(query, text, quoted)
-    )
+    found = (said for name in rules if name in called for said in RULES[name](query, text, quoted))
     return next(found, "")
 
 
 @lru_cache(maxsize=1024)
 def _called_for(query: str) -> frozenset[str]:
-    return frozenset(name for name, rule in RULES.items() if rule.is_called_for(query))
+    """The rules that are about something in a question."""
+    is_open, plain = not is_yes_or_no(query), normalise(query).replace(",", "")
+    not_so = _WORDS["not"].search(query) and _WORDS["fact"].match(query)
+    held: Mapping[str, object] = {
+        "identifier": identifiers(query),
+        "number": is_open
+        and _WORDS["number"].search(plain)
+        and not _WORDS["own_case"].search(query),
+        "entity": is_open and _NAME.search(query, 1),
+        "time": any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS),
+        "opposite": is_open and _opposites().keys() & _placed(query).keys(),
+        "polarity": not_so
+        and not _WORDS["condition"].search(query)
+        and "whether or not" not in query.lower(),
+        "unknown": query,
+    }
+    return frozenset(name for name, found in held.items() if found)
 
 
 @lru_cache(maxsize=1024)
@@ -148,21 +161,16 @@ _AKIN = 4
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
-    asked = frozenset(tokenise(query))
+    asked, common = frozenset(tokenise(query)), function_words()["en"].split()
     for found in _NAME.finditer(query, 1):
         mine = _beside(query.lower(), found.span()) - _LOOSE
-        if not mine or found[0].lower() in _no_names() or _is_like(found[0], text):
+        if not mine or found[0].lower() in common or _is_like(found[0], text):
             continue
         for rival in _NAME.finditer(quoted):
             if asked.isdisjoint(tokenise(rival[0])) and mine & _beside(
                 quoted.lower(), rival.span()
             ):
                 yield f"'{found[0]}' is not in this chunk; '{rival[0]}' is"
-
-
-@cache
-def _no_names() -> frozenset[str]:
-    return frozenset(function_words()["en"].split())
 
 
 _LOOSE = {("before", one) for one in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
@@ -300,42 +308,15 @@ def _replies(asked: str, behind: str) -> bool:
     return len(new) > 1 or any(map(str.isdigit, "".join(new)))
 
 
-def _asks_of_a_number(query: str) -> bool:
-    has_number = _WORDS["number"].search(normalise(query).replace(",", ""))
-    return bool(has_number and not is_yes_or_no(query) and not _WORDS["own_case"].search(query))
-
-
-def _asks_what_is_not(query: str) -> bool:
-    asks = _WORDS["not"].search(query) and _WORDS["fact"].match(query)
-    return bool(
-        asks and not _WORDS["condition"].search(query) and "whether or not" not in query.lower()
-    )
-
-
-class Rule(NamedTuple):
-    is_called_for: Callable[[str], bool]
-    """Whether a question holds what the rule is about."""
-    finds: Callable[[str, str, str], Iterator[str]]
-    """From the question, the chunk and the sentences that seem to answer: what is said against."""
-
-
-RULES: Mapping[str, Rule] = {
-    "identifier": Rule(lambda query: bool(identifiers(query)), _other_identifier),
-    "number": Rule(_asks_of_a_number, _other_number),
-    "entity": Rule(
-        lambda query: not is_yes_or_no(query) and bool(_NAME.search(query, 1)), _other_name
-    ),
-    "time": Rule(
-        lambda query: any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS), _lacks_kind
-    ),
-    "opposite": Rule(
-        lambda query: (
-            not is_yes_or_no(query) and not _opposites().keys().isdisjoint(_placed(query))
-        ),
-        _opposite,
-    ),
-    "polarity": Rule(_asks_what_is_not, _affirms),
-    "unknown": Rule(bool, _says_unknown),
+RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
+    "identifier": _other_identifier,
+    "number": _other_number,
+    "entity": _other_name,
+    "time": _lacks_kind,
+    "opposite": _opposite,
+    "polarity": _affirms,
+    "unknown": _says_unknown,
 }
-"""What is checked, in order."""
+"""What is checked, in order: from the question, the chunk and the sentences that seem to answer, to
+what is said against them."""
 SLOTS = tuple(RULES)

@@ -209,7 +209,6 @@ class _Part(NamedTuple):
 
 
 def _part(query: str, piece: str, ask: Ask, settle: Callable[[str, Finding], Finding]) -> _Part:
-    """Looked for in chunks that speak of what it is about."""
     carried = "" if piece in query else piece.rpartition(" (")[2]
     subject = set(tokenise(carried))
     found = [
@@ -234,7 +233,6 @@ def _with_parts(whole: Finding, parts: Sequence[_Part], limits: Thresholds) -> F
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Spans in reading order; those that overlap are one."""
     found: list[Span] = []
     for span in sorted(set(spans)):
         if found and span.start < found[-1].end:

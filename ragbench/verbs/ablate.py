@@ -19,12 +19,12 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep
 from ragbench.ledger.folder import Manifest, RunFolder, metrics_of, read_manifest
 from ragbench.ledger.journal import Journal
+from ragbench.ledger.scores import ScoreStore
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.post.build import Variant
-from ragbench.post.rerank import ScoreStore
 from ragbench.stages.rag import RAG
 from ragbench.stages.score import ScoredMetric
 from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial

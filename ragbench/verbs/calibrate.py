@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import tee
 
 from ragbench.core.validation import RetrievalDump
-from ragbench.errors import DataError, InterruptedRunError, Problem
+from ragbench.errors import ConfigError, DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
-from ragbench.stages.validate import validator_call
+from ragbench.stages.validate import letters, validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
@@ -20,8 +21,6 @@ from ragbench.workers.pool import WorkerPool
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpCalibration:
-    """A calibration learned from a dump, and what of the dump it was learned from."""
-
     report: CalibrationReport
     labelled: int
     """Queries with a label and a verdict."""
@@ -61,38 +60,16 @@ def calibrate_dump(
         advance: called with 1 for each judged query.
 
     Raises:
+        ConfigError: the validator takes no calibration.
         DataError: no query has a label.
         InputError: too few labels of either kind, or a precision out of range.
         InterruptedRunError: `stopped` said so; nothing is kept.
     """
-    judged: list[Labelled] = []
-    labels = deque[RetrievalDump]()
-    unlabelled = failed = 0
-
-    def labelled() -> Iterator[RetrievalDump]:
-        nonlocal unlabelled
-        for retrieval in dump:
-            if retrieval.answer_present is None:
-                unlabelled += 1
-            else:
-                labels.append(replace(retrieval, chunks=()))
-                yield retrieval
-
-    with (
-        opened_engine(engine, workers=workers) as where,
-        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
-    ):
-        for outcome in pool.map(labelled()):
-            label = labels.popleft()
-            if outcome.value is None:
-                failed += 1
-            else:
-                is_there, ids = bool(label.answer_present), label.relevant_ids
-                judged.append(Labelled(outcome.value, is_there, ids))
-            if advance is not None:
-                advance(1)
-    if stopped():
-        raise InterruptedRunError("the labels were not all judged; nothing was written")
+    validator = make()
+    rule = getattr(validator, "limits", None)
+    if not isinstance(rule, DecisionRule):
+        raise ConfigError(f"the validator '{validator.name}' takes no calibration")
+    judged, skipped = _judged(dump, make, engine, workers, stopped, advance)
     if not judged:
         message = (
             "no query is labelled for whether its answer is present: give each record "
@@ -100,20 +77,54 @@ def calibrate_dump(
         )
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])
-    judge_here = make()
-    rule = getattr(judge_here, "limits", None)
     report = calibrate(
         judged,
-        judge_here.name,
+        validator.name,
         precision=precision,
         error=error,
         seed=seed,
-        shipped=rule.thresholds if isinstance(rule, DecisionRule) else None,
+        shipped=rule.thresholds,
     )
     return DumpCalibration(
         report=report,
         labelled=len(judged),
-        unlabelled=unlabelled,
-        failed=failed,
+        unlabelled=skipped["unlabelled"],
+        failed=skipped["failed"],
         malformed=dump.malformed,
     )
+
+
+def _judged(
+    dump: OpenDump,
+    make: Callable[[], Validator],
+    engine: str,
+    workers: int | None,
+    stopped: Callable[[], bool],
+    advance: Callable[[int], None] | None,
+) -> tuple[list[Labelled], Counter[str]]:
+    """The labelled queries with their verdicts, and how many were skipped, by why."""
+    judged, skipped = list[Labelled](), Counter[str]()
+
+    def labelled() -> Iterator[RetrievalDump]:
+        for retrieval in dump:
+            if retrieval.answer_present is None:
+                skipped["unlabelled"] += 1
+            else:
+                yield retrieval
+
+    with (
+        opened_engine(engine, workers=workers) as where,
+        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
+    ):
+        kept, given = tee(labelled())
+        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
+            if outcome.value is None:
+                skipped["failed"] += 1
+            else:
+                is_there, ids = bool(label.answer_present), label.relevant_ids
+                judged.append(Labelled(outcome.value, is_there, ids))
+            if advance is not None:
+                advance(1)
+    if stopped():
+        raise InterruptedRunError("the labels were not all judged; nothing was written")
+    return judged, skipped

@@ -43,10 +43,16 @@ def select_cases(
 ) -> tuple[int, list[CaseRow]]:
     """How many cases meet all that is asked, and the first of them, in the run's order."""
     at = None if worst is None else worst_metric(report, worst)
-    found = [case for case in report.index(at, tag) if cause in (None, case.cause)]
+    cases = (case for case in report.index(at, tag) if cause in (None, case.cause))
+    found = ranked(cases, report, at)
+    return len(found), [*report.find(found[:limit])]
+
+
+def ranked(cases: Iterable[IndexedCase], report: Report, at: int | None) -> list[str]:
+    """The cases' ids, the worst first by the metric at a position, or else as they come."""
     if at is not None:
-        found.sort(key=lambda case: badness(case.value, report.metrics[at]))
-    return len(found), [*report.find([case.id for case in found[:limit]])]
+        cases = sorted(cases, key=lambda case: badness(case.value, report.metrics[at]))
+    return [case.id for case in cases]
 
 
 def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[str, int]:
@@ -107,13 +113,10 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     at = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(at, None):
-        if case.cause in LOSSES:
+        if case.cause is not None and case.cause in LOSSES:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in filter(by_cause.__contains__, Cause):
-        found = by_cause[cause]
-        if at is not None:
-            found.sort(key=lambda case: badness(case.value, report.metrics[at]))
-        yield cause, [*report.find([case.id for case in found[:each]])]
+        yield cause, [*report.find(ranked(by_cause[cause], report, at)[:each])]
 
 
 def _closest(name: str, known: Sequence[str]) -> str:

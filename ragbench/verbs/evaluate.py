@@ -15,8 +15,7 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
-from ragbench.io.only import Selection
-from ragbench.io.read import EntryDecoder
+from ragbench.io.read import EntryDecoder, Selection
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
@@ -30,7 +29,6 @@ from ragbench.rag.adapt import as_rag
 from ragbench.stages.begin import (
     BegunRun,
     Draw,
-    Evaluation,
     asked_for,
     begin,
     dated,
@@ -50,9 +48,15 @@ from ragbench.stages.stage import (
     Stage,
     run_stages,
 )
-from ragbench.stages.stored import StoredTraces
-from ragbench.stages.system import EvalSettings, check_types, kind_of, system_of
-from ragbench.stages.turns import OWN, OwnTurns, unasked_turns
+from ragbench.stages.stored import OwnTurns, StoredTraces, unasked_turns
+from ragbench.stages.system import (
+    OWN,
+    EvalSettings,
+    Evaluation,
+    check_types,
+    evaluation_of,
+    kind_of,
+)
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
@@ -199,17 +203,19 @@ def evaluate_entries(
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
     has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
     chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
-    stage = post_retrieval and dated(post_retrieval, earlier)
     judge = None
     if any(metric.is_judged for metric in chosen):
         from ragbench.stages.judge import judge_of
 
         judge = judge_of(chosen, judging)
-    asked = Evaluation(
-        system=system_of(rag, settings, post_retrieval=stage, validator=validator, version=version),
+    asked = evaluation_of(
+        rag,
+        settings,
+        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
+        validator=validator,
+        version=version,
         metrics=chosen,
         judge=judge,
-        settings=settings,
     )
     # What cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
@@ -239,7 +245,8 @@ def evaluate_entries(
         score = _score_stage(asked, begun, draw.gold, earlier.get("matching"))
         stages = [*begun.stages, score]
         if asked.judge is not None:
-            stages.append(asked.judge.stage(score.table))
+            asked.judge.table = score.table
+            stages.append(asked.judge)
         if workers is not None and workers.engine != "local":
             hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
             stages = stack.enter_context(hired)

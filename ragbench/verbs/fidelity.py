@@ -21,14 +21,13 @@ from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.safe_text import shortened_line
-from ragbench.stats.agreement import Estimated
+from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
 from ragbench.stats.mean import Interval, cluster_codes, mean_interval
-from ragbench.stats.rankings import Scored, best_of, kendall_tau, tau_interval
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
 if TYPE_CHECKING:
-    from ragbench.stats.rankings import Array
+    from ragbench.stats.agreement import Array
 
     Search: TypeAlias = Callable[[Sequence[str], int], list[list[Chunk]]]
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
-from ragbench.metrics.abstention import abstained
 from ragbench.metrics.answer import holds_answer, is_telling
+from ragbench.metrics.candidates import abstained
 from ragbench.metrics.matching import Matching, normalised
 from ragbench.safe_text import counted, shortened_line
 from ragbench.stages.call_stage import CallStage
@@ -156,44 +156,8 @@ def probe_dataset(
 ) -> tuple[Probe, ...]:
     """Looks for what would be scored wrongly whatever a system does."""
     every = list(cases)
-    found = [
-        _of_data(
-            "questions",
-            _two_answers(every),
-            "no question has two answers",
-            "{cases} ask{s} what another one asks, with other references ({example}): an answer is "
-            "wrong by one of the two.",
-        ),
-        _of_data(
-            "repeats",
-            _repeats(every),
-            "no case stands there twice",
-            "{cases} repeat{s} another one ({example}): they count as observations of their own, "
-            "so that intervals are too narrow. Leave them out, or give them one `cluster`.",
-        ),
-        _of_data(
-            "letters",
-            _broken_letters(every),
-            "no text has broken letters",
-            "{cases} with letters that were broken on the way ({example}): answers and passages in "
-            "right ones do not equal them.",
-        ),
-        _of_data(
-            "references",
-            _placeholders(every),
-            "every reference looks like one",
-            "{cases} with a placeholder, the question or no word for a reference ({example}): "
-            "every answer to them is scored as wrong.",
-        ),
-        _gold(every),
-        _of_data(
-            "answerable",
-            _contradicting(every),
-            "no case contradicts its own `answerable`",
-            "{cases} contradict{s} their own `answerable` ({example}): declining is scored against "
-            "one of the two.",
-        ),
-    ]
+    found = [_of_data(name, look(every), *words) for name, look, *words in _LOOKED_FOR]
+    found.insert(4, _gold(every))
     if documents is not None:
         absent = corpus_gold(every, documents, Matching.AUTO).absent
         many = f"the {len(documents):,} documents"
@@ -326,3 +290,33 @@ def _contradicting(cases: Sequence[Case]) -> _Faults:
             yield case.id, f"{case.id} is unanswerable and has the reference '{answers[0]}'"
         elif case.answerable and case.references and not answers:
             yield case.id, f"{case.id} is answerable and its reference declines"
+
+
+_LOOKED_FOR = (
+    (
+        "questions", _two_answers, "no question has two answers",
+        "{cases} ask{s} what another one asks, with other references ({example}): an answer is "
+        "wrong by one of the two.",
+    ),
+    (
+        "repeats", _repeats, "no case stands there twice",
+        "{cases} repeat{s} another one ({example}): they count as observations of their own, "
+        "so that intervals are too narrow. Leave them out, or give them one `cluster`.",
+    ),
+    (
+        "letters", _broken_letters, "no text has broken letters",
+        "{cases} with letters that were broken on the way ({example}): answers and passages in "
+        "right ones do not equal them.",
+    ),
+    (
+        "references", _placeholders, "every reference looks like one",
+        "{cases} with a placeholder, the question or no word for a reference ({example}): "
+        "every answer to them is scored as wrong.",
+    ),
+    (
+        "answerable", _contradicting, "no case contradicts its own `answerable`",
+        "{cases} contradict{s} their own `answerable` ({example}): declining is scored against "
+        "one of the two.",
+    ),
+)  # fmt: skip
+"""What is looked for in the cases: a name, what finds it, what is said of none and of some."""

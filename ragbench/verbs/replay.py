@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Cause
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.report import Report, badness
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import path_of
-from ragbench.metrics.abstention import declined
+from ragbench.metrics.candidates import declined
 from ragbench.metrics.correct import answer_correct, told
 from ragbench.metrics.operational import token_counts
 from ragbench.post.stage import steps_of, written_text
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
 from ragbench.stages.trial import Answering
-from ragbench.verbs.cases import find_case, worst_metric
+from ragbench.verbs.cases import find_case, ranked, worst_metric
 from ragbench.verbs.report import RunCases, report_of
 
 UNCHANGED = "nothing: asked again"
@@ -120,7 +119,9 @@ def plan_replay(
         ConfigError: no case is lost, or of none a change can be tried.
     """
     cases, report = RunCases.of(path_of(run)), report_of(run)
-    ids = _worst(report, most) if case is None else [find_case(report, case).id]
+    at = worst_metric(report)
+    lost = (one for one in report.index(at, None) if one.cause in _REPLAYED)
+    ids = ranked(lost, report, at)[:most] if case is None else [find_case(report, case).id]
 
     @cache
     def by_id() -> Mapping[str, Document]:
@@ -146,14 +147,6 @@ def plan_replay(
         )
     known = [one for one in tokens if one]
     return Replay(tuple(planned), sum(known) / len(known) if known else None)
-
-
-def _worst(report: Report, most: int) -> list[str]:
-    at = worst_metric(report)
-    lost = [case for case in report.index(at, None) if case.cause in _REPLAYED]
-    if at is not None:
-        lost.sort(key=lambda case: badness(case.value, report.metrics[at]))
-    return [case.id for case in lost[:most]]
 
 
 def _changes(

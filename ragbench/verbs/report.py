@@ -33,10 +33,9 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.attribution import attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
-from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import RunTally, failures_of
+from ragbench.stages.run_tally import CauseTally, RunTally, failures_of
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
@@ -233,9 +232,7 @@ class ReportBuilder:
         tally, repeated = self._tally, self._repeated
         stages, summaries = tally.stages(), self._summaries.summaries()
         (notes, asides), earlier = tally.notes(summaries), list[str]()
-        asked_repeatedly = (
-            () if repeated is None else (*repeated.notes(), *repeated.kept_answers(tally.seconds))
-        )
+        repeats = () if repeated is None else repeated.notes()
         if any(stage.reused for stage in stages):
             earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]
         found = Report(
@@ -246,7 +243,7 @@ class ReportBuilder:
             failures=tally.failures() if tally.counts else (),
             latencies=tally.latencies(),
             reused_from=earlier[-1] if earlier else None,
-            notes=(*self.cases.manifest.notes, *asked_repeatedly, *notes),
+            notes=(*self.cases.manifest.notes, *repeats, *notes),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
@@ -300,17 +297,12 @@ def case_row(
 
 def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
     later: list[RepeatCells] = []
-    seconds: dict[str, list[float]] = {}
     for folder in folders:
         cases = RunCases.of(folder)
         if [metric.name for metric in cases.metrics] != [metric.name for metric in metrics]:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in cases.traces(with_texts=False):
-            found = tuple(cell or _UNSCORED for cell in case.cells)
-            cells[case.case.id] = (case.digest, found)
-            for stage, outcome in case.trace.stages:
-                if outcome.seconds is not None:
-                    seconds.setdefault(stage, []).append(outcome.seconds)
+            cells[case.case.id] = case.digest, tuple(cell or _UNSCORED for cell in case.cells)
         later.append(cells)
-    return Repeated(metrics, later, seconds)
+    return Repeated(metrics, later)

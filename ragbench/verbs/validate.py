@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import tee
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -22,8 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import orjson
 from filelock import FileLock, Timeout
 
-from ragbench.core.outcome import Outcome
-from ragbench.core.trace import RunCase
+from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.validation import (
     DumpSummary,
     RequiredShare,
@@ -44,7 +44,7 @@ from ragbench.errors import (
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.read import OpenDump, open_dump
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import path_of
@@ -53,11 +53,13 @@ from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, Running
+from ragbench.stages.stage import STOPPED, CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
     ValidationTally,
+    asked_of,
     judged_queries,
+    letters,
     validator_call,
     validator_fingerprint,
 )
@@ -158,33 +160,25 @@ def validate_dump(
     if against is not None:
         doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
     file = None if out is None else path_of(out)
+    report: Callable[[Progress], None] = advance or (lambda _: None)
+    drawn = limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
             dump = stack.enter_context(open_dump(path_of(dump)))
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
-        keep: Callable[[bytes], object] | None = None
-        if file is None:
-            journal = stack.enter_context(Journal(None))
-        else:
-            journal, keep = stack.enter_context(_kept(file, fresh=fresh))
-        drawn = limit if sample is None else (sample, seed)
-        setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
-        journal.runs.begin(bytes.fromhex(setting))
-        run = Running(
-            journal=journal,
-            calls=CallSettings(),
-            retry_failed=True,
-            stopped=stopped,
-            in_loop=asyncio.run,
-            report=advance or (lambda _: None),
-        )
         queries: Iterable[RetrievalDump] = _strict(dump) if strict else dump
         if drawn is not None:
             chosen = Selection(limit=limit, sample=sample, seed=seed)
             queries = chosen.apply(queries, attrgetter("query_id"))
+        run, keep = None, None
+        if file is not None:
+            setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
+            run, keep = stack.enter_context(_kept(file, setting, stopped, report, fresh=fresh))
+        judges = partial(validator_call, make)
+        found = _verdicts(dump, queries, judges, where, identity, run, stopped, report)
         try:
-            for row in _rows(dump, queries, partial(validator_call, make), where, identity, run):
-                judged = _judged(row, dump, judge.name, tally, doctor)
+            for query, outcome in found:
+                judged = _judged(query, outcome, dump, judge.name, tally, doctor)
                 if keep is not None:
                     keep(judged.line)
                 if emit is not None:
@@ -196,7 +190,7 @@ def validate_dump(
             nothing = Problem(message="it holds no query", path=dump.name)
             raise DataError(dump.problems.items or [nothing])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
-        return _summary(tally, dump, judge.name, identity, journal, demands or Demands(), doctor)
+        return _summary(tally, dump, judge.name, identity, run, demands or Demands(), doctor)
 
 
 def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
@@ -216,22 +210,37 @@ def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
     )
 
 
-def _rows(
+def _verdicts(
     dump: OpenDump,
     taken: Iterable[RetrievalDump],
     judge: Callable[[], Map[RetrievalDump, Outcome[Verdict]]],
     engine: Engine,
     identity: str,
-    run: Running,
-) -> Iterator[RunCase]:
-    """The queries as they are judged; where workers can read the dump, they do that themselves."""
-    split, key = None if engine.fewest is None else dump.split, bytes.fromhex(identity)
-    make = judge if split is None else partial(far_calls, split, judge)
+    run: Running | None,
+    stopped: Callable[[], bool],
+    report: Callable[[Progress], None],
+) -> Iterator[tuple[RetrievalDump, Outcome[Verdict]]]:
+    """The verdict on each query, in their order; without a run nothing is stored."""
+    split = None if engine.fewest is None else dump.split
+    make: Callable[[], Map[Any, Any]] = judge
+    if split is not None:
+        make = partial(far_calls, split, judge)
     lost = partial(lost_case, VALIDATE) if split is None else _lost
-    with WorkerPool(make, engine, lost=lost, stopped=run.stopped) as pool:
+    with WorkerPool(make, engine, lost=lost, stopped=stopped) as pool:
         if split is not None:
             dump.read_elsewhere(read_pieces(split, pool))
-        yield from judged_queries(taken, key, pool, run)
+        if run is None:
+            kept, given = tee(taken)
+            found = pool.map(map(asked_of, given), letters)
+            for outcome, query in zip(found, kept, strict=False):
+                report(Progress(VALIDATE, None, 1, failed=int(outcome.failure is not None)))
+                yield query, outcome
+            if stopped():
+                raise InterruptedRunError(STOPPED)
+        else:
+            for row in judged_queries(taken, bytes.fromhex(identity), pool, run):
+                query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+                yield query, row.settled[VALIDATE].outcome
     if split is not None:
         check_unchanged(split)
 
@@ -252,25 +261,34 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
 
 
 def _judged(
-    row: RunCase, source: OpenDump, validator: str, tally: ValidationTally, doctor: DoctorTally
+    dump: RetrievalDump,
+    outcome: Outcome[Verdict],
+    source: OpenDump,
+    validator: str,
+    tally: ValidationTally,
+    doctor: DoctorTally,
 ) -> ValidatedQuery:
-    outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
-    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+    line, asked = b"", {"query_id": dump.query_id, "query": dump.query}
+    if outcome.value is not None:
+        try:
+            line = orjson.dumps(
+                {**asked, **validation_object(outcome.value), "query_id": dump.query_id}
+            )
+        except (TypeError, ValueError) as error:  # it cannot be written down
+            failure = Failure.of(error, stage=VALIDATE)
+            outcome = Outcome(status=Status.FAILED, failure=failure)
     tally.count(dump.query_id, outcome)
-    if outcome.failure is None:
-        verdict = cast("Verdict", outcome.value)
-        doctor.add(dump, verdict)
-        published = validation_object(verdict)
+    if outcome.value is not None:
+        doctor.add(dump, outcome.value)
     else:
+        failure = cast("Failure", outcome.failure)
         whole = whole_retrieval(dump, source.split)
         found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
         tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
         texts = [*map(str, found)]
-        published = failed_verdict_object(dump.query_id, outcome.failure, validator, texts)
-    published.pop("query_id")
-    named = {"query_id": dump.query_id, "query": dump.query, **published}
-    line = hidden_bytes(orjson.dumps(named))
-    return ValidatedQuery(dump.query_id, dump.query, outcome, line)
+        published = failed_verdict_object(dump.query_id, failure, validator, texts)
+        line = orjson.dumps({**asked, **published})
+    return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
 
 
 def _add(lines: BinaryIO, line: bytes) -> None:
@@ -282,8 +300,15 @@ def _add(lines: BinaryIO, line: bytes) -> None:
 
 
 @contextmanager
-def _kept(out: Path, *, fresh: bool) -> Generator[tuple[Journal, Callable[[bytes], None]]]:
-    """The journal of a file of verdicts, and what takes its lines: they become the file."""
+def _kept(
+    out: Path,
+    setting: str,
+    stopped: Callable[[], bool],
+    report: Callable[[Progress], None],
+    *,
+    fresh: bool,
+) -> Generator[tuple[Running, Callable[[bytes], None]]]:
+    """A run with the journal of a file of verdicts, and what takes the lines of the file."""
     journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
     with _locked(out):
         if fresh:
@@ -292,7 +317,16 @@ def _kept(out: Path, *, fresh: bool) -> Generator[tuple[Journal, Callable[[bytes
         try:
             with Journal(journal_path) as journal, draft.open("wb+") as lines:
                 try:
-                    yield journal, partial(_add, lines)
+                    journal.runs.begin(bytes.fromhex(setting))
+                    run = Running(
+                        journal=journal,
+                        calls=CallSettings(),
+                        retry_failed=True,
+                        stopped=stopped,
+                        in_loop=asyncio.run,
+                        report=report,
+                    )
+                    yield run, partial(_add, lines)
                     lines.seek(0)
                     with written_whole(out) as whole:
                         shutil.copyfileobj(lines, whole)
@@ -343,13 +377,13 @@ def _summary(
     dump: OpenDump,
     validator: str,
     identity: str,
-    journal: Journal,
+    run: Running | None,
     demands: Demands,
     doctor: DoctorTally,
 ) -> DumpSummary:
     mapping = asdict(dump.mapping)
     shares = tuple(_shares(tally, demands, dump.malformed))
-    runs = sorted(journal.runs.started().items())
+    runs = sorted(run.journal.runs.started().items()) if run and tally.reused else []
     return DumpSummary(
         dump=dump.name,
         mapping={name: None if value is None else str(value) for name, value in mapping.items()},
@@ -360,7 +394,7 @@ def _summary(
         malformed=dump.malformed,
         repeated_ids=dump.repeated,
         reused=tally.reused,
-        reused_from=runs[-2][1] if tally.reused else None,
+        reused_from=runs[-2][1] if runs else None,
         chunks=tally.chunks,
         relevant_chunks=tally.relevant,
         answer_present=share_of(tally.present, tally.verdicts),

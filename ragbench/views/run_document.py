@@ -102,7 +102,8 @@ def detail_sections(report: Report) -> Iterator[Section]:
         yield _validation(report.validation)
     if report.judging is not None:
         yield from _judging(report.judging)
-    yield _slices(report)
+    if any(summary.slices for summary in report.summaries):
+        yield _slices(report)
     yield Section(
         title="Failures",
         columns=("stage", "error", "cases", "for example"),
@@ -263,10 +264,6 @@ _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 """Those that it shows where something is wrong."""
 
 
-def measured_metrics(report: Report) -> list[Summary]:
-    return [one for one in report.summaries if one.measured]
-
-
 def has_default_metrics(report: Report) -> bool:
     """Whether nobody named metrics, or the default ones with others."""
     names = {metric.name for metric in report.metrics}
@@ -282,7 +279,7 @@ def headline_metrics(report: Report) -> list[Summary]:
         one.metric.name for one in report.summaries if one.score is not None and one.score < 1
     }
     rest -= alarming.intersection(_ALARMS)
-    return [one for one in measured_metrics(report) if one.metric.name not in rest]
+    return [one for one in report.summaries if one.measured and one.metric.name not in rest]
 
 
 def unmeasured_text(report: Report) -> str | None:

@@ -95,10 +95,8 @@ _COUNTED_IN = {"fabricated_quotes": "quotes"}
 
 
 def _figures(summary: DumpSummary) -> Iterator[str]:
-    yield (
-        f"{_queries(summary.queries)} with {counted(summary.chunks, 'chunk')} by "
-        f"{summary.validator}, {summary.relevant_chunks:,} relevant"
-    )
+    queries, chunks = counted(summary.queries, "query", "queries"), counted(summary.chunks, "chunk")
+    yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share(summary.answer_present)}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
@@ -112,7 +110,8 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
         width = max(len(warning.kind) for warning in summary.warnings)
         for warning in summary.warnings:
             examples = ", ".join(map(shown_line, warning.examples[:3]))
-            yield f"  {warning.kind:<{width}}  {_queries(warning.queries)} (as {examples})"
+            queries = counted(warning.queries, "query", "queries")
+            yield f"  {warning.kind:<{width}}  {queries} (as {examples})"
     if summary.reused:
         since = (summary.reused_from or "").replace("T", " ")[:16]
         yield (
@@ -137,7 +136,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
     if pair is not None:
         yield (
             f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
-            f"{_queries(pair.queries)} in both (McNemar p = {pair.p_value:.3g})"
+            f"{counted(pair.queries, 'query', 'queries')} in both (McNemar p = {pair.p_value:.3g})"
         )
     if doctor.weakest:
         yield "weakest queries"
@@ -158,7 +157,3 @@ def _share(share: Share) -> str:
         f"{share.count:,} of {share.total:,}: {share.share:.1%} "
         f"(95% interval {share.low:.1%} .. {share.high:.1%})"
     )
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
-from typing import IO, BinaryIO, cast
+from typing import IO, cast
 
 import orjson
 
@@ -51,15 +51,15 @@ class CaseFiles(ExitStack):
         """Takes the cases of a run from its first one on; what was collected before goes."""
         self.close()
         self.page, self.count = RunPage(metrics), 0
-        self._names, self._columns = [metric.name for metric in metrics], shown_columns(metrics)
+        self._names, self.columns = [metric.name for metric in metrics], shown_columns(metrics)
         self.table, self.judgements = (
             self.enter_context(SpooledTemporaryFile[bytes](_HELD)) for _ in range(2)
         )
-        self._text = io.TextIOWrapper(
+        self.text = io.TextIOWrapper(
             cast("IO[bytes]", self.table), "utf-8", "backslashreplace", newline=""
         )
         # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
-        self._rows = csv.writer(self._text, lineterminator="\r\n")
+        self._rows = csv.writer(self.text, lineterminator="\r\n")
         return self._add
 
     def _add(self, row: CaseRow) -> None:
@@ -74,7 +74,7 @@ class CaseFiles(ExitStack):
         known = (row.id, row.query, row.language, row.cluster, row.reference, row.response)
         id, query, language, cluster, reference, response = map(_safe, known)
         failures = _safe(" | ".join(map(str, row.failures))) if row.failures else ""
-        cells = [row.cells[position] for _, position in self._columns]
+        cells = [row.cells[position] for _, position in self.columns]
         values = [repr(c.value) if c.status is Status.MEASURED else c.status.value for c in cells]
         stages = row.stages["retrieve"], row.stages["generate"]
         shown = [id, query, language, cluster, tags, reference, response, golds, ids, *stages]
@@ -82,19 +82,6 @@ class CaseFiles(ExitStack):
         self._rows.writerow([*shown, failures, *values, *verdict])
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
-
-    def copy(self, report: Report, table: BinaryIO, judgements: BinaryIO | None) -> None:
-        """Copies the rows below their head, and what models said."""
-        self._text.flush()
-        verdict = () if report.validation is None else _VERDICT_COLUMNS
-        head = io.StringIO(newline="")
-        names = (name for name, _ in self._columns)
-        csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *names, *verdict])
-        table.write(head.getvalue().encode("utf-8", "backslashreplace"))
-        for spooled, file in ((self.table, table), (self.judgements, judgements)):
-            if file is not None:
-                spooled.seek(0)
-                copyfileobj(spooled, file)
 
 
 _HELD = 1 << 24
@@ -119,7 +106,16 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
         page = cases.page
         page.report = report
         files = [stack.enter_context(written_whole(folder / name)) for name in names]
-        cases.copy(report, files[1], files[4] if len(files) > 4 else None)
+        head = io.StringIO(newline="")
+        verdict = () if report.validation is None else _VERDICT_COLUMNS
+        columns = (name for name, _ in cases.columns)
+        csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *columns, *verdict])
+        files[1].write(head.getvalue().encode("utf-8", "backslashreplace"))
+        cases.text.flush()
+        spools = zip((cases.table, cases.judgements), (files[1], *files[4:]), strict=False)
+        for spooled, file in spools:
+            spooled.seek(0)
+            copyfileobj(spooled, file)
         files[0].write(report_json(report))
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].write(timings_json(report))

@@ -34,8 +34,6 @@ class WorkerLostError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worker:
-    """Computes batches, one after the other."""
-
     call: Callable[[Sequence[Any]], Future[Any]]
     close: Callable[[], None]
     """Ends the worker; nothing happens where it has ended."""
@@ -121,10 +119,6 @@ def thread_engine(threads: int = 1) -> Engine:
     return Engine(start=start, capacity=2 * threads, batch=1)
 
 
-def _end(executor: ProcessPoolExecutor) -> None:
-    executor.shutdown(cancel_futures=True)
-
-
 def _start_process(make: Make) -> Worker:
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
@@ -141,7 +135,7 @@ def _start_process(make: Make) -> Worker:
         ready = executor.submit(os.getpid)  # starts the process
     return Worker(
         call=lambda items: executor.submit(_call, items),
-        close=partial(_end, executor),
+        close=partial(executor.shutdown, cancel_futures=True),
         ready=ready,
         losses=(BrokenProcessPool,),
     )
@@ -260,8 +254,6 @@ def _start_actor(ray: Any, make: Make) -> Worker:
 
 
 class _Actor:
-    """Calls, in a process of the cluster."""
-
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
         use_one_thread()
         with suppress(OSError):

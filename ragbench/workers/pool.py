@@ -39,12 +39,6 @@ Map = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 """One value per item of a batch."""
 
 
-def one_by_one(make: Callable[[], Callable[[ItemT], ValueT]]) -> Map[ItemT, ValueT]:
-    """Makes a call for batches of one for items; a worker is given a partial of this."""
-    call = make()
-    return lambda items: [call(item) for item in items]
-
-
 class Task(NamedTuple):
     """An item for workers that make several kinds of calls."""
 
@@ -190,20 +184,21 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         yield from batch.found or ()
 
     def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
-        """Takes items back that nobody has begun to work on; False where somebody has."""
         if batch in self._waiting:
             self._waiting.remove(batch)
             return True
         return not batch.items
 
-    def map(self, items: Iterable[ItemT]) -> Iterator[ValueT]:
+    def map(
+        self, items: Iterable[ItemT], weight: Callable[[ItemT], int] = lambda _: 0
+    ) -> Iterator[ValueT]:
         """Yields what the call gives for each item, in their order.
 
         Memory holds a few batches per worker, however many items there are. Once the pool is
         stopped, no more items are read, and what is in flight is finished.
         """
         begun: deque[Batch[ItemT, ValueT]] = deque()
-        batches = self.cut(items)
+        batches = self.cut(items, weight)
         while True:
             while len(begun) <= self.ahead and not self._stopped():
                 taken = next(batches, None)
@@ -226,7 +221,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return desk
 
     def _feed(self) -> None:
-        """Gives what waits to those who have room, the idlest first."""
         while self._waiting:
             alone = self._waiting[0].losses > 0
             free = [d for d in self.desks if d.room(self._engine.capacity, alone=alone)]
@@ -241,7 +235,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 self._replace(desk)
 
     def _gather(self) -> None:
-        """Waits for something to be through, and takes in all that is."""
         self._feed()
         desks = {future: desk for desk in self.desks for future in desk.futures}
         done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done

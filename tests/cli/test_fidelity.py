@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.stats.rankings import Scored, best_of, kendall_tau, tau_interval
+from ragbench.stats.agreement import Scored, best_of, kendall_tau, tau_interval
 from tests.cli.runs import Ragbench, lines
 
 THINGS = "amber basalt copper diamond emerald flint garnet hematite iron jade".split()  # noqa: SIM905

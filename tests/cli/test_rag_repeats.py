@@ -75,20 +75,3 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     assert shown["unstable"] == ["q0", "q1", "q2", "q3"]
     assert "unstable: 4 of 4 cases: q0, q1, q2, q3" in ragbench("baseline", "show").out
     assert ragbench("gate", "run", "-b", "ragbench-baseline.json").code == 0
-
-
-WORKING = """import time
-time.sleep(0 if hasattr(Own, query) else 0.05)
-return "yes"
-"""
-
-
-@pytest.mark.parametrize(("keep", "said"), [("setattr(Own, query, 'yes')", 1), ("pass", 0)])
-@pytest.mark.usefixtures("cases")
-def test_that_a_system_keeps_its_answers_is_said(ragbench: Ragbench, keep: str, said: int) -> None:
-    own_rag(WORKING.replace("return", f"{keep}\nreturn"))
-    done = ragbench(*EVAL, "--json", "--rag-repeats", "2")
-    notes = json.loads(done.out)["notes"]
-    kept = [note for note in notes if note.startswith("Asked again, generate took ")]
-    assert len(kept) == said
-    assert all("Turn its cache off." in note for note in kept)

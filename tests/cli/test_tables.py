@@ -1,7 +1,9 @@
-"""How a report looks: what is shown, what is left out, and that texts are never markup."""
+"""How a report looks, what a command shows on the way, and how a signal ends it."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,9 @@ import pytest
 
 from ragbench.core.report import FailureGroup, Interval, Latency, Report, StageCount, Summary
 from ragbench.metrics.registry import parse_metric
+from ragbench.stages.stage import Progress
+from ragbench_cli import console
+from ragbench_cli.console import Lines
 from ragbench_cli.report_tables import print_report
 
 
@@ -91,14 +96,9 @@ def test_the_whole_picture(printed: Any) -> None:
 def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> None:
     unknown = dict.fromkeys(("p50", "p95", "longest"))
     shared = Latency(stage="retrieve", count=10, mean=0.1, sharing=8, **unknown)
-    alone = Latency(stage="generate", count=10, mean=0.2, p50=0.2, p95=0.3, longest=0.4)
     said = "up to 8 cases shared a call; --batch-size 1 measures each alone"
     out = printed(report([summary("recall@5")], latencies=[shared]))
     assert f"time per case   n      mean\n  retrieve     10  100.0 ms\n  {said}\n" in out
-    mixed = printed(report([summary("recall@5")], latencies=[shared, alone]))
-    assert "  retrieve     10  100.0 ms         -         -         -\n" in mixed
-    assert f"  retrieve: {said}\n" in mixed
-    assert "  generate     10  200.0 ms  200.0 ms  300.0 ms  400.0 ms\n" in mixed
 
 
 def test_failures_of_one_type_share_a_line(printed: Any) -> None:
@@ -122,3 +122,38 @@ def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
     assert max(len(line) for line in lines) <= columns
     assert any(line.startswith("recall@5 ") for line in lines)
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_line_every_half_minute() -> None:
+    printed: list[str] = []
+    clock = iter([0.0, 29.0, 30.0, 31.0, 60.0, 89.9])
+    lines = Lines(print=printed.append, now=lambda: next(clock))
+    lines.advance(Progress("retrieve", 1000, 100))
+    lines.advance(Progress("retrieve", 1000, 100))
+    lines.advance(Progress("retrieve", 1000, 100, 3))
+    lines.advance(Progress("generate", 1000, 10, 0, 10))
+    lines.advance(Progress("generate", 1000, 10, 2))
+    lines.advance(Progress("generate", 1000, 10, recorded=4))
+    assert printed == [
+        "retrieve 300/1,000 (3 failed)",
+        "generate 20/1,000 (2 failed, 10 from before)",
+    ]
+
+
+def test_calls_that_hang_end_with_the_first_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends it kills soon."""
+    monkeypatch.setattr(console, "_LAST_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt), console.stop_on_signal() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGTERM)
+        assert stopped()
+        threading.Event().wait(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_before_there_are_calls_the_first_signal_ends_it(number: signal.Signals) -> None:
+    """A command that reads a huge file, or loads a model, does not ask."""
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), console.stop_on_signal():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before

@@ -32,7 +32,7 @@ from ragbench.stages import far_dump
 from ragbench.workers import engines
 from ragbench.workers import pool as pool_module
 from ragbench.workers.engines import Engine, check_engine, opened_engine
-from ragbench.workers.pool import WorkerPool, one_by_one
+from ragbench.workers.pool import WorkerPool
 from ragbench_cli.main import main
 
 # A cluster takes seconds to start: by default only one command runs on it.
@@ -142,6 +142,11 @@ Make = Callable[[], Callable[[Any], Any]]
 def two_processes() -> Engine:
     with engines.opened_engine("processes", workers=2) as engine:
         return engine
+
+
+def one_by_one(make: Make) -> Callable[[Sequence[Any]], list[Any]]:
+    call = make()
+    return lambda items: [call(item) for item in items]
 
 
 def pool_of(make: Make, engine: Engine, **settings: Any) -> WorkerPool[Any, Any]:

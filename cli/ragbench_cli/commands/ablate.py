@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +15,11 @@ import typer
 from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
+from ragbench.ledger.scores import ScoreStore
 from ragbench.llm.budget import Budget
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, load_variants
-from ragbench.post.rerank import ScoreStore
 from ragbench.post.stage import rerankers_of
 from ragbench.stages.rag import RAG
 from ragbench.stages.stage import Progress
@@ -42,15 +42,14 @@ from ragbench_cli.models import LLMChoice, NamedModel, language_model
 from ragbench_cli.options import (
     CASES,
     JUDGING,
-    Output,
     RunArgument,
     amount,
     json_object,
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
-from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +99,7 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
     with chosen_system(
         rag=choice.rag,
         pipeline=choice.pipeline,
-        arguments=json_object(choice.rag_args, "--rag-args"),
+        arguments=json_object(choice.rag_args or "{}", "--rag-args"),
         documents=DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source),
         budget=budget,
     ) as system:
@@ -112,10 +111,7 @@ def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[
 
 def _price(typed: str) -> Price:
     first, comma, second = typed.partition(",")
-    paid = amount(first, "--price")
-    got = amount(second if comma else first, "--price")
-    assert paid is not None
-    assert got is not None
+    paid, got = (amount(text, "--price") for text in (first, second if comma else first))
     return Price(input=paid, output=got, origin="--price")
 
 
@@ -168,7 +164,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
-        budget = Budget(amount(asked.max_cost, "--max-cost"))
+        budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
         answerer = stack.enter_context(_answering(answering, run, budget))
         model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
@@ -177,6 +173,9 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
         is_paid = any(getattr(one, "asks_elsewhere", False) for one in rerankers)
         kept = run / "reranker_scores.sqlite" if is_paid else None
         store = stack.enter_context(ScoreStore(asked.scores or kept))
+        cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
+        total = min(cases, asked.limit or cases)
+        bars = stack.enter_context(console.progress(shown=not shown.json))
         found = ablate(
             run,
             tried,
@@ -185,7 +184,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
             limit=asked.limit,
             scores=store,
             concurrency=asked.concurrency,
-            advance=_advance(stack, run, asked.limit, shown=not shown.json),
+            advance=lambda done: bars and bars(Progress("ablate", total, done)),
             rag=answerer.rag,
             price=answerer.price,
         )
@@ -195,24 +194,11 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     shown.show(
         partial(ablation_document, done),
         data=partial(ablation_object, done),
-        screen=partial(_print, done),
+        screen=lambda: draw(_blocks(done)),
     )
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-
-
-def _advance(
-    stack: ExitStack, run: Path, limit: int | None, *, shown: bool
-) -> Callable[[int], None]:
-    cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
-    bars = stack.enter_context(console.progress(shown=shown))
-
-    def advance(done: int) -> None:
-        if bars is not None:
-            bars(Progress("ablate", min(cases, limit or cases), done))
-
-    return advance
 
 
 def _is_dead(found: Ablation) -> bool:
@@ -221,10 +207,6 @@ def _is_dead(found: Ablation) -> bool:
         return True
     answers = [variant.answers for variant in found.variants if variant.answers is not None]
     return bool(answers) and not any(one.answered + one.declined for one in answers)
-
-
-def _print(ablation: Ablation) -> None:
-    draw(_blocks(ablation))
 
 
 def _blocks(ablation: Ablation) -> Blocks:
@@ -244,10 +226,22 @@ def _blocks(ablation: Ablation) -> Blocks:
         if section.rows:
             yield ""
             yield _drawn(section)
-    yield from paragraph("not acted", _idle(ablation))
-    yield from paragraph("operators", _operator_remarks(ablation.variants))
+    first, *others = ablation.variants
+    idle = (
+        f"{one.name} left the same as {first.name} in every case."
+        for one in others
+        if not one.acted
+    )
+    yield from paragraph("not acted", idle)
+    remarks = (f"{one.name}: {text}" for one in ablation.variants for text in _remarks(one))
+    yield from paragraph("operators", remarks)
     yield from paragraph("lost cases", _lost(ablation))
-    yield from paragraph("failed", _failures(ablation.variants))
+    failures = (
+        (f"{one.name}, {count:,} times: {' '.join(text.split())[:200]}", "red")
+        for one in ablation.variants
+        for text, count in one.failures[:_KINDS]
+    )
+    yield from paragraph("failed", failures)
     yield from paragraph("notes", ablation_notes(ablation))
 
 
@@ -257,41 +251,20 @@ def _drawn(section: Section) -> Table:
     return table((section.title, *(section.columns[place] for place in places)), rows)
 
 
-def _idle(ablation: Ablation) -> Iterator[str]:
-    for variant in ablation.variants[1:]:
-        if not variant.acted:
-            text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
-            yield "".join([text, *(f" Its note: {note}." for note in _notes(variant))])
-
-
-def _notes(variant: VariantReport) -> Iterable[str]:
-    operators = () if variant.operators is None else variant.operators.operators
-    return dict.fromkeys(note for one in operators for note, _ in one.notes[:_REMARKS])
-
-
-def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[str]:
-    for variant in variants:
-        found = variant.operators
-        if found is not None and variant.acted != 0:
-            for remark in islice(operator_remarks(found), len(found.losers[:_REMARKS])):
-                yield f"{variant.name}: {remark}"
-            for note in _notes(variant):
-                yield f"{variant.name}: {note}."
+def _remarks(one: VariantReport) -> Iterator[str]:
+    """What its operators lost, and what they said."""
+    found = one.operators
+    if found is not None:
+        losses = islice(operator_remarks(found), len(found.losers[:_REMARKS]) if one.acted else 0)
+        notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
+        yield from (*losses, *(f"{note}." for note in notes))
 
 
 def _lost(ablation: Ablation) -> Iterator[str]:
     """By the first metric, the cases that lost most; --json lists all."""
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
+        cases = (f"{one.case} ({one.before:.2f} to {one.after:.2f})" for one in losses[:3])
         if losses:
-            shown = ", ".join(
-                f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})" for loss in losses[:3]
-            )
             name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {shown}"
-
-
-def _failures(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
-    for variant in variants:
-        for text, count in variant.failures[:_KINDS]:
-            yield f"{variant.name}, {count:,} times: {' '.join(text.split())[:200]}", "red"
+            yield f"{variant.name}, {len(losses):,} by {name}: {', '.join(cases)}"

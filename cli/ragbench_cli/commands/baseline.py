@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.core.history import FittedLimit
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline, read_baseline, write_baseline
 from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import Added, baseline_of, with_run
 from ragbench.gate.runs import read_run
-from ragbench.io.atomic import written_whole
+from ragbench.io.atomic import write_whole
 from ragbench.ledger.folder import run_around
 from ragbench.stats.repeats import variance_components
 from ragbench.verbs.label import with_labels
+from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
-from ragbench_cli.tables import draw, styled, table
+from ragbench_cli.output import draw, styled, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,39 +70,34 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
     """
     scores = [read_run(run) for run in asked.runs]
     baseline = baseline_of(scores)
-    fitted = _fitted(asked, scores)
-    write_baseline(baseline, asked.out)
-    if asked.limits is not None:
-        words = ["ragbench", "baseline", "set", *(run.source for run in scores)]
-        text = limits_yaml(
-            fitted,
-            command=shlex.join([*words, "-o", str(asked.out), "--limits", str(asked.limits)]),
-            runs=len(scores),
-            cases=len(scores[0].cases),
-            baseline=Path(os.path.relpath(asked.out, asked.limits.parent)).as_posix(),
-        )
-        with written_whole(asked.limits) as file:
-            file.write(text.encode())
-    if json:
-        measured = [asdict(limit) for limit in fitted]
-        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": measured})
-    else:
-        typer.echo(asked.out)
-        if asked.limits is not None:
-            typer.echo(asked.limits)
-        console.say(_size(baseline))
-        for limit in fitted:
-            console.say(f"{limit.metric}: {limit_line(limit)}")
-    _warn(scores[-1])
-
-
-def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     limits = asked.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
     if limits is not None and limits.exists():
         raise ConfigError(f"{limits} exists and may have been edited: name another file")
-    return fitted_limits(scores) if len(scores) > 1 else ()
+    fitted = fitted_limits(scores) if len(scores) > 1 else ()
+    write_baseline(baseline, asked.out)
+    if limits is not None:
+        words = ["ragbench", "baseline", "set", *(run.source for run in scores)]
+        text = limits_yaml(
+            fitted,
+            command=shlex.join([*words, "-o", str(asked.out), "--limits", str(limits)]),
+            runs=len(scores),
+            cases=len(scores[0].cases),
+            baseline=Path(os.path.relpath(asked.out, limits.parent)).as_posix(),
+        )
+        write_whole(limits, text.encode())
+    if json:
+        measured = [asdict(limit) for limit in fitted]
+        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": measured})
+    else:
+        typer.echo(asked.out)
+        if limits is not None:
+            typer.echo(limits)
+        console.say(_size(baseline))
+        for limit in fitted:
+            console.say(f"{limit.metric}: {limit_line(limit)}")
+    _warn(scores[-1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +138,14 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
     if not added.is_known or book is not None:
         write_baseline(added.baseline, out)
     if json:
-        console.print_json({"path": str(out), **_facts(added.baseline), **_outcome(added)})
+        outcome = {
+            "known": added.is_known,
+            "other": added.other or None,
+            "held": added.is_held,
+            "changes": [asdict(change) for change in added.changes],
+            "dropped": added.dropped,
+        }
+        console.print_json({"path": str(out), **_facts(added.baseline), **outcome})
     else:
         typer.echo(out)
         console.say(_added_text(added))
@@ -193,7 +195,17 @@ def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
     yield ""
     columns = ["metric", "score", "version", "measured", *(["noise"] if several else [])]
     measured = [metric for metric in facts["metrics"] if metric["measured"]]
-    yield table(columns, (_cells(metric)[: len(columns)] for metric in measured))
+    rows = (
+        (
+            one["metric"],
+            number_text(one["score"]),
+            str(one["version"]),
+            f"{one['measured']:,}",
+            "-" if one["noise_share"] is None else f"{one['noise_share']:.0%}",
+        )[: len(columns)]
+        for one in measured
+    )
+    yield table(columns, rows)
     silent = ", ".join(metric["metric"] for metric in facts["metrics"] if not metric["measured"])
     if silent:
         yield f"\nnot measured: {silent}"
@@ -203,17 +215,6 @@ def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
         more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
         names = f": {', '.join(unstable[:_NAMED])}{more}" if unstable else ""
         yield f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}"
-
-
-def _cells(metric: Mapping[str, Any]) -> list[str]:
-    score, share = metric["score"], metric["noise_share"]
-    return [
-        metric["metric"],
-        "-" if score is None else f"{score:.3f}",
-        str(metric["version"]),
-        f"{metric['measured']:,}",
-        "-" if share is None else f"{share:.0%}",
-    ]
 
 
 def _size(baseline: Baseline) -> str:
@@ -245,16 +246,6 @@ def _added_text(added: Added) -> str:
     return _size(added.baseline)
 
 
-def _outcome(added: Added) -> dict[str, Any]:
-    return {
-        "known": added.is_known,
-        "other": added.other or None,
-        "held": added.is_held,
-        "changes": [asdict(change) for change in added.changes],
-        "dropped": added.dropped,
-    }
-
-
 def _warn(scores: RunScores) -> None:
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
@@ -279,16 +270,16 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
         ],
         "remembered": len(baseline.runs),
         "metrics": [_metric(baseline, column) for column in baseline.metrics],
-        "unstable": [case.id for case in baseline.cases if _is_unstable(case)],
+        # Any metric came out differently in the kept runs, which are of one system.
+        "unstable": [
+            case.id
+            for case in baseline.cases
+            if any(
+                len({(cell.status, cell.value) for cell in repeats.cells if cell is not None}) > 1
+                for repeats in case.repeats.values()
+            )
+        ],
     }
-
-
-def _is_unstable(case: ScoredCase) -> bool:
-    """Whether any metric came out differently in the kept runs, which are of one system."""
-    return any(
-        len({(cell.status, cell.value) for cell in repeats.cells if cell is not None}) > 1
-        for repeats in case.repeats.values()
-    )
 
 
 def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.io.atomic import written_whole
+from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
-from ragbench_cli.console import StageAdvance
 from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.validator_options import (
     DumpChoice,
@@ -75,13 +74,16 @@ def command(
         workers=given.on.workers,
     )
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
-        advance = None if at.bars is None else partial(_advance, at.bars)
+
+        def advance(done: int) -> None:
+            if at.bars is not None:
+                at.bars(Progress("validate", None, done))
+
         found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
     if found.report.is_better:
-        with written_whole(given.out) as file:
-            file.write(calibration_text(found.report.calibration).encode())
+        write_whole(given.out, calibration_text(found.report.calibration).encode())
     if json:
         console.print_json(asdict(found))
     else:
@@ -94,10 +96,6 @@ def command(
         console.say(f"calibration  {given.out}")
         again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
         console.say(f"use          {again}")
-
-
-def _advance(bars: StageAdvance, done: int) -> None:
-    bars(Progress("validate", None, done))
 
 
 def _print(found: DumpCalibration) -> None:
@@ -134,12 +132,10 @@ def _print(found: DumpCalibration) -> None:
 
 def _rows(name: str, before: Quality, after: Quality) -> None:
     typer.echo(name)
-    for label, first, second in (
-        ("precision", _share(before, "precision"), _share(after, "precision")),
-        ("recall", _share(before, "recall"), _share(after, "recall")),
-        ("calibration error", f"{before.calibration_error:.3f}", f"{after.calibration_error:.3f}"),
-    ):
-        typer.echo(f"  {label:<22}{first:<26}{second}")
+    for label in ("precision", "recall"):
+        typer.echo(f"  {label:<22}{_share(before, label):<26}{_share(after, label)}")
+    errors = f"{before.calibration_error:<26.3f}{after.calibration_error:.3f}"
+    typer.echo(f"  {'calibration error':<22}{errors}")
 
 
 def _share(quality: Quality, name: str) -> str:

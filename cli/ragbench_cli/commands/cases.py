@@ -17,7 +17,7 @@ from ragbench.views.explain import score_text
 from ragbench.views.report import case_object, shown_columns
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
-from ragbench_cli.tables import Blocks, draw, styled
+from ragbench_cli.output import Blocks, draw, styled
 
 CAUSES = (
     "not_in_corpus", "not_retrieved", "part_not_retrieved", "not_seen", "dropped", "not_used",

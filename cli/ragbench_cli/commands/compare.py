@@ -28,9 +28,9 @@ from ragbench.views.comparison import (
 from ragbench.views.document import number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
-from ragbench_cli.options import Labelled, Output, argument, option, takes_records
+from ragbench_cli.options import Labelled, argument, option, takes_records
+from ragbench_cli.output import Blocks, Output, can_show, draw, fitted_table, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
-from ragbench_cli.tables import Blocks, can_show, draw, fitted_table, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,21 +104,16 @@ def command(asked: Asked, shown: Shown) -> None:
     )
     if book is not None:
         comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
-    named = asked.metrics is not None
+    named, page = asked.metrics is not None, data_console()
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
         data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
-        screen=lambda: _print(comparison, named=named, cases=cases),
+        screen=lambda: draw(_blocks(comparison, page, named=named, cases=asked.cases or 0), page),
     )
 
 
-def _print(comparison: Comparison, *, named: bool, cases: int) -> None:
-    """One screen: the result, the metrics that matter (all where they are named), the cases."""
-    page = data_console()
-    draw(_blocks(comparison, page, named=named, cases=cases), page)
-
-
 def _blocks(comparison: Comparison, page: Console, *, named: bool, cases: int) -> Blocks:
+    """One screen: the result, the metrics that matter (all where they are named), the cases."""
     for line in result_lines(comparison):
         yield styled((line, "bold"))
     yield ""
@@ -238,13 +233,9 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
 def _difference(metric: MetricComparison) -> Sequence[str]:
     if not metric.differences:
         return ("-",) * 4
-    found = metric.differences[0]
-    change = number_text(found.difference, metric.unit, sign=True)
-    interval = range_text(found, metric.unit, sign=True)
-    return change, interval, p_text(found), f"{found.cases:,}"
-
-
-_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
+    found, unit = metric.differences[0], metric.unit
+    change = number_text(found.difference, unit, sign=True)
+    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
 
 
 def _spelled_out(
@@ -262,14 +253,8 @@ def _spelled_out(
         yield styled((f"  and {len(cases) - shown:,} more: see --cases, --md or --json", "dim"))
 
 
-_LABEL = 8
-"""Columns that the labels of what changed take."""
-
-
 def _hanging(label: str, line: str, width: int) -> str:
+    first = f"    {label:<{_LABEL}}" if label else "    "
     room = max(20, width - _LABEL - 4)
     lines = textwrap.wrap(line, room, break_on_hyphens=False) or [""]
-    if not label:
-        return "\n".join(f"    {text}" for text in lines)
-    first = f"    {label:<{_LABEL}}{lines[0]}"
-    return "\n".join([first, *(f"{'':{_LABEL + 4}}{text}" for text in lines[1:])])
+    return f"\n{'':{len(first)}}".join([f"{first}{lines[0]}", *lines[1:]])

@@ -57,7 +57,7 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
       ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --probe
     """
     from ragbench_cli import checks
-    from ragbench_cli.tables import entry
+    from ragbench_cli.output import entry
 
     found: list[checks.DoctorCheck] = []
     if asked.corpus is not None and asked.dataset is None:

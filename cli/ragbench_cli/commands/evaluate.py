@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from ragbench.core.attribution import LOSSES
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report
     from ragbench.io.entries import EntrySource
-    from ragbench.io.only import Selection
+    from ragbench.io.read import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.on_workers import Workers
@@ -74,13 +73,14 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         console.print_file(folder / "report.json")
     else:
         print_report(report, is_full=False)
-    again = context.ensure_object(Invocation).again("--retry-failed", without="--fresh")
+    invocation = context.ensure_object(Invocation)
+    again = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _ending(report, asked.asking.max_error_rate, again)
     if not asked.quiet:
         console.say("")
         console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
-        if again not in problem:
-            _say_next(report, shlex.quote(str(folder)), again if is_asked else "")
+        if "--retry-failed" not in problem:
+            _say_next(report, shlex.quote(str(folder)), again, is_asked=is_asked)
     if problem:
         console.say(f"Error: {problem}")
     if code:
@@ -125,7 +125,7 @@ def _check(asked: EvalOptions) -> None:
         raise ConfigError(refusals[0])
 
 
-def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, str]:
+def _ending(report: Report, most: float | None, again: Callable[[], str]) -> tuple[ExitCode, str]:
     """The exit code that says how far the numbers can be used, and what is wrong with them.
 
     Args:
@@ -153,7 +153,7 @@ def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, s
             return ExitCode.CANNOT_RUN, (
                 f"{', '.join(lost)} failed for every case, so that there is no value. "
                 f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
-                f"mended: {again}"
+                f"mended: {again()}"
             )
     cases = report.manifest["dataset"]["cases"]
     failing = [one for one in report.stages if most is not None and one.failed > most * cases]
@@ -168,11 +168,18 @@ def _ending(report: Report, most: float | None, again: str) -> tuple[ExitCode, s
     return ExitCode.PASSED, ""
 
 
-def _say_next(report: Report, place: str, again: str) -> None:
-    failed_scoring = any(group.stage == "score" for group in report.failures)
-    if report.failures and (again or failed_scoring):
-        console.say(f"retry   {again}")
-    elif _lacks_gold(report):
+def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked: bool) -> None:
+    from ragbench.core.attribution import LOSSES
+    from ragbench.core.metric import Need
+
+    gold = {
+        *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
+        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
+    }
+    compared = [one for one in report.summaries if one.metric.definition.needs & gold]
+    if any(is_asked or group.stage == "score" for group in report.failures):
+        console.say(f"retry   {again()}")
+    elif report.is_comparable and compared and all(one.skipped == one.total for one in compared):
         console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
         more = (
             "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
@@ -182,18 +189,6 @@ def _say_next(report: Report, place: str, again: str) -> None:
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
-
-
-def _lacks_gold(report: Report) -> bool:
-    """Whether each metric that compares with gold was skipped in every case."""
-    from ragbench.core.metric import Need
-
-    gold = {
-        *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
-        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
-    }
-    wanted = [one for one in report.summaries if one.metric.definition.needs & gold]
-    return bool(wanted) and report.is_comparable and all(one.skipped == one.total for one in wanted)
 
 
 class _Parts(NamedTuple):
@@ -223,20 +218,12 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
     keeping, quiet = options.keeping, options.quiet
     with _opened(options) as parts:
         system = parts.system
-        folder = run_folder(
-            keeping.out,
-            lambda: _run_name(options, parts),
-            lambda: project_of(
-                system.rag,
-                parts.operators,
-                parts.validator,
-                metrics=parts.metrics,
-                watch=parts.watch,
-                leaving_out=[options.cases.dataset],
-            ),
-            stay=keeping.fresh or keeping.reuse,
-            quiet=quiet,
-        )
+        project = partial(
+            project_of, system.rag, parts.operators, parts.validator, metrics=parts.metrics,
+            watch=parts.watch, leaving_out=[options.cases.dataset],
+        )  # fmt: skip
+        name, stay = partial(_run_name, options, parts), keeping.fresh or keeping.reuse
+        folder = run_folder(keeping.out, name, project, stay=stay, quiet=quiet)
         for info in (parts.source.info, parts.source.info.answers):
             is_run = info is not None and info.form == "run" and folder.exists()
             if info is not None and is_run and folder.samefile(info.path):
@@ -248,7 +235,7 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
 
 @contextmanager
 def _opened(options: EvalOptions) -> Generator[_Parts]:
-    from ragbench.io.only import Selection
+    from ragbench.io.read import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.metrics.registry import default_metrics, parse_metrics
     from ragbench_cli.models import models_in_use
@@ -268,7 +255,7 @@ def _opened(options: EvalOptions) -> Generator[_Parts]:
         chosen = chosen_system(
             rag=system.rag,
             pipeline=system.pipeline,
-            arguments=json_object(system.rag_args, "--rag-args"),
+            arguments=json_object(system.rag_args, "--rag-args") if system.rag_args else {},
             documents=DocumentsBeside(cases.dataset, cases.corpus, cases.format, source.info),
             recorded=cases.answers or "" if source.info.recorded and not cases.ask_again else None,
             config=options.models.llm.config,
@@ -303,10 +290,12 @@ def _validator(
     measuring: Measuring, name: str, models: ModelsInUse, stack: ExitStack
 ) -> tuple[Validator, Callable[[], Validator] | None]:
     """The validator, and what makes it on workers where it may."""
-    from ragbench_cli.validator_options import CalibratedChoice, validator_maker
+    from ragbench_cli.validator_options import CalibratedChoice, validator_maker, validator_name
 
     choice = CalibratedChoice(
-        name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
+        name=validator_name(name),
+        validator_args=measuring.validator_args,
+        calibration=measuring.calibration,
     )
     make, may_be_many = stack.enter_context(validator_maker(choice, models.chat("validate")))
     return make(), make if may_be_many else None
@@ -325,7 +314,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
     named: object = (
         parts.system.description if choice.rag is None else (choice.rag, choice.rag_args)
     )
-    fields = mapping(source.field, "--field") or {}
+    fields = mapping(source.field or (), "--field")
     paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
     of_source = (
         *(source.format, sorted(fields.items()), source.split, *paths),
@@ -347,49 +336,32 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
 
 def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) -> Report:
     """Asks as often as is wanted, scores, and puts canaries to the judge."""
-    system, source, models = parts.system, parts.source, parts.models
-    cases, asking, measuring = options.cases, options.asking, options.measuring
     from ragbench.metrics.matching import Matching
     from ragbench.stages.stage import CallSettings
     from ragbench.stages.system import EvalSettings
     from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
+    system, source, models = parts.system, parts.source, parts.models
+    cases, asking, measuring = options.cases, options.asking, options.measuring
+    keeping = options.keeping
     settings = EvalSettings(
-        name=dataset_name(cases.dataset),
-        source=cases.dataset,
+        name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
+        rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
         notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
-        rag_name=system.name,
-        rag_description=system.description,
-        top_k=asking.top_k,
-        turns=asking.turns,
-        selection=parts.selection,
+        selection=parts.selection, matching=Matching(measuring.matched), corpus=system.documents,
+        locator=system.locator, trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
         limits=CallSettings(
-            batch_size=asking.batch_size,
-            concurrency=asking.concurrency or system.concurrency,
-            timeout=asking.timeout,
-            give_up_after=asking.give_up_after,
+            batch_size=asking.batch_size, concurrency=asking.concurrency or system.concurrency,
+            timeout=asking.timeout, give_up_after=asking.give_up_after,
         ),
-        matching=Matching(measuring.matched),
-        corpus=system.documents,
-        locator=system.locator,
-        trust_stored=options.keeping.reuse,
-        retry_failed=options.keeping.retry_failed,
-    )
+    )  # fmt: skip
     once = partial(
-        evaluate_entries,
-        rag=system.rag,
-        metrics=parts.metrics,
-        post_retrieval=parts.operators,
-        validator=parts.validator,
-        judging=models.judging,
-        settings=settings,
+        evaluate_entries, rag=system.rag, metrics=parts.metrics, post_retrieval=parts.operators,
+        validator=parts.validator, judging=models.judging, settings=settings, fresh=keeping.fresh,
         workers=None if asking.on.engine == "local" else _workers(parts, options),
-        fresh=options.keeping.fresh,
-        advance=parts.bars,
-        watch=parts.watch,
-        stopped=parts.stopped,
+        advance=parts.bars, watch=parts.watch, stopped=parts.stopped,
         collect=collect if asking.repeats == 1 else None,
-    )
+    )  # fmt: skip
     entries = (entry.case for entry in source) if cases.ask_again else source
     report = evaluate_repeatedly(
         lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
@@ -409,7 +381,7 @@ def _workers(parts: _Parts, options: EvalOptions) -> Workers:
     check_engine(options.asking.on.engine)
     make_rag, rag = None, options.system.rag
     if rag is not None and may_be_on_workers(rag):
-        arguments = json_object(options.system.rag_args, "--rag-args")
+        arguments = json_object(options.system.rag_args or "{}", "--rag-args")
         make_rag = partial(load_rag, rag, arguments)
     elif rag is not None and not options.quiet:
         console.say(

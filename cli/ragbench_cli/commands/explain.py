@@ -32,9 +32,9 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, draw, paragraph, styled, table
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
-from ragbench_cli.tables import Blocks, draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +145,7 @@ def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> 
     manifest = read_manifest(RunFolder(path=run).manifest)
     spec, arguments = _system(manifest, asked)
     beside = DocumentsBeside(manifest.dataset.source)
-    budget = Budget(amount(asked.max_cost, "--max-cost"))
+    budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
     with (
         console.users_code(),
         chosen_system(
@@ -168,7 +168,7 @@ def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> 
 def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, dict[str, Any]]:
     """The RAG to ask and its arguments: the one that is named, or else the run's."""
     if asked.rag is not None or asked.pipeline is not None:
-        return asked.rag, json_object(asked.rag_args, "--rag-args")
+        return asked.rag, json_object(asked.rag_args or "{}", "--rag-args")
     described = manifest.rag.description
     spec = str(described.get("spec") or "")
     arguments = dict(described.get("arguments") or {})

@@ -15,7 +15,7 @@ from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
-from ragbench_cli.tables import draw, entry, table
+from ragbench_cli.output import draw, entry, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ragbench.core.comparison import Against
-from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.config import demanded, with_options
 from ragbench.gate.runs import read_run, reported_causes
-from ragbench.io.atomic import written_whole
+from ragbench.io.atomic import write_whole
 from ragbench.masking import mask_text
 from ragbench.safe_text import shown_line
 from ragbench.verbs.gate import gate_run
@@ -42,18 +42,16 @@ from ragbench_cli.options import (
     ASKING,
     DEMANDED,
     Labelled,
-    Output,
     RunArgument,
     option,
     takes_records,
 )
+from ragbench_cli.output import Blocks, Cell, Output, draw, fitted_table, paragraph, styled
 from ragbench_cli.report_tables import corrected_blocks, run_text
 from ragbench_cli.settle import reasked_baseline, settled_gate
-from ragbench_cli.tables import Blocks, Cell, draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 _ROWS, _PASSED = 5, 2
@@ -158,13 +156,14 @@ def command(asked: Asked, shown: Shown) -> None:
                 _explain(shown, str(error))
         raise
     if shown.junit is not None:
-        _write(shown.junit, junit_report(verdict))
+        write_whole(shown.junit, junit_report(verdict))
+    page = console.data_console()
     shown.show(
         lambda: gate_document(
             verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
         ),
         data=partial(verdict_object, verdict),
-        screen=partial(_print, verdict),
+        screen=lambda: draw(_blocks(verdict, page), page),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:
@@ -178,15 +177,10 @@ def _explain(shown: Shown, message: str) -> None:
     """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
     message = mask_text(message)
     if shown.junit is not None:
-        _write(shown.junit, junit_error(message))
+        write_whole(shown.junit, junit_error(message))
     shown.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
     if shown.annotations is not None:
         console.say(github_error(message).rstrip("\n"))
-
-
-def _write(path: Path, content: bytes) -> None:
-    with written_whole(path) as file:
-        file.write(content)
 
 
 def _verdict(asked: Asked) -> GateResult:
@@ -210,9 +204,7 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
-    reask = None
-    if asked.reask_baseline:
-        reask = partial(reasked_baseline, asked.run, asked.ask)
+    reask = partial(reasked_baseline, asked.run, asked.ask) if asked.reask_baseline else None
     if asked.settle:
         most = asked.max_asked
         return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
@@ -230,11 +222,6 @@ def _against(verdict: GateResult) -> Against | None:
         return None  # no case in common, which the verdict says; or a folder without a report
 
 
-def _print(verdict: GateResult) -> None:
-    page = console.data_console()
-    draw(_blocks(verdict, page), page)
-
-
 def _blocks(verdict: GateResult, page: Console) -> Blocks:
     word, style = _WORDS[verdict.outcome]
     if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
@@ -250,9 +237,16 @@ def _blocks(verdict: GateResult, page: Console) -> Blocks:
         yield styled(("passed    ", "dim"), _passed(passed))
     refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
     yield from paragraph("not compared", refusals)
-    if against := [check for check in verdict.checks if _is_shown(check)]:
+    # Slices that are too small to tell are most checks, and do not count.
+    small = {GateOutcome.PASSED: [*CheckKind], GateOutcome.INCONCLUSIVE: [CheckKind.SLICE]}
+    against = [one for one in verdict.checks if one.kind not in small.get(one.outcome, ())]
+    if against:
+        columns = ("check", "", "now", "change", "interval", "limit", "n")
+        rows: list[Sequence[Cell]] = [
+            (one.label, _WORDS[one.outcome], *check_cells(one)) for one in against[:_ROWS]
+        ]
         yield ""
-        yield _checks(against[:_ROWS], page)
+        yield fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)
         if len(against) > _ROWS:
             yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
     if corrections := [check.corrected for check in verdict.checks if check.corrected]:
@@ -279,26 +273,19 @@ def _passed(checks: Sequence[GateCheck]) -> str:
     return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
 
 
-def _is_shown(check: GateCheck) -> bool:
-    """Slices that are too small to say anything are most of them, and do not count."""
-    return check.outcome is GateOutcome.FAILED or (
-        check.outcome is GateOutcome.INCONCLUSIVE and check.kind is not CheckKind.SLICE
-    )
-
-
 def _behind(verdict: GateResult, page: Console) -> Blocks:
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
         yield from paragraph(title, change_lines(verdict.system, most=_FEW))
     lost = verdict.lost_cases
     first = f", the first {_FEW}" if len(lost) > _FEW else ""
-    cases = [_case(change, page.width - 6) for change in lost[:_FEW]]
-    yield from paragraph(f"cases that lost: {len(lost):,}{first}", cases)
-
-
-def _case(change: CaseChange, longest: int) -> str:
-    text = f"{change.id}: {change.metric} {number_text(change.before)}, now {after_text(change)}"
-    return shown_line(f"{text}; {change.query}" if change.query else text, longest=longest)
+    cases = (
+        f"{one.id}: {one.metric} {number_text(one.before)}, now {after_text(one)}"
+        f"{f'; {one.query}' if one.query else ''}"
+        for one in lost[:_FEW]
+    )
+    lines = (shown_line(text, longest=page.width - 6) for text in cases)
+    yield from paragraph(f"cases that lost: {len(lost):,}{first}", lines)
 
 
 def _next_step(verdict: GateResult) -> str:
@@ -313,11 +300,3 @@ def _next_step(verdict: GateResult) -> str:
     if first.drop is not None and verdict.baseline is not None:
         return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
     return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
-
-
-def _checks(checks: Sequence[GateCheck], page: Console) -> Table:
-    columns = ("check", "", "now", "change", "interval", "limit", "n")
-    rows: list[Sequence[Cell]] = [
-        (check.label, _WORDS[check.outcome], *check_cells(check)) for check in checks
-    ]
-    return fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)

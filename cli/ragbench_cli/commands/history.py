@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from ragbench.core.history import History, MetricHistory
 from ragbench.gate.baseline_file import read_baseline
 from ragbench.gate.history import history_of
+from ragbench.safe_text import counted
 from ragbench.views.history import fall_line, history_object, people_lines, remarks, sparkline
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
-from ragbench_cli.tables import Cell, can_show, draw, paragraph, styled, table
+from ragbench_cli.output import Cell, can_show, draw, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -45,11 +46,10 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    count = len(history.runs)
     dates = [run.date[:10] for run in history.runs if run.date]
     days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
     span = f", {' to '.join(days)}" if days else ""
-    runs = "1 run" if count == 1 else f"{count} runs"
+    runs = counted(len(history.runs), "run")
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""
     yield _table(history, page)

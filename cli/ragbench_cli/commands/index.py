@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,11 +12,11 @@ import typer
 
 from ragbench.errors import ConfigError, InterruptedRunError, StoreError
 from ragbench.io.converted import CONVERTED, EXTRA
-from ragbench.io.lines import encoding_of
+from ragbench.io.encoding import encoding_of
 from ragbench.pipeline.documents import ChunkSize, make_chunker
 from ragbench.pipeline.index import IndexProgress, IndexResult, index
 from ragbench.pipeline.search_engine import check_index
-from ragbench.safe_text import listed
+from ragbench.safe_text import counted, listed
 from ragbench.stages.stage import Progress
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import Database, open_database, sole_writer
@@ -107,7 +107,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     size = ChunkSize(
         tokens=asked.chunk_size, overlap=asked.chunk_overlap, counter=token_counter(asked.counter)
     )
-    with console.users_code(), _progress(shown=not asked.quiet) as (progress, counted):
+    with console.users_code(), _progress(shown=not asked.quiet) as (progress, count):
         result = index(
             asked.corpus,
             asked.store,
@@ -117,12 +117,12 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             chunker=make_chunker(asked.chunker, size),
             format=asked.format,
             encoding=encoding,
-            fields=mapping(asked.field, "--field"),
+            fields=mapping(asked.field or (), "--field"),
             engine=asked.on.engine,
             workers=asked.on.workers,
             words=asked.words,
             progress=progress,
-            counted=counted,
+            counted=count,
         )
     if asked.stored.embedder is None:
         weight = result.dense_weight
@@ -133,8 +133,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     if result.skipped:
         console.say(_skipped(result.skipped))
     if json:
-        from dataclasses import asdict
-
         console.print_json(asdict(result))
     else:
         typer.echo(_summary(result))
@@ -145,7 +143,7 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
     """The progress bar of an indexing; Ctrl-C says what becomes of it."""
     total = 0
 
-    def counted(documents: int) -> None:
+    def count(documents: int) -> None:
         nonlocal total
         total = documents
 
@@ -156,7 +154,7 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
                 if advance is not None:
                     advance(Progress("index", total, documents))
 
-            yield advanced, counted
+            yield advanced, count
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
@@ -193,44 +191,39 @@ def _look(asked: Asked, *, json: bool) -> None:
         if asked.drop is not None:
             _drop(database, asked.drop)
         elif asked.check:
-            _check(database, asked.stored.collection, json=json)
+            with database.open(asked.stored.collection or only_collection(database)) as opened:
+                found = check_index(opened)
+            if json:
+                console.print_json(asdict(found))
+            else:
+                typer.echo(str(found))
         else:
-            _list(database, json=json)
+            for name in database.collections():
+                _list(database, name, json=json)
 
 
-def _list(database: Database, *, json: bool) -> None:
-    for name in database.collections():
-        with database.open(name) as opened:
-            info = opened.info()
-            made_by = IndexIdentity.from_json(info.identity, collection=name)
-            row = {
-                "collection": name,
-                "chunks": opened.count(),
-                "embedder": made_by.embedder_name,
-                "dimension": info.dimension,
-                "complete": info.complete,
-                "words": "here" if info.words is None else "store",
-            }
-        if json:
-            console.print_json(row, in_lines=False)
-            continue
-        whole = "  words by the store" if row["words"] == "store" else ""
-        whole += "" if info.complete else "  not complete"
-        typer.echo(
-            f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
-            f"({info.dimension} dimensions){whole}"
-        )
-
-
-def _check(database: Database, collection: str | None, *, json: bool) -> None:
-    from dataclasses import asdict
-
-    with database.open(collection or only_collection(database)) as opened:
-        found = check_index(opened)
+def _list(database: Database, name: str, *, json: bool) -> None:
+    with database.open(name) as opened:
+        info = opened.info()
+        made_by = IndexIdentity.from_json(info.identity, collection=name)
+        row = {
+            "collection": name,
+            "chunks": opened.count(),
+            "embedder": made_by.embedder_name,
+            "dimension": info.dimension,
+            "complete": info.complete,
+            "words": "here" if info.words is None else "store",
+        }
     if json:
-        console.print_json(asdict(found))
-    else:
-        typer.echo(str(found))
+        console.print_json(row, in_lines=False)
+        return
+    whole = "  words by the store" * (info.words is not None) + "  not complete" * (
+        not info.complete
+    )
+    typer.echo(
+        f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
+        f"({info.dimension} dimensions){whole}"
+    )
 
 
 def _drop(database: Database, name: str) -> None:
@@ -244,7 +237,7 @@ def _drop(database: Database, name: str) -> None:
 
 
 def _summary(result: IndexResult) -> str:
-    documents = f"{result.documents:,} document{'' if result.documents == 1 else 's'}"
+    documents = counted(result.documents, "document")
     empty = f" ({result.empty:,} without text)" if result.empty else ""
     continued = ", an interrupted indexing continued" if result.continued else ""
     return (

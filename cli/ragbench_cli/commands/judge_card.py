@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure, Usefulness
-from ragbench.core.metric import Metric
+from ragbench.core.judge_card import CardFigure, JudgeCard, ProbeFigure, Usefulness
 from ragbench.errors import ConfigError
 from ragbench.io.labels import read_labels
-from ragbench.io.only import Selection
+from ragbench.io.read import Selection
 from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import judge_card, probes_named, rehearse_card
 from ragbench_cli import console
@@ -30,7 +28,7 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
-from ragbench_cli.tables import entry
+from ragbench_cli.output import entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,23 +81,27 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     drawn = Selection(limit=asked.limit, sample=asked.sample, seed=asked.seed).apply(
         read_labels(asked.labels, judged.name)
     )
+    claims = tuple(drawn)
     choice = ModelChoice(
-        llm=llm,
-        max_cost=asked.max_cost,
-        repeats=asked.repeats,
+        llm=llm, max_cost=asked.max_cost, repeats=asked.repeats, dry_run=asked.dry_run,
         no_preflight=asked.no_preflight,
-        dry_run=asked.dry_run,
-    )
-    if asked.dry_run:
-        with models_in_use(choice, [judged]) as models:
-            if models.judging is not None and models.dry_run is not None:
-                rehearse_card(tuple(drawn), judged, models.judging, models.dry_run, probes=tried)
-                show_estimate(models.dry_run.estimate(), models.dry_run.cases, as_json=json)
-        return
-    card_of = partial(
-        judge_card, tuple(drawn), judged, labels=str(asked.labels), probes=tried, seed=asked.seed
-    )
-    card = _judged(card_of, judged, choice, quiet=asked.quiet)
+    )  # fmt: skip
+    with console.stop_on_signal() as stopped, models_in_use(choice, [judged]) as models:
+        judging, counted = models.judging, models.dry_run
+        if judging is None:
+            raise ConfigError(f"{judged.name} asks no model: there is no judge to measure")
+        if counted is not None:
+            rehearse_card(claims, judged, judging, counted, probes=tried)
+            show_estimate(counted.estimate(), counted.cases, as_json=json)
+            return
+        try:
+            card = judge_card(
+                claims, judged, labels=str(asked.labels), probes=tried, seed=asked.seed,
+                judging=judging, stopped=stopped,
+            )  # fmt: skip
+        finally:
+            if not asked.quiet:
+                say_receipt(models.session.receipt(), models.session.not_sent())
     if json:
         console.print_json(_object(card))
     else:
@@ -108,22 +110,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _judged(
-    card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
-) -> JudgeCard:
-    with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:
-        if models.judging is None:
-            raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
-        try:
-            return card_of(judging=models.judging, stopped=stopped)
-        finally:
-            if not quiet:
-                say_receipt(models.session.receipt(), models.session.not_sent())
-
-
 def _object(card: JudgeCard) -> dict[str, object]:
-    from dataclasses import asdict
-
     conclusion = card.conclusion
     return {
         **asdict(card),
@@ -159,26 +146,21 @@ def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
     yield "kappa", _figure(card.kappa)
     yield "quadratic kappa", _figure(card.quadratic_kappa)
     yield "rank correlation", _figure(card.rank_correlation)
-    yield from map(_class_row, card.classes)
+    for one in card.classes:
+        text = f"precision {_figure(one.precision)}, recall {_figure(one.recall)}"
+        yield one.level.replace("_", " "), text
     yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
     yield from map(_probe_row, card.probes)
     quotes = card.fabricated_quotes
     yield "invented quotes", f"{_figure(quotes)}, {quotes.count:,} quotes"
     yield "support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"
-    yield "tokens a verdict", _tokens(card)
+    tokens = (card.prompt_tokens, card.completion_tokens)
+    text = "not reported by the endpoint"
+    if None not in tokens:
+        text = f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
+    yield "tokens a verdict", text
     known = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}"
     yield "cost a verdict", known.rstrip()
-
-
-def _tokens(card: JudgeCard) -> str:
-    if card.prompt_tokens is None or card.completion_tokens is None:
-        return "not reported by the endpoint"
-    return f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
-
-
-def _class_row(figures: ClassFigures) -> tuple[str, str]:
-    precision, recall = _figure(figures.precision), _figure(figures.recall)
-    return figures.level.replace("_", " "), f"precision {precision}, recall {recall}"
 
 
 _PROBES = {

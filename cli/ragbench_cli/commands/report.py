@@ -10,11 +10,13 @@ from ragbench.errors import ConfigError
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.runs import read_run
 from ragbench.ledger.folder import run_around
+from ragbench.verbs.label import corrected_report
 from ragbench.verbs.report import report_of
 from ragbench.views.html.run_page import run_page
 from ragbench.views.write import write_reports
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, Labelled, Page, RunArgument, option, takes_records
+from ragbench_cli.options import JsonOption, Labelled, RunArgument, option, takes_records
+from ragbench_cli.output import Page
 from ragbench_cli.report_tables import print_report
 
 
@@ -43,7 +45,9 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     if asked.against is not None and not page.is_wanted:
         raise ConfigError("--baseline shows cases in a page: name it with --html FILE")
     run = run_around(asked.run)
-    report = asked.labelled.report(report_of(run), run)
+    report, book = report_of(run), asked.labelled.book
+    if book is not None:
+        report = corrected_report(report, run, book)
     write_reports(report, run)
     if page.is_wanted:
         against = None if asked.against is None else read_run(asked.against)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
@@ -17,7 +18,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings
-from ragbench.safe_text import shortened_line
+from ragbench.safe_text import counted, shortened_line
 from ragbench_cli import console
 from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.stores import Ask, CollectionChoice, StoreOption, opened_search, search_settings
@@ -77,28 +78,29 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             sparse_cache=asked.sparse_cache,
             allow_incomplete=asked.allow_incomplete,
         ) as choice,
-        opened_search(choice) as opened,
+        opened_search(choice) as ask,
     ):
         # A collection of another program leaves out nothing that its filter passes.
         is_own = not (where.map or where.native_filter or where.embedder)
-        ask = _explaining(opened, settings) if is_own else opened
-        if questions is None:
-            _converse(ask)
+        rows = _rows(
+            _typed() if questions is None else iter(questions),
+            ask,
+            at_once=1 if questions is None else _BATCH,
+            nothing=_why_nothing(settings) if is_own else "",
+            form="json" if json else "text" if asked.dump is None or asked.query else "none",
+            is_headed=questions is not None and len(questions) > 1,
+        )
+        if asked.dump is None or questions is None:
+            for _ in rows:
+                pass
         else:
-            _answer(questions, ask, dump=asked.dump, json=json, single=asked.query is not None)
+            written = write_retrieval_dump(asked.dump, rows)
+            console.say(f"{asked.dump}: {counted(written, 'question')}")
 
 
 class _Question(NamedTuple):
     id: str
     text: str
-
-
-def _read_questions(source: str) -> list[_Question]:
-    if source == "-":
-        return _lines(sys.stdin.read(), "<stdin>")
-    if source.endswith(".txt") and Path(source).is_file():
-        return _lines(Path(source).read_text("utf-8-sig", errors="replace"), source)
-    return [_Question(case.id, case.query) for case in read_cases(source)]
 
 
 def _lines(text: str, name: str) -> list[_Question]:
@@ -124,20 +126,6 @@ def _lines(text: str, name: str) -> list[_Question]:
     return found
 
 
-def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
-    """Says, once, why a question may find nothing."""
-    reasons: list[str] = []
-
-    def asked(texts: Sequence[str]) -> list[list[Chunk]]:
-        found = ask(texts)
-        if not reasons and not all(found):
-            reasons.append(_why_nothing(settings))
-            console.say(reasons[0])
-        return found
-
-    return asked
-
-
 def _why_nothing(settings: RetrievalSettings) -> str:
     if settings.score_threshold is not None:
         return f"No results: no chunk scored at least {settings.score_threshold:g}."
@@ -156,66 +144,55 @@ def _asked(query: str | None, questions: str | None) -> list[_Question] | None:
         raise ConfigError("give a question or --questions, not both")
     if query is not None:
         return [_Question("1", query)]
+    if questions == "-":
+        return _lines(sys.stdin.read(), "<stdin>")
     if questions is not None:
-        return _read_questions(questions)
+        if questions.endswith(".txt") and Path(questions).is_file():
+            return _lines(Path(questions).read_text("utf-8-sig", errors="replace"), questions)
+        return [_Question(case.id, case.query) for case in read_cases(questions)]
     if not sys.stdin.isatty():
         raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
     return None
 
 
-def _answer(
-    asked: Sequence[_Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
-) -> None:
-    """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
-    rows = _rows(asked, ask, json=json, shown=dump is None or json or single)
-    if dump is None:
-        for _ in rows:
-            pass
-    else:
-        written = write_retrieval_dump(dump, rows)
-        console.say(f"{dump}: {written:,} question{'' if written == 1 else 's'}")
+def _typed() -> Iterator[_Question]:
+    """What is typed, until an empty line or the end of input."""
+    console.say("Type a question; an empty line ends.")
+    with suppress(EOFError):
+        while text := input("> ").strip():
+            yield _Question("1", text)
 
 
 _BATCH = 64
 
 
 def _rows(
-    asked: Sequence[_Question], ask: Ask, *, json: bool, shown: bool
+    questions: Iterator[_Question],
+    ask: Ask,
+    *,
+    at_once: int,
+    nothing: str,
+    form: Literal["json", "text", "none"],
+    is_headed: bool,
 ) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(asked), _BATCH):
-        batch = asked[start : start + _BATCH]
+    """What is found for each question, printed in a form; why nothing is, once."""
+    while batch := [*islice(questions, at_once)]:
         for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
+            if nothing and not chunks:
+                console.say(nothing)
+                nothing = ""
             row = dump_row(question.id, question.text, chunks)
-            if json:
+            if form == "json":
                 console.print_json(row, in_lines=False)
-            elif shown:
-                _show(chunks, heading=question.text if len(asked) > 1 else "")
+            elif form == "text":
+                _show(chunks, heading=question.text if is_headed else "")
             yield row
-
-
-def _converse(ask: Ask) -> None:
-    """Asks what is typed, until an empty line or the end of input."""
-    console.say("Type a question; an empty line ends.")
-    while True:
-        try:
-            text = input("> ").strip()
-        except EOFError:
-            return
-        if not text:
-            return
-        _show(ask([text])[0])
-
-
-def _legs(chunk: Chunk) -> str:
-    legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
-    ranks = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
-    return f"  ({', '.join(ranks)})" if legs else ""
 
 
 def _about(chunk: Chunk) -> str:
     """Its document and its metadata, in one line that is cut where it is long."""
     found: list[str] = []
-    if chunk.document_id is not None and chunk.document_id != chunk.id:
+    if chunk.document_id not in (None, chunk.id):
         span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"
         found.append(f"{chunk.document_id}{span}")
     found += [f"{name}={value}" for name, value in chunk.metadata.items() if name != LEGS]
@@ -228,7 +205,10 @@ def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
     if not chunks:
         typer.echo("Nothing found.\n" if heading else "Nothing found.")
     for rank, chunk in enumerate(chunks, start=1):
-        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{_legs(chunk)}")
+        legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
+        ranks = [f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items()]
+        found_by = f"  ({', '.join(ranks)})" if ranks else ""
+        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{found_by}")
         text = " ".join(chunk.text.split())
         shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}..."
         about = _about(chunk)

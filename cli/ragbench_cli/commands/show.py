@@ -31,7 +31,7 @@ def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
 
 
 def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
-    from ragbench_cli.tables import entry
+    from ragbench_cli.output import entry
 
     yield from (entry(name, text, width=width) for name, text in listed)
 
@@ -350,7 +350,7 @@ def _show_listed(registry: Registry, *, json: bool) -> None:
 
 
 def _explained(one: dict[str, Any]) -> Iterator[str]:
-    from ragbench_cli.tables import entry
+    from ragbench_cli.output import entry
 
     schema = one["settings"]
     needed = schema.get("required", ())

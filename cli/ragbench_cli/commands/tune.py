@@ -12,8 +12,8 @@ from ragbench.verbs.tune import Tuning, tune
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.output import draw, table
 from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
-from ragbench_cli.tables import draw, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,11 +18,11 @@ from ragbench_cli.options import (
     DEMANDED,
     MEASURED,
     OUTPUT,
-    Page,
     argument,
     option,
     takes_records,
 )
+from ragbench_cli.output import Page
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
@@ -114,13 +114,18 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     if str(given.out) == "-":
         given = replace(given, out=None, json=True)
     out, quiet, on = given.out, given.quiet, given.on
-    if out is not None:
-        _check_out(out, given.dump)
+    if out is not None and given.dump != "-" and _is_same(out, Path(given.dump)):
+        raise ConfigError(f"--out {out} is the dump itself: choose another file")
     if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = _page(given.against) if given.page.is_wanted else None
+    page = None
+    if given.page != Page():
+        from ragbench.stages.doctor import earlier_retrievals
+        from ragbench.views.html.dump_page import DumpPage
+
+        page = DumpPage({} if given.against is None else earlier_retrievals(given.against))
     emit, demands = _emitter(page, json=given.json, text=out is None), _demands(given)
     with judging(judge, given.dump, choice, on.engine, quiet=quiet) as at:
         if not quiet and at.engine != "local" and at.source.whole:
@@ -144,16 +149,8 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _check_out(out: Path, dump: str) -> None:
-    if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):
-        raise ConfigError(f"--out {out} is the dump itself: choose another file")
-
-
-def _page(against: Path | None) -> DumpPage:
-    from ragbench.stages.doctor import earlier_retrievals
-    from ragbench.views.html.dump_page import DumpPage
-
-    return DumpPage({} if against is None else earlier_retrievals(against))
+def _is_same(first: Path, second: Path) -> bool:
+    return first.exists() and second.exists() and first.samefile(second)
 
 
 _SELF_TEST = 40
@@ -209,7 +206,7 @@ def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
 def _report(found: DumpSummary, given: Given) -> None:
     import orjson
 
-    from ragbench.io.atomic import written_whole
+    from ragbench.io.atomic import write_whole
     from ragbench.views.validation import summary_lines, summary_object
 
     path, out = given.summary, given.out
@@ -217,8 +214,7 @@ def _report(found: DumpSummary, given: Given) -> None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        with written_whole(path) as file:
-            file.write(orjson.dumps(summary_object(found), option=options))
+        write_whole(path, orjson.dumps(summary_object(found), option=options))
     # What is excluded from every figure is said in any case.
     for line in summary_lines(found, troubles_only=given.quiet):
         console.say(line)

@@ -20,8 +20,8 @@ from ragbench.verbs.why import Change, Reasons, why
 from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.output import draw, paragraph, styled, table
 from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
-from ragbench_cli.tables import draw, paragraph, styled, table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,9 +126,12 @@ def _print_question(found: Reasons, case: Case) -> None:
     fates = found.golds.golds
     for fate in fates:
         rank = "" if fate.rank is None else f", rank {fate.rank}"
-        draw([styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
+        draw([styled(f"{shown_line(fate.gold, longest=80)}: {fate.cause.replace('_', ' ')}{rank}")])
     names = [shown_line(fate.gold, longest=24) for fate in fates]
-    rows = [[one.way, *(_place(rank, one.looked_at) for rank in one.ranks)] for one in found.ranks]
+    rows = [
+        [one.way, *(f"not in {one.looked_at}" if rank is None else str(rank) for rank in one.ranks)]
+        for one in found.ranks
+    ]
     draw(["", table(("rank of the gold", *names), rows)])
     if not found.lost:
         typer.echo(f"\nThe context ({found.k} chunks) has it.")
@@ -144,14 +147,6 @@ def _change(change: Change) -> Iterator[str]:
     yield f"  {change.how}"
 
 
-def _place(rank: int | None, looked_at: int) -> str:
-    return f"not in {looked_at}" if rank is None else str(rank)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _print_run(found: Reasons) -> None:
     skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
     typer.echo(
@@ -159,7 +154,9 @@ def _print_run(found: Reasons) -> None:
         f"{skipped}, searched by {found.now}"
     )
     lost = sorted(found.lost.items(), key=lambda one: -one[1])
-    draw(paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
+    draw(
+        paragraph("questions that lack gold", (f"{n:,} {one.replace('_', ' ')}" for one, n in lost))
+    )
     rows = [
         (
             change.name,

@@ -79,6 +79,8 @@ class Decoder:
     form: DumpForm
     _find: dict[str, Getter] = field(init=False)
     _text_key: str = field(init=False)
+    _labels: frozenset[str] = field(init=False)
+    """What says which chunks are relevant, or what the answer is."""
 
     def __post_init__(self) -> None:
         known = self.mapping
@@ -88,6 +90,8 @@ class Decoder:
         self._find.setdefault("text", getter("text"))
         for name in MAPPABLE:
             self._find.setdefault(name, lambda _: None)
+        names = named("retrieval")
+        self._labels = frozenset((*names["answers"], *names["relevant_ids"]))
         # The text need not be kept twice when it stands in the metadata.
         parent, _, name = (known.text or "").rpartition(".")
         self._text_key = name if parent and parent == known.metadata else ""
@@ -95,8 +99,10 @@ class Decoder:
     def raw(self, record: DumpRecord) -> Iterator[RawRetrieval]:
         """The retrievals of a record that holds queries, or a response."""
         held = self._find["chunks"](record.value)
-        lists = self.form.unwrap(held)
-        if lists is None:
+        lists: Sequence[Hits] | None = None
+        if self.mapping.format == "ragbench" and is_list(held):
+            lists = [held]
+        elif (lists := self.form.unwrap(held)) is None:
             lists = [self._odd_hits(record.value, held)]
         for hits, (query, query_id) in zip(lists, self.keys(record.value, len(lists)), strict=True):
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
@@ -132,7 +138,7 @@ class Decoder:
                 labels[chunk.id] = label
         value, labelled = raw.record.value, self.mapping.answer_present
         relevant, answers = None, tuple[str, ...]()
-        if is_object(value):
+        if is_object(value) and not self._labels.isdisjoint(value):
             relevant, answers = _labelling(value)
         if labels:
             relevant = frozenset(id for id, label in labels.items() if label)

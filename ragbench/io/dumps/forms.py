@@ -43,7 +43,8 @@ def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
         return None
     if not any(is_list(value.get(name)) for name in ("documents", "metadatas", "distances")):
         return None
-    columns = {key: held for name, key in _CHROMA.items() if is_list(held := value.get(name))}
+    names: Mapping[str, str] = read_table("fields.toml")["chroma"]
+    columns = {key: held for name, key in names.items() if is_list(held := value.get(name))}
     each: list[dict[str, object]] = [{**columns}]
     if any(map(is_list, ids)):
         each = [
@@ -55,15 +56,6 @@ def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
         lists = {key: column for key, column in query.items() if is_list(column)}
         found.append([dict(zip(lists, row, strict=True)) for row in zip_longest(*lists.values())])
     return found
-
-
-_CHROMA = {
-    "ids": "id",
-    "documents": "document",
-    "metadatas": "metadata",
-    "distances": "distance",
-    "scores": "score",
-}
 
 
 def _cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:

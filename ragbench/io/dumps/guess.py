@@ -79,7 +79,7 @@ def guess_mapping(
     lists: list[Hits] = []
     find = chunks_getter(place.path)
     for held in map(find, values):
-        unwrapped = place.form.unwrap(held)
+        unwrapped = None if is_own else place.form.unwrap(held)
         if unwrapped is None and is_list(held):
             unwrapped = [held]  # it does not begin with a chunk, and may hold some
         lists += unwrapped or ()

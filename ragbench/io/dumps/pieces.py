@@ -21,13 +21,14 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
-from ragbench.io.detect import readers
+from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
     Element,
+    Line,
     array_elements,
     array_key,
     head_elements,
@@ -35,9 +36,10 @@ from ragbench.io.json_files import (
     line_value,
     object_keys,
     parse_json,
+    read_bytes,
+    read_lines,
 )
 from ragbench.io.limits import ReadLimits
-from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
@@ -252,7 +254,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
     elif container in ("json", "squad"):
         yield from _json(source, problems)
     else:
-        for row in readers().load(container)(source, kind="cases", problems=problems):
+        for row in reader_of(container)(source, kind="cases", problems=problems):
             values = {n: _spelled(n, v) for n, v in row.values.items()} if row.cells else row.values
             yield DumpRecord(row.path, row.line, values)
 

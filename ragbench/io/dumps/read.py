@@ -29,8 +29,8 @@ from ragbench.io.dumps.pieces import (
     SplitDump,
     read_records,
 )
+from ragbench.io.encoding import decoded
 from ragbench.io.json_files import load
-from ragbench.io.lines import decoded
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     Queries,

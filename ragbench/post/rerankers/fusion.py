@@ -87,7 +87,6 @@ class LinearFusionReranker(FusionReranker):
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted means of the normalised scores."""
         lists, notes = self.members(query, chunks)
         weights = self.every_weight[1:]
         if self.given_weight:
@@ -100,13 +99,11 @@ class LinearFusionReranker(FusionReranker):
             min_max(one) if self.normalise == "min_max" else standard(one) for one in lists
         ]
         whole = sum(weights)
-        return NotedScores(
-            tuple(
-                sum(weight * score for weight, score in zip(weights, column, strict=True)) / whole
-                for column in zip(*normalised, strict=True)
-            ),
-            notes,
+        means = (
+            sum(weight * score for weight, score in zip(weights, column, strict=True)) / whole
+            for column in zip(*normalised, strict=True)
         )
+        return NotedScores(means, notes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +153,6 @@ class TimeWeightedReranker(Checked):
     """Score of a chunk without one."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The given scores, less those of old chunks."""
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
         lowest = min(scores)
@@ -172,13 +168,11 @@ class TimeWeightedReranker(Checked):
             )
         if query.now is None and undated < len(chunks):
             notes.append(_FROM_NEWEST)
-        return NotedScores(
-            tuple(
-                score * (self.undated if age is None else math.exp(-self.rate * age))
-                for score, age in zip(scores, ages, strict=True)
-            ),
-            tuple(notes),
+        faded = (
+            score * (self.undated if age is None else math.exp(-self.rate * age))
+            for score, age in zip(scores, ages, strict=True)
         )
+        return NotedScores(faded, notes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,7 +209,6 @@ class WeightedReranker(Checked):
 
     @property
     def reads_now(self) -> bool:
-        """Whether what it gives depends on the time."""
         return any(factor.field == "recency" for factor in self.factors)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
@@ -234,11 +227,10 @@ class WeightedReranker(Checked):
                 values = min_max(values)
             if factor.field == "recency" and query.now is None and missing < len(chunks):
                 notes.append(_FROM_NEWEST)
-            totals = [
-                total + factor.weight * value for total, value in zip(totals, values, strict=True)
-            ]
+            for at, value in enumerate(values):
+                totals[at] += factor.weight * value
         weight = sum(factor.weight for factor in self.factors)
-        return NotedScores(tuple(total / weight for total in totals), tuple(notes))
+        return NotedScores((total / weight for total in totals), notes)
 
     def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
         if field == "score":

@@ -127,23 +127,19 @@ class LexicalReranker(Checked):
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
         wanted = Counter(tokenise(query.text))
         words = CandidateWords.of(chunks, title_weight=self.title_weight)
-        rarities = self._rarities(words, list(wanted))
-        weights = {
-            token: times * rarity
-            for (token, times), rarity in zip(wanted.items(), rarities, strict=True)
-        }
+        if self.corpus is not None:
+            rarities = corpus_weights(self.corpus, wanted)
+        else:
+            holding = (words.counts([*wanted]) > 0).sum(axis=0).tolist()
+            rarities = [math.log(1 + len(chunks) / max(1, number)) for number in holding]
+        worth = zip(wanted.items(), rarities, strict=True)
+        weights = {token: times * rarity for (token, times), rarity in worth}
         if self.method == "bm25":
             return tuple(words.bm25(weights, k1=self.k1, b=self.b))
         return tuple(
             math.fsum(weight for token, weight in weights.items() if counter[token])
             for counter in words.counted
         )
-
-    def _rarities(self, words: CandidateWords, wanted: Sequence[str]) -> list[float]:
-        if self.corpus is not None:
-            return corpus_weights(self.corpus, wanted)
-        holding = (words.counts(wanted) > 0).sum(axis=0).tolist()
-        return [math.log(1 + len(words.counted) / max(1, number)) for number in holding]
 
 
 _K1, _B = 1.2, 0.75

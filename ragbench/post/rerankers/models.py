@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
@@ -122,14 +123,15 @@ class CrossEncoderReranker(Checked):
             find_onnx_files(self.model, file=self.file)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Each chunk's best piece."""
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
         text, notes = self._question(classifier, query.text)
         read = [[chunk.text] for chunk in chunks[: self.first]]
         if self.passages != "whole":
             words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
-            read = [self._windows(words, passage) for (passage,) in read]
+            cut = self.passages == "words"
+            windows = partial(best_windows, words, words=self.words, count=self.windows, cut=cut)
+            read = [[one[slice(*span)] for span in windows(one)] or [one] for (one,) in read]
         pieces = [
             (place, piece)
             for place, texts in enumerate(read)
@@ -159,11 +161,6 @@ class CrossEncoderReranker(Checked):
             return text, ()
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
         return text[: offsets[room - 1][1]], (note,)
-
-    def _windows(self, query: QueryWords, text: str) -> list[str]:
-        cut = self.passages == "words"
-        spans = best_windows(query, text, words=self.words, count=self.windows, cut=cut)
-        return [text[span.start : span.end] for span in spans] or [text]
 
     def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
         """The passage, or overlapping pieces of it that the model can take."""
@@ -305,7 +302,6 @@ class HttpReranker(Checked):
 
 
 def _in_order(answer: Any, size: int, where: str) -> list[float]:
-    """The scores of an answer, by the index that each result names."""
     results: Any = answer
     if isinstance(answer, Mapping):
         known = cast("Mapping[str, Any]", answer)

@@ -129,7 +129,6 @@ class SemanticReranker:
     """Score of a chunk with neither an embedding nor a score."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Cosines, or given scores where embeddings are missing."""
         scores = given_scores(chunks, self.default_score)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
@@ -211,7 +210,6 @@ class MmrReranker(Checked):
         return "embedding" in (self.relevance, self.similarity)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers whose order is that of the picks."""
         notes: list[str] = []
         rows: NDArray[np.float64] | None = None
         if self.similarity != "lexical" or self.relevance != "score":

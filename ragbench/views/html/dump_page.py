@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -67,23 +66,22 @@ class DumpPage:
     def page(self, summary: DumpSummary) -> Page:
         present, compared = summary.answer_present, summary.doctor.compared
         share = "" if present.share is None else f" ({present.share:.0%})"
+        headline = (
+            f"The answer is shown to be in the chunks of {present.count:,} of {present.total:,} "
+            f"queries{share}, by {summary.validator}."
+        )
+        worst = [item for _, item in _least(self._worst, _WORST)]
         return document_page(
             Document(
                 kind="ragbench validation",
                 title=summary.dump,
-                headline=(
-                    f"The answer is shown to be in the chunks of {present.count:,} of "
-                    f"{present.total:,} queries{share}, by {summary.validator}."
-                ),
+                headline=headline,
                 notes=summary.problems[:5],
                 sections=[
                     Section(title="Summary", lines=list(summary_lines(summary))),
                     *([] if compared is None else _against(compared, self._changed)),
                     *self._depths(min(self._longest, _DEEPEST)),
-                    Section(
-                        title="Worst queries",
-                        details=[item for _, item in _least(self._worst, _WORST)],
-                    ),
+                    Section(title="Worst queries", details=worst),
                 ],
             )
         )
@@ -92,10 +90,9 @@ class DumpPage:
         """Where the first relevant chunks stand, as a curve and numbers."""
         if not self._ranks or not deepest:
             return
-        found = [Counter(self._ranks), Counter(self._earlier_ranks)]
         here, then = (
-            [counts[rank] / (counts.total() or 1) for rank in range(1, deepest + 1)]
-            for counts in found
+            [ranks.count(rank) / (len(ranks) or 1) for rank in range(1, deepest + 1)]
+            for ranks in (self._ranks, self._earlier_ranks)
         )
         shares, before = [*accumulate(here)], [*accumulate(then)] if self._earlier_ranks else []
         dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
@@ -107,15 +104,16 @@ class DumpPage:
             up="share of queries",
         )
         caption = f"Queries with a relevant chunk among the first k.{dashed}"
+        both = zip(shares, here, strict=True)
         yield Section(
             title="How deep the answers stand",
             columns=(
-                *("cut-off", "queries with a relevant chunk by then"),
+                "cut-off",
+                "queries with a relevant chunk by then",
                 "first relevant chunk here",
             ),
             rows=[
-                [str(k), f"{share:.1%}", f"{first:.1%}"]
-                for k, (share, first) in enumerate(zip(shares, here, strict=True), 1)
+                [str(k), f"{share:.1%}", f"{first:.1%}"] for k, (share, first) in enumerate(both, 1)
             ],
             hint="A steep start and a flat end say that fewer chunks would do; a rise to the end, "
             "that more would find more.",
@@ -152,26 +150,25 @@ def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) ->
 
 def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
     """A query whose answer was won or lost: with what the other retriever's chunks came to."""
-    now, then = verdict.relevance, frozenset(before.chunk_ids)
-    chunks = {
-        "only here": [id for id in now if id not in then],
-        "only there": [id for id in before.chunk_ids if id not in now],
-    }
+    now, then = verdict.relevance, before.chunk_ids
     moved: list[str] = []
-    for name, ids in chunks.items():
+    for name, mine, other in (("only here", [*now], then), ("only there", then, [*now])):
+        ids = [id for id in mine if id not in frozenset(other)]
         more = f" and {len(ids) - _IDS:,} more" if len(ids) > _IDS else ""
         moved += [f"{name}: {', '.join(ids[:_IDS])}{more}"] if ids else []
+    chance, was = verdict.answer_probability, before.answer_probability
+    quotes = [{**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]]
     return {
         **item,
-        "word": f"{before.answer_probability:.2f} → {verdict.answer_probability:.2f}",
+        "word": f"{was:.2f} → {chance:.2f}",
         "lines": [
             f"Chunks: {'; '.join(moved) or 'the same'}.",
-            f"There: {before.quality}, probability of an answer {before.answer_probability:.2f}. "
-            f"Here: {verdict.retrieval_quality.value}, {verdict.answer_probability:.2f}.",
+            f"There: {before.quality}, probability of an answer {was:.2f}. "
+            f"Here: {verdict.retrieval_quality.value}, {chance:.2f}.",
             *item["lines"],
         ],
         "quotes": [
-            *({**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]),
+            *quotes,
             *({"id": f"there, {id}", "text": text[:1000]} for id, text in before.quotes),
         ],
     }

@@ -19,9 +19,10 @@ from ragbench import (
     parse_metrics,
 )
 from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
+from ragbench.ledger.scores import ScoreStore
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
-from ragbench.post.rerank import Rerank, ScoreStore
+from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.views.ablation import ablation_object
 from tests.behaviour.rags import Backwards, Failing, NotingRAG, OnlyRetrieves, cases, run

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from ragbench import Case, Document, Evidence, open_source, read_cases, read_documents
 from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.io import json_files
+from ragbench.io.encoding import guess_encoding
 from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.json_files import array_elements
-from ragbench.io.lines import guess_encoding
 from ragbench.io.source import Problems, Source
 from tests.unit.io.traces import lines, written
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench import Case, Evidence, GenerationResult, RetrievalResult, Turn
 from ragbench.core import validation
-from ragbench.ledger.codec import CODECS, decode_case, decode_verdict, encode_case, encode_verdict
+from ragbench.ledger.codec import CODECS, decode_case, decoded, encode_case, encoded
 
 RETRIEVAL, GENERATION = CODECS["retrieve"], CODECS["generate"]
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -107,7 +107,7 @@ def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> Non
 @settings(max_examples=30)
 @given(verdicts)
 def test_a_verdict_comes_back_as_it_was(verdict: validation.Verdict) -> None:
-    again = decode_verdict(encode_verdict(verdict))
+    again = decoded(validation.Verdict, encoded(verdict))
     assert again == verdict
     assert list(again.relevance) == list(verdict.relevance)  # in the order of the chunks
 

@@ -11,10 +11,10 @@ import pytest
 
 from ragbench import Case, Cell, Failure, Outcome, Status
 from ragbench.errors import ConfigError, DataError, RunError, RunMismatchError
-from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.codec import Encoded
 from ragbench.ledger.fingerprint import text_digest
 from ragbench.ledger.journal import Journal
+from ragbench.ledger.tables import CaseCells
 
 KEY = b"k" * 16
 FAILURE = Failure(type="ValueError", message="no", stage="score", cause="E: x", traceback="lines")

@@ -14,7 +14,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.ledger.codec import decode_judgements, encode_judgements
+from ragbench.ledger.codec import decoded, encode_judgements
 from ragbench.metrics.citations import (
     citation_attribution,
     citation_coverage,
@@ -216,7 +216,7 @@ def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given()
     assert second.context == 2 and (second.start, second.end) == (5, 29)
     assert CONTEXTS[2][5:29] == "eat 27 kg of grass a day"
     assert invented.is_fabricated and invented.start is None
-    assert decode_judgements(encode_judgements(judgements)) == judgements
+    assert decoded(tuple[Judgement, ...], encode_judgements(judgements)) == judgements
 
 
 @pytest.mark.parametrize(("verdicts", "cell"), [

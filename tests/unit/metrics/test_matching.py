@@ -135,10 +135,9 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     )  # fmt: skip
     facts: Any = {"golds": ("a", "b", "c"), "grades": (2, 0, 1), "is_by_id": True, "chunks": 5}
     assert found == Matched(**facts, matches=matches, repeated=(3,))
-    assert found.missed == ()  # the ranks stand in the matches above
     nothing = match(case, retrieved().value or result, Matching.DOCUMENT_ID)
     assert isinstance(nothing, Matched)
-    assert (nothing.matches, nothing.missed) == ((), (0, 2))
+    assert nothing.matches == ()
     assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
 
 
@@ -166,7 +165,6 @@ def test_overlap_with_the_evidence_decides_where_both_sides_have_them(
     found = match(case, result, Matching.TEXT)
     assert isinstance(found, Matched)
     assert [one.by for one in found.matches] == ([] if by is None else [by])
-    assert found.missed == ((0,) if by is None else ())
 
 
 # --- the verdict over a run

@@ -15,11 +15,12 @@ import pytest
 
 from ragbench import Chunk, PostRetrieval, Query, build_operator, errors, rerank
 from ragbench.errors import InputError, RunError, StageTimeoutError
+from ragbench.ledger.scores import ScoreStore
 from ragbench.post.build import Resources
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
 from ragbench.post.operator import OperatorInput, RankedChunk, ranked
-from ragbench.post.rerank import Rerank, Reranker, ScoreStore, StoredReranker
+from ragbench.post.rerank import Rerank, Reranker, StoredReranker
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.stage import with_stored_scores
 from tests.unit.post.builders import FixedScores, Paid, PaidTogether, Shelf, chunk, ids, query

@@ -29,8 +29,8 @@ from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import attribute
-from ragbench.stages.causes import CauseTally
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
+from ragbench.stages.run_tally import CauseTally
 
 LEAVE = "You get 27 days of paid annual leave per calendar year."
 OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,18 @@ from ragbench.errors import ConfigError, InputError
 from ragbench.validators.calibrate import (
     CalibrationReport,
     Labelled,
-    calibrate,
     expected_calibration_error,
     reliability,
 )
-from ragbench.validators.calibration import DecisionRule, PlattScale, calibration_text
+from ragbench.validators.calibrate import calibrate as learned
+from ragbench.validators.calibration import (
+    DecisionRule,
+    PlattScale,
+    Thresholds,
+    calibration_text,
+)
+
+calibrate = partial(learned, shipped=Thresholds(relevant=0.5, present=0.5))
 
 
 def label(probability: float, present: bool, *, chunks: bool = False) -> Labelled:

@@ -77,12 +77,12 @@ def test_what_a_second_tower_does_not_find_answered_stays_on_the_topic(
 ) -> None:
     doubting = write_tiny_cross_encoder(tmp_path / "doubting", reads=True, doubts=True)
     texts = ["w1 w2 w3. w9", "w1 w0."]  # logits 4 and -4; of the second tower -4 and 4
-    first = judge(LocalValidator(reader=tiny), "w1 w2 w3?", texts)
-    both = judge(LocalValidator(reader=str(doubting)), "w1 w2 w3?", texts)
+    first = judge(LocalValidator(reader=tiny, present=0.95), "w1 w2 w3?", texts)
+    both = judge(LocalValidator(reader=str(doubting), present=0.95), "w1 w2 w3?", texts)
     assert first.retrieval_quality is RetrievalQuality.GOOD
     assert both.retrieval_quality is RetrievalQuality.PARTIAL
     assert both.relevant_chunk_ids == ("c0",)
-    assert [one[:20] for one in both.reasons] == ["c0: near miss (0.41)"]
+    assert [one[:20] for one in both.reasons] == ["c0: near miss (0.90)"]
     # What was not on the topic before is not made so by the second tower, which likes it.
     assert both.relevance["c1"] == first.relevance["c1"]
 
@@ -159,9 +159,7 @@ def test_chunks_that_nobody_read_are_said(tiny: str) -> None:
 
 
 def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Meaning:
-        """Only the text with w9 lies near to any query."""
-
+    class Meaning:  # only the text with w9 lies near to any query
         def embed_queries(self, texts: Sequence[str]) -> Any:
             return np.ones((len(texts), 1))
 
@@ -170,8 +168,10 @@ def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(local, "_opened", lambda name: Meaning())
     texts = ["w1 w2 w3", "w1 w2", "w1", "w9 w8"]
-    by_words = judge(LocalValidator(reader=tiny, read=2, embedder=None), "w1 w2 w3?", texts)
-    both = judge(LocalValidator(reader=tiny, read=2, embedder="hashing:8"), "w1 w2 w3?", texts)
+    by_words, both = (
+        judge(LocalValidator(reader=tiny, read=2, present=0.999, embedder=one), "w1 w2 w3?", texts)
+        for one in (None, "hashing:8")
+    )
     assert 2 * by_words.relevance["c3"] < both.relevance["c3"]
     assert any("words and meaning" in one for one in both.reasons)
 

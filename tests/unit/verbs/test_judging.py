@@ -155,7 +155,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
 
     def rehearse() -> DryRun:
         counted = DryRun(chat, None)
-        with counted, judged_by(InMemory(server), chat, rehearsal=counted) as judge:
+        with counted, judged_by(InMemory(server), chat, rehearsal=counted.all) as judge:
             run(tmp_path, judge, metrics=metrics)
         return counted
 
@@ -178,7 +178,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
     assert recall[0].calls == 4 and recall[0].prompt_tokens == recall[1].prompt_tokens
     # After the run all is kept; in a folder of its own nothing is left to judge.
     again = DryRun(chat, None)
-    with again, judged_by(InMemory(server), chat, rehearsal=again) as judge:
+    with again, judged_by(InMemory(server), chat, rehearsal=again.all) as judge:
         run(tmp_path, judge, metrics=metrics, fresh=True)
     after = again.estimate()
     assert all(line.calls == line.cached > 0 for line in after.least.lines)

@@ -201,6 +201,7 @@ def test_bytes_summary_and_order_are_those_of_one_process(faulty: Path, tmp_path
         assert far(faulty, Plain, piece=piece, out=out, emit=seen.append) == here
         assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
     assert [one.query_id for one in seen[:FAR]] == [f"q{number}" for number in range(FAR)]
+    assert far(faulty, Plain, piece=60) == near(faulty, Plain) == here  # nothing is kept
     assert (here.failed, here.malformed) == (1, 2)
     # What is wrong with a query that has no verdict is read in its texts, which are far away.
     failed = json.loads((tmp_path / "near.jsonl").read_text("utf-8").splitlines()[40])

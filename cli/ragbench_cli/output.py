@@ -1,19 +1,27 @@
-"""What tables and paragraphs in a terminal are made of; texts in them never act."""
+"""What a command shows: blocks in a terminal, in which no text acts; Markdown, pages."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, cast
 
+import typer
+
+from ragbench.errors import ConfigError
 from ragbench.safe_text import shown_text
-from ragbench_cli.console import data_console
+from ragbench_cli import console
+from ragbench_cli.options import OUTPUT, JsonOption, option
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
+
+    from ragbench.views.document import Document
 
 Cell: TypeAlias = "str | tuple[str, str]"
 """A text, or one with its style."""
@@ -22,7 +30,7 @@ Blocks: TypeAlias = "Iterator[RenderableType]"
 
 def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
     """Prints on standard output, without the spaces that rich pads lines with."""
-    page = page or data_console()
+    page = page or console.data_console()
     for block in blocks:
         with page.capture() as captured:
             page.print(styled(block) if isinstance(block, str) else block)
@@ -120,3 +128,85 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     else:
         listed = [f"{'':{indent}}{name:<{width}}{''.join(lines[:1])}", *hanging[1:]]
     return "\n".join(line.rstrip() for line in listed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Where a result goes as a page."""
+
+    PANEL: ClassVar = OUTPUT
+
+    html: Path | None = None
+    """Write a page as one HTML file that needs nothing else."""
+    html_folder: Annotated[Path | None, option("DIR", rare=True)] = None
+    """Write the page as index.html with its style and script as files, for servers whose policy
+    forbids them inside."""
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.html is not None or self.html_folder is not None
+
+    def write(self, body: Iterable[str], title: str) -> None:
+        from ragbench.views.html.page import write_html, write_html_folder
+
+        parts = list(body)
+        if self.html is not None:
+            write_html(self.html, parts, title=title)
+            console.say(f"page    {self.html}")
+        if self.html_folder is not None:
+            console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """The forms in which a result is printed and written."""
+
+    PANEL: ClassVar = OUTPUT
+
+    md: Annotated[str | None, option("FILE")] = None
+    page: Page = field(default_factory=Page)
+    json: JsonOption = False
+
+    def __post_init__(self) -> None:
+        if self.json and self.md == "-":
+            raise ConfigError("--json and --md - both want standard output: give --md a file")
+
+    def show(
+        self,
+        document: Callable[[], Document],
+        *,
+        data: Callable[[], object],
+        screen: Callable[[], None],
+        marker: str = "",
+    ) -> None:
+        """Writes the document's files, and prints it in the form that was asked for.
+
+        Args:
+            marker: what Markdown begins with.
+        """
+        text = self.write(document, marker=marker)
+        if self.json:
+            console.print_json(data())
+        elif self.md == "-":
+            typer.echo(text, nl=False)
+        else:
+            screen()
+
+    def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
+        """Writes the document's files; the Markdown, where it is asked for."""
+        from ragbench.io.atomic import write_whole
+        from ragbench.views.document import markdown
+
+        text = ""
+        if self.md is not None or self.page.is_wanted:
+            made = document()
+            text = f"{marker}{markdown(made)}"
+            if self.page.is_wanted:
+                from ragbench.views.html.document import document_page
+
+                folder = self.page.html_folder or cast("Path", self.page.html).parent
+                page = document_page(made, folder)
+                self.page.write(page.body, page.title)
+        if self.md is not None and self.md != "-":
+            write_whole(Path(self.md), text.encode())
+        return text

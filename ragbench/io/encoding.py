@@ -1,0 +1,81 @@
+"""A guess of how a text is encoded that is not UTF-8: always reported."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from ragbench.io.source import Problems, Source
+
+
+def encoding_of(where: str | Path) -> tuple[str | None, str]:
+    """The encoding to read a file with, where it has to be guessed, and what to say of that."""
+    found = decoded(Source.of(where))
+    return found.encoding, " ".join(found.notes)
+
+
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LIKELY = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "gb18030", "big5", "shift_jis", "euc_jp"),
+    "euc_kr",
+)
+"""What spreadsheets and old exports write; with any of the hundred others, a short text is as
+likely to be one as another."""
+_ASCII = bytes(range(128))
+_WESTERN = frozenset("ÄÖÜäöüßÀÂÇÈÉÊËÎÏÔÙÛàâçèéêëîïôùûÁÍÑÓÚáíñóúÃÕãõÅÆØåæøœ€£§°‘’“”„«»–—…•·²½\u00a0")
+"""What Western European languages write; bytes of a text of another encoding are others, too."""
+_OPENING = re.compile("[¿¡](?=[A-ZÁÉÍÓÚÑ])")
+_ENOUGH = 40
+"""Bytes beyond ASCII below which a guess is a toss-up: then the user has to say it."""
+_DAMAGED = 3
+"""UTF-8 letters for each wrong byte from which a text is damaged UTF-8, and nothing else."""
+
+
+def decoded(place: Source) -> Source:
+    """The source with its encoding, where that has to be guessed; the guess is among its notes.
+
+    A file is not left open; a stream keeps what was looked at of it.
+    """
+    if place.encoding is not None or place.hub is not None or place.is_folder:
+        return place
+    head = place.head(Problems()) or b""
+    if place.path is not None:
+        place.close()
+    try:
+        head.decode()
+        return place
+    except UnicodeDecodeError:
+        guess = guess_encoding(head)
+    if guess is None:
+        return place
+    note = f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)"
+    return replace(place, encoding=guess, notes={**place.notes, note: None})
+
+
+def guess_encoding(head: bytes) -> str | None:
+    """Guesses the encoding of a text that is not UTF-8.
+
+    None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
+    where nothing fits.
+    """
+    if head.startswith(_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
+        return None
+    text = head.decode("utf-8", "replace").rstrip("\ufffd")
+    wrong = text.count("\ufffd")
+    right = sum(letter > "\x7f" and letter != "\ufffd" for letter in text)
+    if not wrong or right >= _DAMAGED * wrong:
+        return None
+    # A letter that the head cuts in two would rule its encoding out.
+    whole = head[: head.rfind(b"\n") + 1] or head
+    letters = whole.translate(None, _ASCII)
+    western = _OPENING.sub("", whole.decode("cp1252", "replace"))
+    if all(letter < "\x80" or letter in _WESTERN for letter in western):
+        return "cp1252"
+    if len(letters) < _ENOUGH:
+        return None
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(whole, cp_isolation=list(_LIKELY)).best()
+    return None if best is None else best.encoding

@@ -1,0 +1,71 @@
+"""A file of what models said of a query and a text: what is known is not asked again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Self
+
+from ragbench.errors import RunError
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS known (
+    model TEXT NOT NULL, query BLOB NOT NULL, key BLOB NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (model, query, key)) WITHOUT ROWID;
+"""
+
+
+def digest(*texts: str) -> bytes:
+    found = blake2b(digest_size=16)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        found.update(len(data).to_bytes(8, "big") + data)
+    return found.digest()
+
+
+class ScoreStore:
+    """Values of JSON by model, query and key, for any number of threads and processes.
+
+    A value is stored as soon as it is given: an interrupted command goes on where it ended.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.asked = 0
+        """Scores that a model was asked for."""
+        self.reused = 0
+        """Scores that were known."""
+        self._lock, place = threading.Lock(), path or ":memory:"
+        try:
+            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
+            self._db.executescript(_TABLE)
+        except sqlite3.Error as error:
+            raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
+        """What is kept of a query, by key; those that are given are counted as used again."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
+            ).fetchall()
+            found = {bytes(key): json.loads(value) for key, value in rows}
+            self.reused += sum(key in found for key in set(keys))
+        return found
+
+    def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
+        rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
+        with self._lock, self._db:
+            # One transaction: a commit a row would take longer than most rerankers.
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
+            self.asked += sum(isinstance(value, float) for value in values.values())
