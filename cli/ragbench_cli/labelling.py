@@ -134,10 +134,10 @@ def print_labels(
 
     from ragbench_cli.tables import draw, fitted_table
 
-    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
+    scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]
     if against is not None:
-        base = with_labels(read_run(against, with_texts=False), book)
+        base = with_labels(read_run(against), book)
         runs.insert(0, ("a", under_ids_of(scored, base)[0]))
     found = [*corrections(runs)]
     agreed = [*raters(book.labels)]

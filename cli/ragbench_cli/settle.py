@@ -159,8 +159,8 @@ class Asking:
     def one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
+        from ragbench.gate.comparable import system_change
         from ragbench.gate.runs import is_finished, read_run
-        from ragbench.gate.system_change import system_change
 
         out = home / name
         command = [

@@ -28,10 +28,10 @@ from ragbench.gate.cases import (
     main_metrics,
     same_columns,
 )
+from ragbench.gate.comparable import system_change
 from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
-from ragbench.gate.system_change import system_change
 from ragbench.safe_text import counted
 
 
@@ -85,7 +85,7 @@ def cases_of_id(
     cut = (first, *(run.beside(first) for run in runs[1:]))
     asked = len(shared) - len(unchanged(*cut))
     every = range(len(shared))
-    right = [[one.right for one in read(every)] for run in cut if (read := run.table.texts)]
+    right = [[one.right for one in known.of(every)] for run in cut if (known := run.table.texts)]
     other = sum(len({*known} - {""}) > 1 for known in zip(*right, strict=True))
     note = f"Joined by id: {asked:,} of {counted(len(shared), 'case')} are asked in another way."
     if left:
@@ -276,7 +276,7 @@ def _beside(
 ) -> dict[str, CaseBefore]:
     every, nothing = range(len(second.cases)), [CaseTexts()] * len(second.cases)
     texts = [
-        nothing if run.table.texts is None else run.table.texts(every) for run in (first, second)
+        nothing if run.table.texts is None else run.table.texts.of(every) for run in (first, second)
     ]
     found: dict[str, CaseBefore] = {}
     for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=True)):

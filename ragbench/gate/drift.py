@@ -15,7 +15,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_metrics
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
-from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, fall, stake
+from ragbench.stats.bets import LEAST, CaseSums, bet_on_fall, fall, stake
 
 _METRICS = 3
 """Main metrics at most: the level is shared among them."""

@@ -23,9 +23,9 @@ from ragbench.core.gate_result import (
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
-from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
+from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
-from ragbench.gate.cases import SIDES, case_changes, main_metrics, same_columns
+from ragbench.gate.cases import SIDES, main_metrics, run_pair, same_columns
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
@@ -35,7 +35,7 @@ from ragbench.gate.checks import (
     demands_of,
     floor_checks,
 )
-from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
+from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
@@ -46,9 +46,8 @@ from ragbench.gate.drops import (
     one_row_each,
     paired,
 )
-from ragbench.gate.labelled import labelled_checks, opinions, split_labelled
+from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.gate.must_pass import must_pass_check
-from ragbench.gate.system_change import system_change
 from ragbench.gate.words import (
     UNDECIDED_NOTE,
     again_text,
@@ -85,14 +84,17 @@ def lost_cases(
             rank = not failed[place], -float(loss[place]), column.name
             if place not in worst or rank < worst[place][0]:
                 worst[place] = rank, column
+    texts = run.table.texts
+    asked = [CaseTexts()] * len(worst) if texts is None else texts.of([*worst])
     found: list[CaseChange] = []
-    for place, ((_, gain, _), column) in worst.items():
+    for text, (place, ((_, gain, _), column)) in zip(asked, worst.items(), strict=True):
         before, now = (one.cells(column.name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(
                 CaseChange(
                     id=run.table.ids[place], metric=column.name, before=before.value,
                     after=now.value, loss=-gain, status=now.status.value, reason=now.reason,
+                    query=text.query,
                 )
             )  # fmt: skip
     order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
@@ -240,7 +242,7 @@ def gate(
 
 def _pair(run: RunScores, baseline: RunScores) -> RunPair:
     """How many cases were lost and won, as ``compare`` counts them."""
-    return case_changes(baseline, run, SIDES, main_metrics(same_columns(run, baseline)))[0]
+    return run_pair(baseline, run, SIDES, main_metrics(same_columns(run, baseline)))
 
 
 def _system(

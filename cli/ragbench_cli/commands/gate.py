@@ -24,8 +24,8 @@ from ragbench_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.core.comparison import Against
     from ragbench.core.gate_result import GateResult
+    from ragbench.views.document import Document
 
 
 Limits = Annotated[list[str] | None, option("METRIC=NUMBER", panel=DEMANDED)]
@@ -114,10 +114,8 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --baseline main-run --rerun-inconclusive --max-reruns 2000
     """
     from ragbench.errors import InterruptedRunError, RagbenchError
-    from ragbench.gate.runs import reported_causes
     from ragbench.views.gate import (
         comment_marker,
-        gate_document,
         github_annotations,
         junit_report,
         verdict_object,
@@ -136,9 +134,7 @@ def command(asked: Asked, shown: Shown) -> None:
     if shown.junit is not None:
         _write(shown.junit, junit_report(verdict))
     shown.show(
-        lambda: gate_document(
-            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
-        ),
+        partial(_document, verdict),
         data=partial(verdict_object, verdict),
         screen=partial(print_verdict, verdict),
         marker=f"{comment_marker(verdict)}\n\n",
@@ -208,16 +204,15 @@ def _verdict(asked: Asked) -> GateResult:
     return gate_run(asked.run, wanted, reask=reask)
 
 
-def _against(verdict: GateResult) -> Against | None:
-    """The run's cases next to the baseline's; None where there is none with such cases."""
+def _document(verdict: GateResult) -> Document:
+    """With the run's causes, and its cases next to those of the baseline that are the same."""
     from ragbench.errors import RunMismatchError
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
+    from ragbench.views.gate import gate_document
 
-    if verdict.baseline is None:
-        return None
-    run = read_run(Path(verdict.run.source))
-    try:
-        return cases_beside(run, read_run(Path(verdict.baseline.source)))
-    except RunMismatchError:
-        return None  # no case in common, which the verdict says; or a folder without a report
+    run, against = read_run(verdict.run.source), None
+    if verdict.baseline is not None:
+        with suppress(RunMismatchError):  # no case in common, which the verdict says
+            against = cases_beside(run, read_run(verdict.baseline.source))
+    return gate_document(verdict, run.causes, against)

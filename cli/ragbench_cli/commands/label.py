@@ -60,8 +60,8 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         stratified=asked.stratified,
     )
     if asked.page is not None:
-        from ragbench.views.html.label import label_page
         from ragbench.views.html.page import write_html
+        from ragbench.views.labels import label_page
 
         # Of a page that nobody is named for, what anybody said is not asked again.
         left = Session(drawn, asked.output, asked.by).undone()

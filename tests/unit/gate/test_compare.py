@@ -18,7 +18,7 @@ from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
 from ragbench.gate.compare import cases_beside
-from ragbench.gate.variants import Measured, variant_effects, what_to_keep
+from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")

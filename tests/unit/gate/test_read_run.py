@@ -24,12 +24,11 @@ from ragbench.core.run_scores import CaseTexts, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import GateConfig
-from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
-from ragbench.verbs.gate import gate_run
+from ragbench.verbs.gate import find_baseline, gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, config, run, run_of
 
@@ -152,7 +151,7 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
     assert [column.has_cells for column in found.metrics] == [True, True, False]
     assert (found.stages, found.latencies) == (report.stages, report.latencies)
     assert found.table.texts is not None
-    texts = found.table.texts(range(9))
+    texts = found.table.texts.of(range(9))
     for case, text, row in zip(found.cases, texts, report.rows(), strict=True):
         for name in ("id", "tags", "language", "stages"):
             assert getattr(case, name) == getattr(row, name)
