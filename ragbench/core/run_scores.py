@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
-from ragbench.core.history import Drift
+from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -74,16 +74,6 @@ class MetricColumn:
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFacts:
-    """What must be known of one of the runs that scores are made of."""
-
-    date: str | None
-    """When it was made, ISO 8601; None where no file says."""
-    commit: str | None
-    dirty: bool = False
-
-
 class Label(NamedTuple):
     """What people say of one case, on a metric's scale."""
 
@@ -122,22 +112,6 @@ class Texts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTexts:
-    """Of cases that are made by hand."""
-
-    known: Sequence[CaseTexts]
-
-    def of(self, places: Sequence[int]) -> Sequence[CaseTexts]:
-        return [self.known[place] for place in places]
-
-    def marks(self) -> Sequence[tuple[int, int]]:
-        return [(hash(one.retrieved_ids), hash(one.response)) for one in self.known]
-
-    def at(self, places: Sequence[int]) -> KnownTexts:
-        return KnownTexts(self.of(places))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
     id: str
@@ -159,8 +133,6 @@ class ScoredCase:
     """By metric what people say; empty without a file of labels."""
     judged: tuple[str, str, str | None] | None = None
     """Digests of question, answer and contexts; None without a file of labels."""
-    texts: CaseTexts | None = None
-    """Only of a case that is made by hand: a table reads them when it is asked for."""
 
     def value(self, metric: str) -> float | None:
         cell = self.scores.get(metric)
@@ -273,7 +245,6 @@ class CaseTable(Sequence[ScoredCase]):
         rows = [*cases]
         columns = {name: [getattr(row, name) for row in rows] for name in _FACTS}
         names = dict.fromkeys(name for row in rows for name in row.scores)
-        known = [CaseTexts() if row.texts is None else row.texts for row in rows]
         return cls(
             ids=[row.id for row in rows],
             fingerprints=np.array([row.fingerprint.encode() for row in rows], np.bytes_),
@@ -285,7 +256,6 @@ class CaseTable(Sequence[ScoredCase]):
                 )
                 for name in names
             },
-            texts=KnownTexts(known) if any(row.texts is not None for row in rows) else None,
         )
 
     def __len__(self) -> int:
@@ -370,7 +340,7 @@ class RunScores:
     """How many of them are right; None for a baseline file, and where it is not known."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
-    made_of: tuple[RunFacts, ...] = ()
+    made_of: tuple[MainRun, ...] = ()
     """The runs that a baseline's scores are the means of, oldest first; empty for a single run."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
@@ -402,6 +372,12 @@ class RunScores:
     @property
     def has_labels(self) -> bool:
         return any(self.table.fact("labels"))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a `RunOrigin` says of it."""
+        names = ("source", "dataset", "rag", "commit", "dirty")
+        return {"cases": len(self.cases)} | {name: getattr(self, name) for name in names}
 
     def column(self, metric: str) -> MetricColumn | None:
         """The metric of that name, written as the run writes it; None when it has none."""

@@ -75,11 +75,13 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
     if not is_shared:
         written = "an earlier version of ragbench wrote it, which kept other fingerprints of cases"
         why = f": {written}" if baseline.is_old else ""
+        can_ask = baseline.commit is not None and not baseline.dirty
+        ask = "ask the baseline's system these cases with --reask-baseline; or " * can_ask
         add = "add a run of main to it, which keeps its history: ragbench baseline add RUN"
         yield Refusal(
             what="dataset",
             reason=f"no case of {run.source} is in {baseline.source} unchanged{why}",
-            remedy=add if baseline.is_old else _reasked(baseline),
+            remedy=add if baseline.is_old else f"{ask}{_NEW_BASELINE}",
         )
     if scale_of(run.matching) != scale_of(baseline.matching):
         yield Refusal(
@@ -110,12 +112,6 @@ def _judge(run: RunScores) -> str:
     return "no judge" if digest is None else f"{run.judge or 'a judge'} ({digest[:8]})"
 
 
-def _reasked(baseline: RunScores) -> str:
-    if baseline.commit is None or baseline.dirty:
-        return _NEW_BASELINE
-    return f"ask the baseline's system these cases with --reask-baseline; or {_NEW_BASELINE}"
-
-
 def _scored_anew(baseline: RunScores) -> str:
     if baseline.made_of:  # a baseline file, which holds no answers
         return _NEW_BASELINE
@@ -135,22 +131,20 @@ def _dataset_change(
     there = {*baseline.table.ids}
     rest = [id_ for id_ in run.table.ids if id_ not in same]
     edited = tuple(id_ for id_ in rest if id_ in there)
+    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
     return DatasetChange(
         common=len(same),
-        renamed=tuple((before, now) for now, before in renamed.items()),
+        renamed=tuple((old, new) for new, old in renamed.items()),
         edited=edited,
         added=tuple(id_ for id_ in rest if id_ not in there),
         gone=tuple(sorted(there - same - {*edited})),
-        labels=tuple(_label_counts(run, baseline)),
+        labels=tuple(
+            LabelCount(label, before[label], now[label])
+            for label in sorted(before | now)
+            if before[label] != now[label]
+        ),
         scores=tuple(_new_scores(run, same)),
     )
-
-
-def _label_counts(run: RunScores, baseline: RunScores) -> Iterator[LabelCount]:
-    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
-    for label in sorted(before | now):
-        if before[label] != now[label]:
-            yield LabelCount(label, before[label], now[label])
 
 
 def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:

@@ -155,7 +155,7 @@ def compare(
         for mark, run in marked[1:]
     ]
     return Comparison(
-        runs=tuple(_described(mark, run) for mark, run in marked),
+        runs=tuple(ComparedRun(mark=mark, **run.facts) for mark, run in marked),
         cases=len(cut[0].cases),
         metrics=compared,
         main=tuple(column.name for column in deciding),
@@ -197,18 +197,6 @@ def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> 
             cases=len(ids),
             examples=tuple(ids[:_EXAMPLES]),
         )
-
-
-def _described(mark: str, run: RunScores) -> ComparedRun:
-    return ComparedRun(
-        mark=mark,
-        source=run.source,
-        dataset=run.dataset,
-        rag=run.rag,
-        cases=len(run.cases),
-        commit=run.commit,
-        dirty=run.dirty,
-    )
 
 
 def _notes(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
@@ -235,14 +234,11 @@ def gate(
             *notes_on(checks, config),
         ),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
-        pair=None if mine is None or other is None else _pair(mine, other),
+        pair=None
+        if mine is None or other is None
+        else run_pair(other, mine, SIDES, main_metrics(same_columns(mine, other))),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
-
-
-def _pair(run: RunScores, baseline: RunScores) -> RunPair:
-    """How many cases were lost and won, as ``compare`` counts them."""
-    return run_pair(baseline, run, SIDES, main_metrics(same_columns(run, baseline)))
 
 
 def _system(
@@ -408,13 +404,4 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged(run: RunScores) -> JudgedRun:
-    return JudgedRun(
-        source=run.source,
-        dataset=run.dataset,
-        rag=run.rag,
-        cases=len(run.cases),
-        commit=run.commit,
-        dirty=run.dirty,
-        date=run.date,
-        runs=max(1, len(run.made_of)),
-    )
+    return JudgedRun(**run.facts, date=run.date, runs=max(1, len(run.made_of)))

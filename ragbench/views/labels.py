@@ -14,13 +14,10 @@ from ragbench.views.html.page import Page, render
 
 def ask_text(drawn: Drawn) -> str:
     """What a person decides."""
-    both = ", of the left answer first, then of the right one" if _is_paired(drawn) else ""
+    is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
+    both = ", of the left answer first, then of the right one" if is_paired else ""
     keys = ", ".join(f"{one.key} = {one.value:g}" for one in drawn.choices)
     return f"Your verdict{both}: {keys}; s if you are not sure."
-
-
-def _is_paired(drawn: Drawn) -> bool:
-    return any(len(task.answers) > 1 for task in drawn.tasks)
 
 
 CORRECTED_COLUMNS = ("metric", "judge", "95% interval", "corrected", "95% interval", "labels", "r")
