@@ -102,9 +102,9 @@ class CaseTexts(NamedTuple):
 class Texts(Protocol):
     """The texts of a run's cases, which are read when somebody asks for them."""
 
-    def of(self, places: Sequence[int]) -> Sequence[CaseTexts]: ...
-    def marks(self) -> Sequence[tuple[int, int]]:
-        """Numbers that are equal, in this process, where the retrieved ids and the answer are."""
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]: ...
+    def marks(self) -> NDArray[np.int64]:
+        """A row for each case: numbers that tell its retrieved ids, and its answer, from others."""
         ...
 
     def at(self, places: Sequence[int]) -> Texts:

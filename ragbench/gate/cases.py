@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -199,13 +200,9 @@ def case_changes(
     counts = _counted(earlier, later, marks, turned)
     if earlier.table.texts is not None and later.table.texts is not None:
         known, now = earlier.table.texts.marks(), later.table.texts.marks()
-        told_ids = all(any(ids != hash(None) for ids, _ in one) for one in (known, now))
-        both_marks = [*zip(known, now, strict=True)]
-        counts = replace(
-            counts,
-            other_ids=sum(a[0] != b[0] for a, b in both_marks) if told_ids else None,
-            other_response=sum(a[1] != b[1] for a, b in both_marks),
-        )
+        ids, answers = (known != now).sum(axis=0).tolist()
+        no_ids = any((one[:, 0] == hash(None)).all() for one in (known, now))
+        counts = replace(counts, other_ids=None if no_ids else ids, other_response=answers)
     return counts, tuple(_with_texts(found, earlier, later, told))
 
 
@@ -296,15 +293,16 @@ def _with_texts(
     for place, case in found:
         left[case.kind] -= 1
         wanted += [place] if left[case.kind] >= 0 else []
-    nothing = [CaseTexts()] * len(wanted)
-    texts = (nothing if run.table.texts is None else run.table.texts.of(wanted)
-             for run in (first, second))  # fmt: skip
-    known = dict(zip(wanted, zip(*texts, strict=True), strict=True))
+    texts = [
+        repeat(CaseTexts()) if run.table.texts is None else run.table.texts.of(wanted)
+        for run in (first, second)
+    ]
+    known, chosen = zip(*texts, strict=False), {*wanted}
     for place, case in found:
-        if place not in known:
+        if place not in chosen:
             yield case
             continue
-        then, now = known[place]
+        then, now = next(known)
         yield replace(
             case,
             query=then.query if now.query is None else now.query,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
@@ -262,12 +263,12 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _beside(
     first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
 ) -> dict[str, CaseBefore]:
-    every, nothing = range(len(second.cases)), [CaseTexts()] * len(second.cases)
     texts = [
-        nothing if run.table.texts is None else run.table.texts.of(every) for run in (first, second)
+        repeat(CaseTexts()) if known is None else known.of(range(len(second.cases)))
+        for known in (first.table.texts, second.table.texts)
     ]
     found: dict[str, CaseBefore] = {}
-    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=True)):
+    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
             old, new = (run.cells(name)[place] or _NOTHING for run in (first, second))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -84,9 +85,9 @@ def lost_cases(
             if place not in worst or rank < worst[place][0]:
                 worst[place] = rank, column
     texts = run.table.texts
-    asked = [CaseTexts()] * len(worst) if texts is None else texts.of([*worst])
+    asked = repeat(CaseTexts()) if texts is None else texts.of([*worst])
     found: list[CaseChange] = []
-    for text, (place, ((_, gain, _), column)) in zip(asked, worst.items(), strict=True):
+    for text, (place, ((_, gain, _), column)) in zip(asked, worst.items(), strict=False):
         before, now = (one.cells(column.name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(

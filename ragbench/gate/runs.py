@@ -255,16 +255,18 @@ class _JournalTexts:
     context: str
     numbers: Sequence[int]
 
-    def of(self, places: Sequence[int]) -> list[CaseTexts]:
-        found: list[CaseTexts] = []
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         for body, ids, response in self._rows(self.numbers[place] for place in places):
             facts, retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
-            right = right_answer(body)
-            found.append(CaseTexts(facts.query, response, retrieved, facts.gold, right))
-        return found
+            yield CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
 
-    def marks(self) -> list[tuple[int, int]]:
-        return [(hash(ids), hash(response)) for _, ids, response in self._rows(self.numbers)]
+    def marks(self) -> NDArray[np.int64]:
+        import numpy as np
+
+        found = array("q")
+        for _, ids, response in self._rows(self.numbers):
+            found.extend((hash(ids), hash(response)))
+        return np.frombuffer(found, np.int64).reshape(-1, 2)
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.metric import Direction
@@ -48,14 +51,14 @@ class KnownTexts:
 
     known: Sequence[CaseTexts]
 
-    def of(self, places: Sequence[int]) -> Sequence[CaseTexts]:
-        return [self.known[place] for place in places]
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        return (self.known[place] for place in places)
 
-    def marks(self) -> Sequence[tuple[int, int]]:
-        return [(hash(one.retrieved_ids), hash(one.response)) for one in self.known]
+    def marks(self) -> NDArray[np.int64]:
+        return np.array([(hash(one.retrieved_ids), hash(one.response)) for one in self.known])
 
     def at(self, places: Sequence[int]) -> KnownTexts:
-        return KnownTexts(self.of(places))
+        return KnownTexts([*self.of(places)])
 
 
 def told(run: RunScores, texts: Mapping[str, CaseTexts]) -> RunScores:
