@@ -188,7 +188,8 @@ def case_changes(
     flips: dict[int, list[Flip]] = {}
     for subject, ways in turned.items():
         for place in np.flatnonzero(ways).tolist():
-            flip = _flip(earlier, later, place, subject, newly_fails=ways[place] < 0, main=main)
+            lost = bool(ways[place] < 0)
+            flip = _flip(earlier, later, place, subject, newly_fails=lost, main=main)
             flips.setdefault(place, []).append(flip)
     found = sorted(
         (
