@@ -298,7 +298,7 @@ class CaseTable(Sequence[ScoredCase]):
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
 
     def take(self, places: Places) -> CaseTable:
-        order = places.tolist()
+        order: list[int] = places.tolist()
         return CaseTable(
             ids=[self.ids[place] for place in order],
             fingerprints=self.fingerprints[places],

@@ -41,13 +41,10 @@ def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) ->
     None where the case was not asked, or the metric did not apply.
     """
     asked = {name: Repeats(cells=each) for name, each in cells.items()}
-    return ScoredCase(
-        id=case.id,
-        fingerprint=case.fingerprint,
+    bare = replace(case, stages={}, cause=None, labels={}, judged=None)
+    return replace(
+        bare,
         scores={name: repeats.mean for name, repeats in asked.items()},
-        cluster=case.cluster,
-        tags=case.tags,
-        language=case.language,
         repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
     )
 

@@ -27,7 +27,6 @@ def must_pass_check(
         return
     main, ids = main_metrics(run.metrics), _meant(selectors, run, baseline)
     places = run.table.places(ids).tolist()
-    before = [-1] * len(ids) if baseline is None else baseline.table.places(ids).tolist()
     silent = [
         id_
         for id_, at in zip(ids, places, strict=True)
@@ -38,22 +37,7 @@ def must_pass_check(
             f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} "
             "decides whether it passes. Give it a reference answer, or relevant ids"
         )
-    failing: list[CaseChange] = []
-    for id_, at, then in zip(ids, places, before, strict=True):
-        if at < 0:
-            failing.append(
-                CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
-            )
-            continue
-        known = baseline if then >= 0 else None
-        if known is not None and known.table.fingerprints[then] != run.table.fingerprints[at]:
-            known = None  # a question that was edited is a new one
-        changes = [
-            _change(run, at, known, then, column)
-            for column in main
-            if passes(run, at, column) is False
-        ]
-        failing += sorted(changes, key=lambda change: -change.loss)[:1]
+    failing = _failing(run, baseline, ids, main)
     lost = [change for change in failing if change.loss]
     share = 1.0 - len(lost) / len(ids)
     yield worded(
@@ -93,6 +77,31 @@ def _meant(selectors: Sequence[str], run: RunScores, baseline: RunScores | None)
             raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
         found |= dict.fromkeys(ids)
     return list(found)
+
+
+def _failing(
+    run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
+) -> list[CaseChange]:
+    """How each case that fails does so."""
+    places = run.table.places(ids).tolist()
+    before = [-1] * len(ids) if baseline is None else baseline.table.places(ids).tolist()
+    failing: list[CaseChange] = []
+    for id_, at, then in zip(ids, places, before, strict=True):
+        if at < 0:
+            failing.append(
+                CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
+            )
+            continue
+        known = baseline if then >= 0 else None
+        if known is not None and known.table.fingerprints[then] != run.table.fingerprints[at]:
+            known = None  # a question that was edited is a new one
+        changes = [
+            _change(run, at, known, then, column)
+            for column in main
+            if passes(run, at, column) is False
+        ]
+        failing += sorted(changes, key=lambda change: -change.loss)[:1]
+    return failing
 
 
 def _change(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.comparison import Difference, MetricComparison, RunFigure
@@ -99,32 +100,39 @@ def _differences(
         for column, sample, test, p_value in zip(
             shared, samples, joint.tests, joint.p_values, strict=True
         ):
-            bounds = None if column.scale is None else (-column.scale, column.scale)
-            interval = student_interval(sample.totals(), CONFIDENCE, bounds=bounds)
             corrected = min(1.0, len(groups) * p_value)
-            lacks = zip((mark, other_mark, f"{mark}, {other_mark}"), LEFT_OUT[2:], strict=True)
-            left_out = {where: sample.left_out.get(reason) for where, reason in lacks}
-            difference = Difference(
-                first=mark,
-                second=other_mark,
-                before=sample.before,
-                after=sample.after,
-                difference=interval.mean,
-                low=interval.low,
-                high=interval.high,
-                confidence=CONFIDENCE,
-                p_value=test.p_value,
-                p_corrected=corrected,
-                resolution=len(groups) * joint.resolution,
-                is_significant=corrected <= ALPHA,
-                cases=interval.cases,
-                clusters=interval.clusters,
-                higher=sample.gained,
-                lower=sample.lost,
-                left_out={where: count for where, count in left_out.items() if count},
-            )
+            difference = _difference(
+                (mark, other_mark), column, sample,
+                p_value=test.p_value, p_corrected=corrected,
+                resolution=len(groups) * joint.resolution, is_significant=corrected <= ALPHA,
+            )  # fmt: skip
             found.append((column.name, difference))
     return found, family
+
+
+def _difference(
+    marks: tuple[str, str], column: MetricColumn, sample: PairedSample, **tested: Any
+) -> Difference:
+    first, second = marks
+    bounds = None if column.scale is None else (-column.scale, column.scale)
+    interval = student_interval(sample.totals(), CONFIDENCE, bounds=bounds)
+    lacks = zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True)
+    return Difference(
+        first=first,
+        second=second,
+        before=sample.before,
+        after=sample.after,
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        confidence=CONFIDENCE,
+        cases=interval.cases,
+        clusters=interval.clusters,
+        higher=sample.gained,
+        lower=sample.lost,
+        left_out={m: sample.left_out[why] for m, why in lacks if why in sample.left_out},
+        **tested,
+    )
 
 
 def _figure(

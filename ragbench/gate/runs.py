@@ -219,9 +219,10 @@ def _table(
             ids.append(id_)
             numbers.append(number)
             gold.append(gold_number(one.gold) if one.gold else -1)
-            told = (one.cluster, one.tags, one.language, ended.of(stages), cause and Cause(cause))
-            for name, fact in zip(names, told, strict=True):
-                facts[name].append(fact if name == "stages" else shared.setdefault(fact, fact))
+            labels = (one.cluster, one.tags, one.language)
+            told = (*(shared.setdefault(known, known) for known in labels), ended.of(stages))
+            for name, fact in zip(names, (*told, cause and Cause(cause)), strict=True):
+                facts[name].append(fact)
             if folders:
                 digests.append(digest)
     facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
