@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragbench.core.comparison import Against
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.config import demanded, with_options
-from ragbench.gate.runs import read_run, reported_causes
+from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.masking import mask_text
 from ragbench.safe_text import shown_line
@@ -52,6 +51,8 @@ from ragbench_cli.settle import reasked_baseline, settled_gate
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ragbench.views.document import Document
 
 
 _ROWS, _PASSED = 5, 2
@@ -158,9 +159,7 @@ def command(asked: Asked, shown: Shown) -> None:
     if shown.junit is not None:
         write_whole(shown.junit, junit_report(verdict))
     shown.show(
-        lambda: gate_document(
-            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
-        ),
+        partial(_document, verdict),
         data=partial(verdict_object, verdict),
         screen=lambda: draw_fitted(partial(_blocks, verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
@@ -210,15 +209,13 @@ def _verdict(asked: Asked) -> GateResult:
     return gate_run(asked.run, wanted, reask=reask)
 
 
-def _against(verdict: GateResult) -> Against | None:
-    """The run's cases next to the baseline's; None where there is none with such cases."""
-    if verdict.baseline is None:
-        return None
-    run = read_run(Path(verdict.run.source))
-    try:
-        return cases_beside(run, read_run(Path(verdict.baseline.source)))
-    except RunMismatchError:
-        return None  # no case in common, which the verdict says; or a folder without a report
+def _document(verdict: GateResult) -> Document:
+    """With the run's causes, and its cases next to those of the baseline that are the same."""
+    run, against = read_run(verdict.run.source), None
+    if verdict.baseline is not None:
+        with suppress(RunMismatchError):  # no case in common, which the verdict says
+            against = cases_beside(run, read_run(verdict.baseline.source))
+    return gate_document(verdict, run.causes, against)
 
 
 def _blocks(verdict: GateResult, page: Console) -> Blocks:

@@ -204,10 +204,10 @@ def _print_labels(
     """What the labels say so far: how far people agree, and what they make of the figures."""
     import msgspec
 
-    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
+    scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]
     if against is not None:
-        base = with_labels(read_run(against, with_texts=False), book)
+        base = with_labels(read_run(against), book)
         runs.insert(0, ("a", under_ids_of(scored, base)[0]))
     found = [*corrections(runs)]
     agreed = [*raters(book.labels)]
