@@ -176,6 +176,8 @@ def case_changes(
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and those that pass in one and fail in the other.
 
+    Both runs have the same cases in the same order.
+
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
@@ -183,38 +185,27 @@ def case_changes(
     """
     import numpy as np
 
-    earlier, later = both(first, second)
-    turned = _turned(earlier, later, main, named=named)
+    turned = _turned(first, second, main, named=named)
     flips: dict[int, list[Flip]] = {}
     for subject, ways in turned.items():
         for place in np.flatnonzero(ways).tolist():
             lost = bool(ways[place] < 0)
-            flip = _flip(earlier, later, place, subject, newly_fails=lost, main=main)
+            flip = _flip(first, second, place, subject, newly_fails=lost, main=main)
             flips.setdefault(place, []).append(flip)
     found = sorted(
         (
-            (place, _difference(earlier, later, place, marks, sorted(flips.pop(place), key=_rank)))
+            (place, _difference(first, second, place, marks, sorted(flips.pop(place), key=_rank)))
             for place in [*flips]
         ),
         key=lambda one: _place(one[1]),
     )
-    counts = _counted(earlier, later, marks, turned)
-    if earlier.table.texts is not None and later.table.texts is not None:
-        known, now = earlier.table.texts.marks(), later.table.texts.marks()
+    counts = _counted(first, second, marks, turned)
+    if first.table.texts is not None and second.table.texts is not None:
+        known, now = first.table.texts.marks(), second.table.texts.marks()
         ids, answers = (known != now).sum(axis=0).tolist()
         no_ids = any((one[:, 0] == hash(None)).all() for one in (known, now))
         counts = replace(counts, other_ids=None if no_ids else ids, other_response=answers)
-    return counts, tuple(_with_texts(found, earlier, later, told))
-
-
-def both(first: RunScores, second: RunScores) -> tuple[RunScores, RunScores]:
-    """Two runs with the cases whose ids both have, in the order of the second."""
-    import numpy as np
-
-    places = first.table.places(second.table.ids)
-    if len(first.cases) == len(second.cases) and (places == np.arange(len(places))).all():
-        return first, second
-    return first.at(places[places >= 0]), second.at(np.flatnonzero(places >= 0))
+    return counts, tuple(_with_texts(found, first, second, told))
 
 
 def run_pair(
