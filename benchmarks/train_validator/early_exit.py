@@ -63,7 +63,7 @@ def _first_tokens(data: Path, output: Path) -> tuple[Matrix, Matrix]:
     random.Random(1).shuffle(pairs)
     with ThreadPoolExecutor(2) as threads:
         found = threads.map(
-            lambda pair: reader.run_all(reader.encode(*pair), max_length=MOST_TOKENS), pairs[:PAIRS]
+            lambda pair: reader.run(reader.encode(*pair), max_length=MOST_TOKENS), pairs[:PAIRS]
         )
         rows = [(tokens[0], float(logit[0])) for logit, tokens in found]
     return np.array([one for one, _ in rows]), np.array([one for _, one in rows])

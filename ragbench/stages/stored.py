@@ -20,12 +20,13 @@ from ragbench.stages.stage import (
     NO_CONTEXTS,
     NO_GENERATION,
     NO_RETRIEVAL,
+    OWN,
+    TURNS,
     cell_keys,
     passed_on,
     restored,
     skipped,
 )
-from ragbench.stages.system import OWN, TURNS
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
