@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.gate_tables import Generator, Table, percent, print_tables
-from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, stake
+from ragbench.stats.bets import LEAST, CaseSums, bet_on_fall, stake
 
 METRICS = 3
 ALPHA, TOLERANCE = 0.05, 0.02

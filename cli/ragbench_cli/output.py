@@ -38,6 +38,12 @@ def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
             page.file.write(f"{line.rstrip()}\n")
 
 
+def draw_fitted(blocks: Callable[[Console], Blocks]) -> None:
+    """Draws what is laid out for the width of the terminal."""
+    page = console.data_console()
+    draw(blocks(page), page)
+
+
 def styled(*parts: Cell) -> Text:
     """A text that is never read as markup: names and messages are the user's."""
     from rich.text import Text

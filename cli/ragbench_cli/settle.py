@@ -17,10 +17,10 @@ from ragbench.core.case import Case
 from ragbench.core.gate_result import GateResult
 from ragbench.core.run_scores import RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
+from ragbench.gate.comparable import system_change
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import PER_CASE
 from ragbench.gate.runs import is_finished, read_run
-from ragbench.gate.system_change import system_change
 from ragbench.io.export import write_cases
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest

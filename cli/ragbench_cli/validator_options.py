@@ -83,13 +83,6 @@ class CalibratedChoice(ValidatorChoice):
     calibration: CalibrationOption = None
 
 
-def validator_name(given: str) -> str:
-    """The validator that a name stands for: ``auto`` is the best one at hand."""
-    from ragbench.validators.validator import default_validator
-
-    return default_validator() if given == DEFAULT_VALIDATOR else given
-
-
 @contextmanager
 def validator_maker(
     choice: ValidatorChoice, chat: ChatModel | None = None

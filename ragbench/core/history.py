@@ -42,7 +42,7 @@ class MainRun:
 class MetricDrift:
     """What all runs of main so far say of one metric: how they moved, and what bets on a fall won.
 
-    See `ragbench.stats.drift`.
+    See `ragbench.stats.bets`.
     """
 
     metric: str

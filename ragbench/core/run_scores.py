@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 
-from ragbench.core.attribution import Cause
-from ragbench.core.history import Drift
+from ragbench.core.attribution import Cause, CauseCount, RightShare
+from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -75,16 +74,6 @@ class MetricColumn:
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFacts:
-    """What must be known of one of the runs that scores are made of."""
-
-    date: str | None
-    """When it was made, ISO 8601; None where no file says."""
-    commit: str | None
-    dirty: bool = False
-
-
 class Label(NamedTuple):
     """What people say of one case, on a metric's scale."""
 
@@ -110,6 +99,19 @@ class CaseTexts(NamedTuple):
     """Changes with what is known of the right answer alone."""
 
 
+class Texts(Protocol):
+    """The texts of a run's cases, which are read when somebody asks for them."""
+
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]: ...
+    def marks(self) -> NDArray[np.int64]:
+        """A row for each case: numbers that tell its retrieved ids, and its answer, from others."""
+        ...
+
+    def at(self, places: Sequence[int]) -> Texts:
+        """Those of some cases alone."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
     id: str
@@ -131,8 +133,6 @@ class ScoredCase:
     """By metric what people say; empty without a file of labels."""
     judged: tuple[str, str, str | None] | None = None
     """Digests of question, answer and contexts; None without a file of labels."""
-    texts: CaseTexts | None = None
-    """Only of a case that is made by hand: a table reads them when it is asked for."""
 
     def value(self, metric: str) -> float | None:
         cell = self.scores.get(metric)
@@ -232,11 +232,8 @@ class CaseTable(Sequence[ScoredCase]):
     facts: Mapping[str, Sequence[Any]]
     """By the name of a field of a case, those that any case has."""
     cells: Mapping[str, Cells]
-    marks: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    """Of the retrieved ids and of the answer of each case: equal where these are. None without
-    texts."""
-    texts: Callable[[Sequence[int]], Sequence[CaseTexts]] | None = None
-    """What is known of the cases at some places; None of a baseline file."""
+    texts: Texts | None = None
+    """None of a baseline file."""
     _places: dict[str, int] = field(default_factory=dict[str, int], init=False, repr=False)
 
     @classmethod
@@ -248,8 +245,6 @@ class CaseTable(Sequence[ScoredCase]):
         rows = [*cases]
         columns = {name: [getattr(row, name) for row in rows] for name in _FACTS}
         names = dict.fromkeys(name for row in rows for name in row.scores)
-        known = [CaseTexts() if row.texts is None else row.texts for row in rows]
-        has_texts = any(row.texts is not None for row in rows)
         return cls(
             ids=[row.id for row in rows],
             fingerprints=np.array([row.fingerprint.encode() for row in rows], np.bytes_),
@@ -261,10 +256,6 @@ class CaseTable(Sequence[ScoredCase]):
                 )
                 for name in names
             },
-            marks=marks_of((one.retrieved_ids, one.response) for one in known)
-            if has_texts
-            else None,
-            texts=(lambda places: [known[place] for place in places]) if has_texts else None,
         )
 
     def __len__(self) -> int:
@@ -307,25 +298,14 @@ class CaseTable(Sequence[ScoredCase]):
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
 
     def take(self, places: Places) -> CaseTable:
-        order, texts = places.tolist(), self.texts
+        order: list[int] = places.tolist()
         return CaseTable(
             ids=[self.ids[place] for place in order],
             fingerprints=self.fingerprints[places],
             facts={name: [known[at] for at in order] for name, known in self.facts.items()},
             cells={name: cells.take(places) for name, cells in self.cells.items()},
-            marks=self.marks and (self.marks[0][places], self.marks[1][places]),
-            texts=None if texts is None else lambda some: texts([order[place] for place in some]),
+            texts=None if self.texts is None else self.texts.at(order),
         )
-
-
-def marks_of(
-    known: Iterable[tuple[object, object]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers that are equal, in this process, where what they stand for is."""
-    import numpy as np
-
-    found = np.array([(hash(ids), hash(answer)) for ids, answer in known], np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -354,9 +334,13 @@ class RunScores:
     currency: str | None = None
     judge: str = ""
     """Its judge's models; empty without one, and where no file says."""
+    causes: tuple[CauseCount, ...] = ()
+    """What became of its cases; empty for a baseline file."""
+    right: RightShare | None = None
+    """How many of them are right; None for a baseline file, and where it is not known."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
-    made_of: tuple[RunFacts, ...] = ()
+    made_of: tuple[MainRun, ...] = ()
     """The runs that a baseline's scores are the means of, oldest first; empty for a single run."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
@@ -388,6 +372,12 @@ class RunScores:
     @property
     def has_labels(self) -> bool:
         return any(self.table.fact("labels"))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a `RunOrigin` says of it."""
+        names = ("source", "dataset", "rag", "commit", "dirty")
+        return {"cases": len(self.cases)} | {name: getattr(self, name) for name in names}
 
     def column(self, metric: str) -> MetricColumn | None:
         """The metric of that name, written as the run writes it; None when it has none."""
@@ -484,24 +474,26 @@ def _renamed(drift: Drift | None, names: Mapping[str, str]) -> Drift | None:
     return replace(drift, cases={new[id_]: sums for id_, sums in drift.cases.items() if id_ in new})
 
 
-def clusters_by_gold(
-    clusters: Sequence[str | None], gold: Sequence[str | None]
-) -> Sequence[str | None]:
+def clusters_by_gold(clusters: Sequence[str | None], gold: Sequence[int]) -> Sequence[str | None]:
     """Cases with the same gold as one cluster, where none names a cluster.
 
     Five questions about one document rise and fall together, whether somebody wrote that down or
     not.
 
     Args:
-        gold: a name for each case's gold; None without.
+        gold: a number for each case's gold, by `gold_number`; -1 without.
     """
+    import numpy as np
+
     if any(name is not None for name in clusters):
         return clusters
-    shared = {name: name for name, count in Counter(gold).items() if count > 1}
-    return [None if name is None else shared.get(name) for name in gold]
+    numbers, counts = np.unique(np.array(gold, np.int64), return_counts=True)
+    kept = zip(numbers.tolist(), counts.tolist(), strict=True)
+    # A name is a digest: baseline files hold the names of clusters, and no ids of chunks.
+    shared = {one: f"{GOLD}{one:012x}" for one, count in kept if count > 1 and one >= 0}
+    return [shared.get(number) for number in gold]
 
 
-def gold_name(ids: Sequence[str]) -> str:
-    """A digest: baseline files hold the names of clusters, and no ids of chunks."""
+def gold_number(ids: Sequence[str]) -> int:
     joined = "\0".join(sorted(ids)).encode("utf-8", "surrogatepass")
-    return GOLD + hashlib.sha256(joined).hexdigest()[:12]
+    return int(hashlib.sha256(joined).hexdigest()[:12], 16)

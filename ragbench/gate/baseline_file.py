@@ -20,7 +20,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
@@ -41,13 +41,10 @@ def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) ->
     None where the case was not asked, or the metric did not apply.
     """
     asked = {name: Repeats(cells=each) for name, each in cells.items()}
-    return ScoredCase(
-        id=case.id,
-        fingerprint=case.fingerprint,
+    bare = replace(case, stages={}, cause=None, labels={}, judged=None)
+    return replace(
+        bare,
         scores={name: repeats.mean for name, repeats in asked.items()},
-        cluster=case.cluster,
-        tags=case.tags,
-        language=case.language,
         repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
     )
 
@@ -96,10 +93,7 @@ class Baseline:
             cases=self.cases,
             stages=self.stages,
             date=newest.date,
-            made_of=tuple(
-                RunFacts(date=run.date, commit=run.commit, dirty=run.dirty)
-                for run in self.kept_runs
-            ),
+            made_of=self.kept_runs,
             origins=self.origins,
             judge=self.judge,
             is_old=self.is_old,
@@ -193,7 +187,9 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     if (drift := baseline.drift) is not None:
         lines.append(_block("drift", "[]", (_json(asdict(one)) for one in drift.metrics)))
         known = (
-            f"{_json(id_)}: {_json(_short_sums(one))}" for id_, one in sorted(drift.cases.items())
+            f"{_json(id_)}: "
+            + _json({name: list(map(_number, sums)) for name, sums in sorted(one.items())})
+            for id_, one in sorted(drift.cases.items())
         )
         lines.append(_block("sums", "{}", known))
         lines.append(f'  "followed": {drift.runs}')
@@ -337,10 +333,6 @@ def _cells(written: object, asked: int) -> Iterator[Cell | None]:
 
 def _short(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: _number(one) if isinstance(one, float) else one for key, one in facts.items()}
-
-
-def _short_sums(sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    return {name: list(map(_number, one)) for name, one in sorted(sums.items())}
 
 
 def _number(value: float) -> float:

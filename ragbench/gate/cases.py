@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -175,6 +176,8 @@ def case_changes(
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and those that pass in one and fail in the other.
 
+    Both runs have the same cases in the same order.
+
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
@@ -182,40 +185,71 @@ def case_changes(
     """
     import numpy as np
 
-    places = first.table.places(second.table.ids)
-    earlier, later = first.at(places[places >= 0]), second.at(np.flatnonzero(places >= 0))
-    before, after = (_verdicts(run, main, named=named) for run in (earlier, later))
+    turned = _turned(first, second, main, named=named)
     flips: dict[int, list[Flip]] = {}
-    for subject, passed in after.items():
-        was = before.get(subject, passed)
-        for place in np.flatnonzero((was >= 0) & (passed >= 0) & (was != passed)).tolist():
-            flip = _flip(earlier, later, place, subject, newly_fails=not passed[place], main=main)
+    for subject, ways in turned.items():
+        for place in np.flatnonzero(ways).tolist():
+            lost = bool(ways[place] < 0)
+            flip = _flip(first, second, place, subject, newly_fails=lost, main=main)
             flips.setdefault(place, []).append(flip)
     found = sorted(
         (
-            (place, _difference(earlier, later, place, marks, tuple(sorted(each, key=_rank))))
-            for place, each in flips.items()
+            (place, _difference(first, second, place, marks, sorted(flips.pop(place), key=_rank)))
+            for place in [*flips]
         ),
         key=lambda one: _place(one[1]),
     )
-    kinds = [case.kind for _, case in found]
-    other_ids = other_response = None
-    # A baseline file holds no texts: not even the questions.
-    if (known := earlier.table.marks) is not None and (now := later.table.marks) is not None:
-        other_ids, other_response = (int((a != b).sum()) for a, b in zip(known, now, strict=True))
-        if any((one == hash(None)).all() for one in (known[0], now[0])):
-            other_ids = None
-    counts = RunPair(
+    counts = _counted(first, second, marks, turned)
+    if first.table.texts is not None and second.table.texts is not None:
+        known, now = first.table.texts.marks(), second.table.texts.marks()
+        ids, answers = (known != now).sum(axis=0).tolist()
+        no_ids = any((one[:, 0] == hash(None)).all() for one in (known, now))
+        counts = replace(counts, other_ids=None if no_ids else ids, other_response=answers)
+    return counts, tuple(_with_texts(found, first, second, told))
+
+
+def run_pair(
+    first: RunScores, second: RunScores, marks: tuple[str, str], main: Sequence[MetricColumn]
+) -> RunPair:
+    """How many cases of two runs with the same cases pass in one of them and fail in the other."""
+    return _counted(first, second, marks, _turned(first, second, main, named=False))
+
+
+def _turned(
+    first: RunScores, second: RunScores, main: Sequence[MetricColumn], *, named: bool
+) -> dict[str, NDArray[np.int8]]:
+    """By stage and main metric: -1 for each case that newly fails, 1 for each that newly passes."""
+    import numpy as np
+
+    before, after = (_verdicts(run, main, named=named) for run in (first, second))
+    return {
+        subject: np.where((before[subject] >= 0) & (now >= 0), now - before[subject], 0)
+        for subject, now in after.items()
+        if subject in before
+    }
+
+
+def _counted(
+    first: RunScores,
+    second: RunScores,
+    marks: tuple[str, str],
+    turned: Mapping[str, NDArray[np.int8]],
+) -> RunPair:
+    import numpy as np
+
+    nothing = np.zeros((1, len(second.cases)))
+    ways = np.stack([*turned.values()]) if turned else nothing
+    fails, wins = (ways < 0).any(axis=0), (ways > 0).any(axis=0)
+    return RunPair(
         first=marks[0],
         second=marks[1],
-        cases=len(later.cases),
-        newly_failing=kinds.count(CaseKind.FAILING),
-        mixed=kinds.count(CaseKind.MIXED),
-        newly_fixed=kinds.count(CaseKind.FIXED),
-        other_ids=other_ids,
-        other_response=other_response,
+        cases=len(second.cases),
+        newly_failing=int((fails & ~wins).sum()),
+        mixed=int((fails & wins).sum()),
+        newly_fixed=int((wins & ~fails).sum()),
+        other_ids=None,
+        other_response=None,
     )
-    return counts, tuple(_with_texts(found, earlier, later, told))
 
 
 def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdChange | None:
@@ -251,15 +285,16 @@ def _with_texts(
     for place, case in found:
         left[case.kind] -= 1
         wanted += [place] if left[case.kind] >= 0 else []
-    nothing = [CaseTexts()] * len(wanted)
-    texts = (nothing if run.table.texts is None else run.table.texts(wanted)
-             for run in (first, second))  # fmt: skip
-    known = dict(zip(wanted, zip(*texts, strict=True), strict=True))
+    texts = [
+        repeat(CaseTexts()) if run.table.texts is None else run.table.texts.of(wanted)
+        for run in (first, second)
+    ]
+    known, chosen = zip(*texts, strict=False), {*wanted}
     for place, case in found:
-        if place not in known:
+        if place not in chosen:
             yield case
             continue
-        then, now = known[place]
+        then, now = next(known)
         yield replace(
             case,
             query=then.query if now.query is None else now.query,
@@ -275,7 +310,7 @@ def _difference(
     second: RunScores,
     place: int,
     marks: tuple[str, str],
-    flips: tuple[Flip, ...],
+    flips: Sequence[Flip],
 ) -> CaseDifference:
     ways = {flip.newly_fails for flip in flips}
     kind = CaseKind.FAILING if ways == {True} else CaseKind.FIXED
@@ -285,7 +320,7 @@ def _difference(
         first=marks[0],
         second=marks[1],
         kind=CaseKind.MIXED if len(ways) == 2 else kind,
-        flips=flips,
+        flips=tuple(flips),
         cause_before=old.cause,
         cause_after=new.cause,
         stages_before=old.stages,

@@ -1,14 +1,15 @@
-"""Whether two runs measured the same thing, and on which cases."""
+"""Whether two runs measured the same thing, on which cases, and what differs in their systems."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean
 
 from ragbench.core.gate_result import DatasetChange, LabelCount, NewScore, Refusal
+from ragbench.core.origin import SystemChange
 from ragbench.core.run_scores import (
     MetricColumn,
     RunScores,
@@ -16,10 +17,12 @@ from ragbench.core.run_scores import (
     unchanged,
     under_ids_of,
 )
+from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import main_metrics
+from ragbench.ledger.origin import differences, without_texts
 
 _SHOWN = 5
-"""How many cases of a kind are named."""
+"""How many cases of a kind, and changes of a system, are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 
 
@@ -72,11 +75,13 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
     if not is_shared:
         written = "an earlier version of ragbench wrote it, which kept other fingerprints of cases"
         why = f": {written}" if baseline.is_old else ""
+        can_ask = baseline.commit is not None and not baseline.dirty
+        ask = "ask the baseline's system these cases with --reask-baseline; or " * can_ask
         add = "add a run of main to it, which keeps its history: ragbench baseline add RUN"
         yield Refusal(
             what="dataset",
             reason=f"no case of {run.source} is in {baseline.source} unchanged{why}",
-            remedy=add if baseline.is_old else _reasked(baseline),
+            remedy=add if baseline.is_old else f"{ask}{_NEW_BASELINE}",
         )
     if scale_of(run.matching) != scale_of(baseline.matching):
         yield Refusal(
@@ -107,12 +112,6 @@ def _judge(run: RunScores) -> str:
     return "no judge" if digest is None else f"{run.judge or 'a judge'} ({digest[:8]})"
 
 
-def _reasked(baseline: RunScores) -> str:
-    if baseline.commit is None or baseline.dirty:
-        return _NEW_BASELINE
-    return f"ask the baseline's system these cases with --reask-baseline; or {_NEW_BASELINE}"
-
-
 def _scored_anew(baseline: RunScores) -> str:
     if baseline.made_of:  # a baseline file, which holds no answers
         return _NEW_BASELINE
@@ -132,22 +131,20 @@ def _dataset_change(
     there = {*baseline.table.ids}
     rest = [id_ for id_ in run.table.ids if id_ not in same]
     edited = tuple(id_ for id_ in rest if id_ in there)
+    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
     return DatasetChange(
         common=len(same),
-        renamed=tuple((before, now) for now, before in renamed.items()),
+        renamed=tuple((old, new) for new, old in renamed.items()),
         edited=edited,
         added=tuple(id_ for id_ in rest if id_ not in there),
         gone=tuple(sorted(there - same - {*edited})),
-        labels=tuple(_label_counts(run, baseline)),
+        labels=tuple(
+            LabelCount(label, before[label], now[label])
+            for label in sorted(before | now)
+            if before[label] != now[label]
+        ),
         scores=tuple(_new_scores(run, same)),
     )
-
-
-def _label_counts(run: RunScores, baseline: RunScores) -> Iterator[LabelCount]:
-    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
-    for label in sorted(before | now):
-        if before[label] != now[label]:
-            yield LabelCount(label, before[label], now[label])
 
 
 def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
@@ -212,3 +209,84 @@ def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refu
         reason=f"the baseline's scores are of other metrics: {', '.join(names)}",
         remedy=_scored_anew(baseline),
     )
+
+
+_LAST = {"validate": 1, "generate": 2}
+"""Retrieval and what follows it come first: what they give is what later stages are given."""
+
+
+def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> SystemChange:
+    """What differs between what the outcomes of two runs came from.
+
+    Args:
+        texts: whether settings are quoted where both runs hold them; a baseline file does not.
+
+    Fingerprints of a system's class and settings say nothing of the prompt that it reads or of a
+    package that was updated; what each stage has met while it was asked does.
+    """
+    if before.origins is None or now.origins is None:
+        missing = before if before.origins is None else now
+        return SystemChange(
+            unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
+        )
+    if not texts or before.made_of or now.made_of:
+        before, now = (
+            replace(run, origins=tuple(map(without_texts, run.origins or ())))
+            for run in (before, now)
+        )
+    recorded = [run.source for run in (before, now) if not run.origins]
+    if recorded:
+        return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
+    return SystemChange(
+        changes=tuple(dict.fromkeys(_changes(before, now))),
+        unseen=tuple(dict.fromkeys(_unseen(before, now))),
+    )
+
+
+_SYSTEM = ("rag", "settings")
+"""Parts of a manifest that runs of one system share."""
+
+
+def check_one_system(runs: Sequence[RunScores]) -> None:
+    """Refuses runs whose systems are seen to differ."""
+    sources = ", ".join(run.source for run in runs)
+    for run in runs[1:]:
+        found = system_change(runs[0], run)
+        if found.changes:
+            raise _not_one_system(sources, "; ".join(found.changes[:_SHOWN]))
+    for part in _SYSTEM:
+        known = {run.fingerprints.get(part) for run in runs}
+        if len(known) > 1 or None in known:
+            raise _not_one_system(sources, f"their {part} differ")
+
+
+def _not_one_system(sources: str, why: str) -> RunMismatchError:
+    return RunMismatchError(
+        f"{sources} are not runs of one unchanged system: {why}. Differences between systems are "
+        "shown by: ragbench compare"
+    )
+
+
+def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
+    earlier = {origin.stage: origin for origin in before.origins or ()}
+    found: dict[str, list[str]] = {}
+    stages = [origin for origin in now.origins or () if origin.stage in earlier]
+    stages.sort(key=lambda origin: _LAST.get(origin.stage, 0))
+    for origin in stages:
+        for change in differences(earlier[origin.stage], origin):
+            sentence = change.sentence.removeprefix("stage_identity.")
+            found.setdefault(sentence, []).append(origin.stage)
+    for sentence, of in found.items():
+        yield sentence if len(of) == len(stages) else f"{sentence} ({' and '.join(of)})"
+    here = {origin.stage for origin in now.origins or ()}
+    yield from (f"{stage} is asked now" for stage in sorted(here - earlier.keys()))
+    yield from (f"{stage} is not asked any more" for stage in sorted(earlier.keys() - here))
+
+
+def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
+    for run in (before, now):
+        for origin in run.origins or ():
+            yield from origin.unseen
+        for stage in run.stages:
+            if stage.recorded:
+                yield f"{stage.stage} is recorded"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
@@ -28,10 +29,10 @@ from ragbench.gate.cases import (
     main_metrics,
     same_columns,
 )
+from ragbench.gate.comparable import system_change
 from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
-from ragbench.gate.system_change import system_change
 from ragbench.safe_text import counted
 
 
@@ -85,7 +86,7 @@ def cases_of_id(
     cut = (first, *(run.beside(first) for run in runs[1:]))
     asked = len(shared) - len(unchanged(*cut))
     every = range(len(shared))
-    right = [[one.right for one in read(every)] for run in cut if (read := run.table.texts)]
+    right = [[one.right for one in known.of(every)] for run in cut if (known := run.table.texts)]
     other = sum(len({*known} - {""}) > 1 for known in zip(*right, strict=True))
     note = f"Joined by id: {asked:,} of {counted(len(shared), 'case')} are asked in another way."
     if left:
@@ -155,7 +156,7 @@ def compare(
         for mark, run in marked[1:]
     ]
     return Comparison(
-        runs=tuple(_described(mark, run) for mark, run in marked),
+        runs=tuple(ComparedRun(mark=mark, **run.facts) for mark, run in marked),
         cases=len(cut[0].cases),
         metrics=compared,
         main=tuple(column.name for column in deciding),
@@ -197,18 +198,6 @@ def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> 
             cases=len(ids),
             examples=tuple(ids[:_EXAMPLES]),
         )
-
-
-def _described(mark: str, run: RunScores) -> ComparedRun:
-    return ComparedRun(
-        mark=mark,
-        source=run.source,
-        dataset=run.dataset,
-        rag=run.rag,
-        cases=len(run.cases),
-        commit=run.commit,
-        dirty=run.dirty,
-    )
 
 
 def _notes(
@@ -274,12 +263,12 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _beside(
     first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
 ) -> dict[str, CaseBefore]:
-    every, nothing = range(len(second.cases)), [CaseTexts()] * len(second.cases)
     texts = [
-        nothing if run.table.texts is None else run.table.texts(every) for run in (first, second)
+        repeat(CaseTexts()) if known is None else known.of(range(len(second.cases)))
+        for known in (first.table.texts, second.table.texts)
     ]
     found: dict[str, CaseBefore] = {}
-    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=True)):
+    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
             old, new = (run.cells(name)[place] or _NOTHING for run in (first, second))

@@ -115,17 +115,6 @@ class GateConfig:
 _SHARE = Annotated[float, Meta(ge=0, le=1)]
 _BELOW_ONE = Annotated[float, Meta(ge=0, lt=1)]
 _ABOVE_ZERO = Annotated[float, Meta(gt=0)]
-_IS_GONE = "this option is gone, and what was its default holds: remove the line"
-_GONE = dict.fromkeys(
-    (
-        "alpha", "power", "confidence", "resamples", "seed", "correction", "cluster", "floors",
-        "require_same", "max_unproved",
-    ),
-    _IS_GONE,
-) | {
-    "quarantine": "there is no quarantine any more, since an unchanged system failed with one: "
-    "cases that were stable in the baseline's run are its lucky ones. Remove the line"
-}  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
 _OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
@@ -164,11 +153,7 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     config = GateConfig()
     if file.mapping(()).get("gate") is not None:
         place = ("gate",)
-        given = file.mapping(place)
-        gone = [key for key in _GONE if given.get(key) is not None]
-        for key in gone:
-            file.wrong((*place, key), _GONE[key])
-        file.mapping(place, (*_KINDS, *_OTHERS, *gone))
+        file.mapping(place, (*_KINDS, *_OTHERS))
         known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
         metrics = file.sections((*place, "metrics"))
         config = replace(

@@ -15,7 +15,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_metrics
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
-from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, fall, stake
+from ragbench.stats.bets import LEAST, CaseSums, bet_on_fall, fall, stake
 
 _METRICS = 3
 """Main metrics at most: the level is shared among them."""
@@ -132,8 +132,21 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         if both:
             now = math.fsum(both.values()) / len(both)
             trend = _trend(one, column, [known[id_] for id_ in both], drift.runs, now, tolerance)
-            observed = _sign(column) * now
-            yield _check(one, trend, observed, tolerance, len(both), config.alpha)
+            is_shown = _is_shown(trend, tolerance, config.alpha)
+            is_lost = is_shown and not trend.is_back
+            yield worded(
+                GateCheck(
+                    kind=CheckKind.DRIFT,
+                    subject=f"drift: {one.metric}",
+                    outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
+                    ground=Ground.SHOWN if is_shown else Ground.HOLDS,
+                    observed=_sign(column) * now,
+                    limit=tolerance,
+                    bound="max_drop",
+                    cases=len(both),
+                    trend=trend,
+                )
+            )
 
 
 def shown_falls(
@@ -180,23 +193,4 @@ def _trend(
         p_value=min(1.0, _METRICS / one.evidence) if one.evidence else 1.0,
         is_back=now >= end + fallen - tolerance,
         levels=tuple(round(sign * level, _DIGITS) for level in levels),
-    )
-
-
-def _check(
-    one: MetricDrift, trend: MainTrend, observed: float, tolerance: float, cases: int, alpha: float
-) -> GateCheck:
-    is_shown = _is_shown(trend, tolerance, alpha)
-    return worded(
-        GateCheck(
-            kind=CheckKind.DRIFT,
-            subject=f"drift: {one.metric}",
-            outcome=GateOutcome.FAILED if is_shown and not trend.is_back else GateOutcome.PASSED,
-            ground=Ground.SHOWN if is_shown else Ground.HOLDS,
-            observed=observed,
-            limit=tolerance,
-            bound="max_drop",
-            cases=cases,
-            trend=trend,
-        )
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
@@ -23,9 +23,9 @@ from ragbench.core.gate_result import (
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
-from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
+from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
-from ragbench.gate.cases import SIDES, case_changes, main_metrics, same_columns
+from ragbench.gate.cases import SIDES, main_metrics, run_pair, same_columns
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
@@ -35,7 +35,7 @@ from ragbench.gate.checks import (
     demands_of,
     floor_checks,
 )
-from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
+from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
@@ -46,9 +46,8 @@ from ragbench.gate.drops import (
     one_row_each,
     paired,
 )
-from ragbench.gate.labelled import labelled_checks, opinions, split_labelled
+from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.gate.must_pass import must_pass_check
-from ragbench.gate.system_change import system_change
 from ragbench.gate.words import (
     UNDECIDED_NOTE,
     again_text,
@@ -85,14 +84,17 @@ def lost_cases(
             rank = not failed[place], -float(loss[place]), column.name
             if place not in worst or rank < worst[place][0]:
                 worst[place] = rank, column
+    texts = run.table.texts
+    asked = repeat(CaseTexts()) if texts is None else texts.of([*worst])
     found: list[CaseChange] = []
-    for place, ((_, gain, _), column) in worst.items():
+    for text, (place, ((_, gain, _), column)) in zip(asked, worst.items(), strict=False):
         before, now = (one.cells(column.name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(
                 CaseChange(
                     id=run.table.ids[place], metric=column.name, before=before.value,
                     after=now.value, loss=-gain, status=now.status.value, reason=now.reason,
+                    query=text.query,
                 )
             )  # fmt: skip
     order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
@@ -233,14 +235,11 @@ def gate(
             *notes_on(checks, config),
         ),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
-        pair=None if mine is None or other is None else _pair(mine, other),
+        pair=None
+        if mine is None or other is None
+        else run_pair(other, mine, SIDES, main_metrics(same_columns(mine, other))),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
-
-
-def _pair(run: RunScores, baseline: RunScores) -> RunPair:
-    """How many cases were lost and won, as ``compare`` counts them."""
-    return case_changes(baseline, run, SIDES, main_metrics(same_columns(run, baseline)))[0]
 
 
 def _system(
@@ -406,13 +405,4 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged(run: RunScores) -> JudgedRun:
-    return JudgedRun(
-        source=run.source,
-        dataset=run.dataset,
-        rag=run.rag,
-        cases=len(run.cases),
-        commit=run.commit,
-        dirty=run.dirty,
-        date=run.date,
-        runs=max(1, len(run.made_of)),
-    )
+    return JudgedRun(**run.facts, date=run.date, runs=max(1, len(run.made_of)))

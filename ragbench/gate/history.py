@@ -15,7 +15,7 @@ from ragbench.gate.baseline_file import Baseline
 from ragbench.gate.drift import shown_falls
 from ragbench.gate.drops import paired
 from ragbench.gate.main_runs import baseline_of
-from ragbench.stats.drift import LEAST
+from ragbench.stats.bets import LEAST
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, detectable

@@ -12,11 +12,10 @@ from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
-from ragbench.gate.comparable import scale_of
+from ragbench.gate.comparable import check_one_system, scale_of
 from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
 from ragbench.gate.labels import corrections
-from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import pair
 

@@ -25,12 +25,11 @@ def must_pass_check(
     """
     if not selectors:
         return
-    main = main_metrics(run.metrics)
-    ids = _meant(selectors, run, baseline)
-    places = dict(zip(ids, run.table.places(ids).tolist(), strict=True))
+    main, ids = main_metrics(run.metrics), _meant(selectors, run, baseline)
+    places = run.table.places(ids).tolist()
     silent = [
         id_
-        for id_, at in places.items()
+        for id_, at in zip(ids, places, strict=True)
         if at >= 0 and all(passes(run, at, each) is None for each in main)
     ]
     if silent:
@@ -38,12 +37,7 @@ def must_pass_check(
             f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} "
             "decides whether it passes. Give it a reference answer, or relevant ids"
         )
-    then = [-1] * len(ids) if baseline is None else baseline.table.places(ids).tolist()
-    failing = [
-        change
-        for (id_, at), before in zip(places.items(), then, strict=True)
-        for change in _failing(id_, run, at, baseline, before, main)
-    ]
+    failing = _failing(run, baseline, ids, main)
     lost = [change for change in failing if change.loss]
     share = 1.0 - len(lost) / len(ids)
     yield worded(
@@ -86,32 +80,39 @@ def _meant(selectors: Sequence[str], run: RunScores, baseline: RunScores | None)
 
 
 def _failing(
-    id_: str,
-    run: RunScores,
-    at: int,
-    baseline: RunScores | None,
-    before: int,
-    main: Sequence[MetricColumn],
-) -> Iterator[CaseChange]:
-    """How a case fails, if it does: with a loss of 1 where that is new, of 0 where it is not."""
-    if at < 0:
-        yield CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
-        return
-    if before < 0 or (
-        baseline is not None and baseline.table.fingerprints[before] != run.table.fingerprints[at]
-    ):
-        baseline = None  # a question that is new, as one that was edited is
-    found: list[CaseChange] = []
-    for column in main:
-        if passes(run, at, column) is not False:
-            continue
-        cell = run.cells(column.name)[at] or _NONE
-        old = _NONE if baseline is None else baseline.cells(column.name)[before] or _NONE
-        is_old = baseline is not None and passes(baseline, before, column) is False
-        found.append(
-            CaseChange(
-                id=id_, metric=column.name, before=old.value, after=cell.value,
-                loss=float(not is_old), status=cell.status.value, reason=cell.reason,
+    run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
+) -> list[CaseChange]:
+    """How each case that fails does so."""
+    places = run.table.places(ids).tolist()
+    before = [-1] * len(ids) if baseline is None else baseline.table.places(ids).tolist()
+    failing: list[CaseChange] = []
+    for id_, at, then in zip(ids, places, before, strict=True):
+        if at < 0:
+            failing.append(
+                CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
             )
-        )  # fmt: skip
-    yield from sorted(found, key=lambda change: -change.loss)[:1]
+            continue
+        known = baseline if then >= 0 else None
+        if known is not None and known.table.fingerprints[then] != run.table.fingerprints[at]:
+            known = None  # a question that was edited is a new one
+        changes = [
+            _change(run, at, known, then, column)
+            for column in main
+            if passes(run, at, column) is False
+        ]
+        failing += sorted(changes, key=lambda change: -change.loss)[:1]
+    return failing
+
+
+def _change(
+    run: RunScores, at: int, baseline: RunScores | None, then: int, column: MetricColumn
+) -> CaseChange:
+    """How a case fails by a metric: with a loss of 1 where that is new, of 0 where it is not."""
+    cell, old, is_old = run.cells(column.name)[at] or _NONE, _NONE, False
+    if baseline is not None:
+        old = baseline.cells(column.name)[then] or _NONE
+        is_old = passes(baseline, then, column) is False
+    return CaseChange(
+        id=run.table.ids[at], metric=column.name, before=old.value, after=cell.value,
+        loss=float(not is_old), status=cell.status.value, reason=cell.reason,
+    )  # fmt: skip

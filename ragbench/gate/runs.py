@@ -9,9 +9,9 @@ import json
 import math
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from ragbench.core.run_scores import (
     MetricColumn,
     RunScores,
     clusters_by_gold,
-    gold_name,
+    gold_number,
 )
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
@@ -63,12 +63,12 @@ _GIVEN = (
 """What a stage gave; nothing where it gave nothing."""
 _CASES = (
     "SELECT number, cases.id, cases.digest, cases.body, causes.cause, "
-    f"(SELECT group_concat(stage || '=' || status) {_OUTCOMES}), {{given}}, cells.status{{values}} "
+    f"(SELECT group_concat(stage || '=' || status) {_OUTCOMES}), cells.status{{values}} "
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
 _NOTES = "SELECT number, metric, detail FROM notes"
-_TEXTS = "SELECT cases.body, {given} FROM cases WHERE number = ?"
+_TEXTS = "SELECT cases.body, {} FROM cases WHERE number = ?"
 _BATCH = 2_000
 
 
@@ -97,13 +97,11 @@ class _Figures(msgspec.Struct):
     right: RightShare | None = None
 
 
-def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
+def read_run(path: str | Path) -> RunScores:
     """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
     Args:
         path: a run folder or a file in it, or a baseline file.
-        with_texts: whether questions, answers and the ids of what was retrieved can be asked for:
-            only what is compared case by case needs them.
 
     Raises:
         RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
@@ -112,40 +110,12 @@ def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
     path = path_of(path)
     folder = run_around(path)
     if folder.is_dir():
-        return _from_journal(folder, str(path), with_texts)
+        return _from_journal(folder, str(path))
     otherwise = (
         "is neither a run nor a baseline file of ragbench. Give the folder of a run, whose "
         "report.json holds only what is shown, or what ragbench baseline set wrote"
     )
     return read_baseline(path, otherwise=otherwise).scores(str(path))
-
-
-def reported_causes(path: Path) -> tuple[CauseCount, ...]:
-    """What became of a run's cases; nothing for a baseline file."""
-    folder = run_around(path)
-    if not folder.is_dir():
-        return ()
-    with read_only(RunFolder(path=folder).journal) as db:
-        return _figures(db, folder).causes
-
-
-def reported_right(path: Path) -> RightShare | None:
-    """How many of a run's cases are right; None for a baseline file, and where it is not known."""
-    folder = run_around(path)
-    if not folder.is_dir():
-        return None
-    with read_only(RunFolder(path=folder).journal) as db:
-        return _figures(db, folder).right
-
-
-def questions(path: Path, ids: Collection[str]) -> dict[str, str]:
-    """The questions of some cases of a run, by id; nothing for a baseline file."""
-    folder = run_around(path)
-    if not ids or not folder.is_dir():
-        return {}
-    with read_only(RunFolder(path=folder).journal) as db:
-        found = db.execute("SELECT id, body FROM cases WHERE position IS NOT NULL")
-        return {id: case_facts(body).query for id, body in found if id in ids}
 
 
 def is_finished(path: Path) -> bool:
@@ -157,7 +127,7 @@ def is_finished(path: Path) -> bool:
         return False
 
 
-def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
+def _from_journal(path: Path, source: str) -> RunScores:
     folder = RunFolder(path=path)
     if not folder.exists:
         raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
@@ -165,7 +135,7 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
     metrics = metrics_of(manifest)
     with read_only(folder.journal) as db:
         figures = _figures(db, path)
-        cases = _table(db, path, manifest, metrics, with_texts)
+        cases = _table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED).fetchone()
         origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
     judging = figures.judging
@@ -186,6 +156,8 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
         judge_cost=float(sum(known)) if costs and len(known) == len(costs) else None,
         currency=None if judging is None else judging.currency,
         judge=_judge_name(manifest.judge),
+        causes=figures.causes,
+        right=figures.right,
         date=started,
         origins=origins,
     )
@@ -237,59 +209,45 @@ def _columns(
 
 
 def _table(
-    db: sqlite3.Connection,
-    path: Path,
-    manifest: Manifest,
-    metrics: Sequence[Metric],
-    with_texts: bool,
+    db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
     import numpy as np
 
-    ended, context, folders = _Ended(manifest), _context(manifest), repeat_folders(path)
+    ended, folders = _Ended(manifest), repeat_folders(path)
     found, ids, digests = _Found(db, metrics), list[str](), list[bytes]()
-    numbers, marks = array("q"), array("q")
-    prints, gold = list[Any](), list[str | None]()
-    facts: dict[str, list[Any]] = {
-        name: [] for name in ("cluster", "tags", "language", "stages", "cause")
-    }
-    shared: dict[Any, Any] = {}
-    for rows in found.batches(_given(context) if with_texts else "NULL, NULL"):
+    numbers, gold, prints = array("q"), array("q"), list[Any]()
+    names = ("cluster", "tags", "language", "stages", "cause")
+    facts: dict[str, list[Any]] = {name: [] for name in names}
+    shared: dict[Any, Any] = {None: None}
+    for rows in found.batches():
         known = [case_facts(body) for _, _, _, body, *_ in rows]
         prints.append(np.array([one.fingerprint.encode() for one in known], np.bytes_))
-        for one, row in zip(known, rows, strict=True):
-            number, id_, digest, _, cause, stages, retrieved, answer, *_ = row
+        for one, (number, id_, digest, _, cause, stages, *_) in zip(known, rows, strict=True):
             ids.append(id_)
             numbers.append(number)
-            facts["cluster"].append(shared.setdefault(one.cluster, one.cluster))
-            facts["tags"].append(shared.setdefault(one.tags, one.tags))
-            facts["language"].append(shared.setdefault(one.language, one.language))
-            facts["stages"].append(ended.of(stages))
-            facts["cause"].append(None if cause is None else Cause(cause))
-            gold.append(gold_name(one.gold) if one.gold else None)
+            gold.append(gold_number(one.gold) if one.gold else -1)
+            labels = (one.cluster, one.tags, one.language)
+            told = (*(shared.setdefault(known, known) for known in labels), ended.of(stages))
+            for name, fact in zip(names, (*told, cause and Cause(cause)), strict=True):
+                facts[name].append(fact)
             if folders:
                 digests.append(digest)
-            if with_texts:
-                marks.extend((hash(retrieved), hash(answer)))
     facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
-    del gold, shared
     cells = found.cells(numbers)
     if folders:
         repeats = [_repeat(folder, metrics) for folder in folders]
-        cells = [
-            one
-            if metric.definition.aggregate
-            else _repeated(metric.name, one, ids, digests, repeats)
-            for metric, one in zip(metrics, cells, strict=True)
-        ]
-    shown = zip(metrics, cells, strict=True)
-    by_case = np.frombuffer(marks, np.int64).reshape(-1, 2)
+        cells = {
+            one.name: cells[one.name]
+            if one.definition.aggregate
+            else _repeated(one.name, cells[one.name], ids, digests, repeats)
+            for one in metrics
+        }
     return CaseTable(
         ids=ids,
         fingerprints=np.concatenate(prints or [np.array([], np.bytes_)]),
         facts={name: known for name, known in facts.items() if any(known)},
-        cells={one.name: column for one, column in shown if one.definition.deterministic},
-        marks=(by_case[:, 0], by_case[:, 1]) if with_texts else None,
-        texts=partial(_texts, path, context, numbers) if with_texts else None,
+        cells={one.name: cells[one.name] for one in metrics if one.definition.deterministic},
+        texts=_JournalTexts(path, _context(manifest), numbers),
     )
 
 
@@ -299,26 +257,34 @@ def _context(manifest: Manifest) -> str:
     return "post_retrieve" if "post_retrieve" in there else "retrieve"
 
 
-def _given(context: str) -> str:
-    ids = _GIVEN.format(key="context_ids", stage=context)
-    return f"{ids}, {_GIVEN.format(key='response', stage='generate')}"
+@dataclass(frozen=True, slots=True)
+class _JournalTexts:
+    path: Path
+    context: str
+    numbers: Sequence[int]
 
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        for body, ids, response in self._rows(self.numbers[place] for place in places):
+            facts, retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
+            yield CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
 
-def _texts(
-    path: Path, context: str, numbers: Sequence[int], places: Sequence[int]
-) -> list[CaseTexts]:
-    """The texts of some cases, read when somebody asks for them."""
-    found: list[CaseTexts] = []
-    with read_only(RunFolder(path=path).journal) as db:
-        query = _TEXTS.format(given=_given(context))
-        for place in places:
-            body, ids, response = db.execute(query, (numbers[place],)).fetchone()
-            facts = case_facts(body)
-            retrieved = None if ids is None else tuple(json.loads(ids))
-            found.append(
-                CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
-            )
-    return found
+    def marks(self) -> NDArray[np.int64]:
+        import numpy as np
+
+        found = array("q")
+        for _, ids, response in self._rows(self.numbers):
+            found.extend((hash(ids), hash(response)))
+        return np.frombuffer(found, np.int64).reshape(-1, 2)
+
+    def at(self, places: Sequence[int]) -> _JournalTexts:
+        return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
+
+    def _rows(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, str | None, str | None]]:
+        ids = _GIVEN.format(key="context_ids", stage=self.context)
+        query = _TEXTS.format(f"{ids}, {_GIVEN.format(key='response', stage='generate')}")
+        with read_only(RunFolder(path=self.path).journal) as db:
+            for number in numbers:
+                yield db.execute(query, (number,)).fetchone()
 
 
 class _Found:
@@ -326,37 +292,36 @@ class _Found:
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
         numbers = dict(db.execute(_METRICS))
-        self._db, self._at = db, [numbers[metric.name] for metric in metrics]
+        self._db, self._at = db, {metric.name: numbers[metric.name] for metric in metrics}
         self._values, self._states = list[Any](), list[Any]()
 
-    def batches(self, given: str = "NULL, NULL") -> Iterator[list[tuple[Any, ...]]]:
+    def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         import numpy as np
 
-        columns = "".join(f", cells.m{number}" for number in self._at)
-        rows = self._db.execute(_CASES.format(given=given, values=columns))
-        width = max(self._at, default=0) + 1
+        columns = "".join(f", cells.m{number}" for number in self._at.values())
+        rows = self._db.execute(_CASES.format(values=columns))
+        letters, width = [*self._at.values()], max(self._at.values(), default=0) + 1
         while batch := rows.fetchmany(_BATCH):
-            self._values.append(np.array([row[9:] for row in batch], float))
-            letters = "".join(row[8][:width].ljust(width) for row in batch).encode()
-            states = np.frombuffer(letters, np.uint8).reshape(-1, width)[:, self._at]
+            self._values.append(np.array([row[7:] for row in batch], float))
+            joined = "".join(row[6][:width].ljust(width) for row in batch).encode()
+            states = np.frombuffer(joined, np.uint8).reshape(-1, width)[:, letters]
             self._states.append(np.where(np.isin(states, _LETTERS), states, ord("s")))
             yield batch
 
-    def cells(self, numbers: Sequence[int]) -> list[Cells]:
-        """A column a metric, once all batches are read."""
+    def cells(self, numbers: Sequence[int]) -> dict[str, Cells]:
+        """The cells by metric, once all batches are read."""
         if not numbers:
-            return [Cells.of([], {}) for _ in self._at]
-        columns = range(len(self._at))
+            return {name: Cells.of([], {}) for name in self._at}
         values, states = (
-            [_joined([part[:, at] for part in parts]) for at in columns]
+            [_joined([part[:, at] for part in parts]) for at in range(len(self._at))]
             for parts in (self._values, self._states)
         )
         self._values, self._states = [], []
         reasons, why = self._reasons(numbers, states)
-        return [
-            Cells(values=values[at], states=states[at], reasons=reasons, why=why.get(at))
-            for at in columns
-        ]
+        return {
+            name: Cells(values=values[at], states=states[at], reasons=reasons, why=why.get(at))
+            for at, name in enumerate(self._at)
+        }
 
     def _reasons(
         self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
@@ -364,7 +329,7 @@ class _Found:
         import numpy as np
 
         places = {number: place for place, number in enumerate(numbers)}
-        columns = {metric: column for column, metric in enumerate(self._at)}
+        columns = {metric: column for column, metric in enumerate(self._at.values())}
         reasons: dict[tuple[bytes, bool], int] = {}
         why: dict[int, NDArray[np.int32]] = {}
         for number, metric, detail in self._db.execute(_NOTES):
@@ -405,7 +370,7 @@ def _repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
         rows = [row[:3] for batch in found.batches() for row in batch]
         cells = found.cells([number for number, *_ in rows])
     there = {id_: (place, digest) for place, (_, id_, digest) in enumerate(rows)}
-    return there, {metric.name: one for metric, one in zip(metrics, cells, strict=True)}
+    return there, cells
 
 
 def _repeated(

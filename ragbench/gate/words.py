@@ -178,7 +178,9 @@ def _summary(check: GateCheck, least: int) -> str:
         ends = f"from {figure(check.trend.start)} to {figure(check.trend.end)}"
         return f"main went {ends} over {check.trend.runs:,} runs{day}"
     if check.kind is CheckKind.COVERAGE:
-        return _covered(check, observed)
+        few, many = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
+        count = f"{round(observed * check.cases):,} of {check.cases:,} {check.counted}"
+        return f"{count} ({observed:.1%}), {few if check.holds else many} {check.limit:.1%}"
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
     word = side[0] if check.holds else side[1]
     rests = ""
@@ -213,15 +215,6 @@ def _drift(check: GateCheck, trend: MainTrend) -> str:
     return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
 
 
-def _covered(check: GateCheck, observed: float) -> str:
-    side = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
-    count = f"{round(observed * check.cases):,} of {check.cases:,}"
-    return (
-        f"{count} {check.counted} ({observed:.1%}), {side[0 if check.holds else 1]} "
-        f"{check.limit:.1%}"
-    )
-
-
 def _moved(check: GateCheck, drop: Drop) -> str:
     unit = check.unit
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
@@ -243,7 +236,10 @@ def _rest(check: GateCheck) -> str:
     if check.trend is not None:
         return _drift(check, check.trend)
     if drop is None:
-        return _straddle(check)
+        ends = check.interval
+        if ends is None or not ends.low < check.limit < ends.high:
+            return ""
+        return f", but its interval ({figure(ends.low)} to {figure(ends.high)}) lies on both sides"
     tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
     text = {
         Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
@@ -291,14 +287,6 @@ def _interval(drop: Drop, unit: str) -> str:
         return ""
     ends = f"{figure(drop.low, '' if unit != 'share' else unit)} to {figure(drop.high, unit)}"
     return f" ({drop.confidence:.0%} interval {ends})"
-
-
-def _straddle(check: GateCheck) -> str:
-    interval = check.interval
-    if interval is not None and interval.low < check.limit < interval.high:
-        ends = f"{figure(interval.low)} to {figure(interval.high)}"
-        return f", but its interval ({ends}) lies on both sides"
-    return ""
 
 
 def _p(value: float, resolution: float = 0.0) -> str:

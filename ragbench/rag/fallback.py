@@ -126,12 +126,6 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     return found
 
 
-def takes_batches(rag: Any, name: str) -> bool:
-    """Whether a batch becomes one call of a method that the user wrote."""
-    route: Route | None = rag._routes.get(name)
-    return name in rag.implemented or (route is not None and route.source.batch)
-
-
 def with_history(
     rag: Any, name: str, top_k: int | None = None
 ) -> Callable[[Sequence[Sequence[Any]], Sequence[Any]], Any] | None:

@@ -24,6 +24,8 @@ class RAGBase(Generic[MetaT]):
     """What the class can do: ``"retrieval"``, ``"generation"`` or both."""
     implemented: ClassVar[frozenset[str]] = frozenset()
     """Names of the interface's methods that the class, or a class it inherits from, wrote."""
+    batched: ClassVar[frozenset[str]] = frozenset()
+    """Names of those that become one call of a method that the user wrote, whatever their size."""
     histories: Mapping[str, str] = {}
     """Those that take what was said before a query, each with its parameter for that."""
     is_async: ClassVar[bool] = False
@@ -49,6 +51,8 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
+        batches = {name for name, route in cls._routes.items() if route.source.batch}
+        cls.batched = cls.implemented | batches
         asked = ((name, history_keyword(getattr(cls, name))) for name in cls.implemented)
         cls.histories = {name: keyword for name, keyword in asked if keyword is not None}
         for name in () if cls.is_async else sorted(cls.implemented):

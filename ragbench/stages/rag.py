@@ -21,7 +21,6 @@ from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
     PartialBatchError,
-    takes_batches,
     to_batch,
     to_generation_result,
     to_retrieval_result,
@@ -210,7 +209,7 @@ def _calls(
     return {
         "call": None if is_async else call,
         "call_async": call_async if is_async else None,
-        "takes_batches": takes_batches(rag, name),
+        "takes_batches": name in rag.batched,
     }
 
 

@@ -28,6 +28,9 @@ STOPPED = "stopped; the same command continues"
 NO_RETRIEVAL = "the RAG does not retrieve"
 NO_GENERATION = "the RAG does not generate"
 NO_CONTEXTS = str(NoContextsError())
+TURNS = "turns"
+"""The manifest's setting, which only a run of own answers has."""
+OWN = "own"
 _TRIED = 3
 _LONGEST = 300
 """Characters of an error in a warning."""

@@ -20,12 +20,13 @@ from ragbench.stages.stage import (
     NO_CONTEXTS,
     NO_GENERATION,
     NO_RETRIEVAL,
+    OWN,
+    TURNS,
     cell_keys,
     passed_on,
     restored,
     skipped,
 )
-from ragbench.stages.system import OWN, TURNS
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
@@ -123,7 +124,9 @@ def entries(path: Path) -> Iterator[Entry]:
                 stage: replace(outcome, known=Known.RECORDED)
                 for stage, outcome in outcomes.items()
                 # What has no row of its own has no value, but an earlier stage's failure.
-                if outcome.status is not Status.SKIPPED or outcome.reason == NO_CONTEXTS
+                if outcome.status is not Status.SKIPPED
+                or outcome.reason == NO_CONTEXTS
+                or outcome.known is Known.RECORDED
             }
             yield Entry(case=row.case, recorded=recorded)
 

@@ -25,15 +25,19 @@ from ragbench.stages.rag import (
     post_retrieve_stage,
     retrieve_stage,
 )
-from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, CallSettings, Stage
+from ragbench.stages.stage import (
+    NO_GENERATION,
+    NO_RETRIEVAL,
+    OWN,
+    TURNS,
+    AbsentStage,
+    CallSettings,
+    Stage,
+)
 from ragbench.validators.validator import Validator
 
 if TYPE_CHECKING:
     from ragbench.stages.judge import JudgeStage
-
-TURNS = "turns"
-"""The manifest's setting, which only a run of own answers has."""
-OWN = "own"
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:

@@ -31,6 +31,8 @@ FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _HELD = 500_000
 """Numbers that are held at once; changes no result."""
+_ALONE = 200_000
+"""Up to as many multiplications OpenBLAS does in one thread."""
 _DENSE = 1_000_000
 """Up to as many, zeros are held, too; changes no result."""
 
@@ -190,11 +192,21 @@ def _joint(
     whole = np.array([[math.fsum(part)] for part in parts])
     found = stepped_down(
         statistics(whole)[:, 0],
-        (statistics(whole - 2.0 * (product @ flips)) for flips in _flips(matrix, draws, seed)),
+        (statistics(whole - 2.0 * _times(product, f)) for f in _flips(matrix, draws, seed)),
         slack=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
         is_counted=is_counted,
     )
     return found, is_counted
+
+
+def _times(product: Any, flips: Array) -> Array:
+    """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
+    (tests, clusters), draws = product.shape, flips.shape[1]
+    step = max(1, _ALONE // (tests * draws)) if tests * clusters <= _DENSE else clusters
+    found: Array = product[:, :step] @ flips[:step]
+    for start in range(step, clusters, step):
+        found += product[:, start : start + step] @ flips[start : start + step]
+    return found
 
 
 class _Totals(NamedTuple):

@@ -16,7 +16,7 @@ from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.variants import Measured, variant_effects, what_to_keep
+from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
 from ragbench.ledger.folder import Manifest, RunFolder, metrics_of, read_manifest
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.scores import ScoreStore
@@ -71,7 +71,7 @@ def ablate(
 
     Returns:
         A score per variant and metric, with its mean paired difference from the first variant and
-        intervals that hold together, see `ragbench.gate.variants`; what the operators did; the
+        intervals that hold together, see `ragbench.gate.pairwise`; what the operators did; the
         score of the best order of the same chunks.
 
     Raises:

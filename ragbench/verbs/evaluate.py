@@ -41,6 +41,7 @@ from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.rag import RAG
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import (
+    OWN,
     CallSettings,
     GivingUp,
     InLoop,
@@ -51,7 +52,6 @@ from ragbench.stages.stage import (
 )
 from ragbench.stages.stored import OwnTurns, StoredTraces, unasked_turns
 from ragbench.stages.system import (
-    OWN,
     EvalSettings,
     Evaluation,
     check_types,
@@ -143,6 +143,11 @@ def evaluate(
         version=(version, str),
         settings=(settings, EvalSettings),
     )
+    if workers is not None or judging is not None:
+        from ragbench.stages.judge import Judging
+        from ragbench.stages.on_workers import Workers
+
+        check_types("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     if isinstance(rag, str):
         from ragbench.rag.load import load_rag
 
@@ -194,11 +199,6 @@ def evaluate_entries(
     Raises:
         InterruptedRunError: `stopped` was true; the same call continues.
     """
-    if workers is not None or judging is not None:
-        from ragbench.stages.judge import Judging
-        from ragbench.stages.on_workers import Workers
-
-        check_types("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     folder, anew = RunFolder(path=out), ""
     goes_on = not fresh and folder.manifest.is_file()
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}

@@ -1,10 +1,11 @@
-"""Stored runs to a gate's result."""
+"""Stored runs to a gate's result; the run to compare one with, where nobody names it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,12 +14,11 @@ from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
 from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
-from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.labels import notes_of
-from ragbench.gate.runs import questions, read_run, reported_right
+from ragbench.gate.runs import is_finished, read_run
 from ragbench.io.people import LabelBook
-from ragbench.ledger.folder import path_of, run_around
+from ragbench.ledger.folder import Manifest, RunFolder, path_of, read_manifest, run_around
 from ragbench.metrics.matching import Matching
 from ragbench.verbs.label import with_labels
 from ragbench.views.run_document import right_text
@@ -47,7 +47,7 @@ def gate_run(
         ConfigError: what is demanded cannot be judged on this run.
     """
     path = path_of(path)
-    run = read_run(path, with_texts=False)
+    run = read_run(path)
     notes: list[str] = []
     baseline, found = None, None if config.baseline is None else Path(config.baseline)
     if config.baseline == AUTO:
@@ -63,7 +63,7 @@ def gate_run(
             f"ragbench baseline set RUN -o {found}"
         )
     if found is not None:
-        baseline = read_run(found, with_texts=False)
+        baseline = read_run(found)
         if lacking := _lacking(run, baseline, found):
             baseline = _measured(baseline, found, lacking)
             notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
@@ -77,12 +77,9 @@ def gate_run(
         book = LabelBook.read(config.labels)
         run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
         notes += notes_of(book, [run] if baseline is None else [run, baseline])
-    if (right := reported_right(path)) is not None and right.by_words:
-        notes.append(right_text(right))
-    result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
-    asked = questions(path, {case.id for case in result.lost_cases})
-    lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)
-    return replace(result, lost_cases=tuple(lost))
+    if run.right is not None and run.right.by_words:
+        notes.append(right_text(run.right))
+    return replace(gate(run, baseline, config, notes=notes), dataset=changed)
 
 
 def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
@@ -112,7 +109,79 @@ def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScore
         evaluate(
             run_around(path), out=Path(folder, "run"), metrics=",".join(names), settings=settings
         )
-        more = read_run(Path(folder, "run"), with_texts=False)
+        more = read_run(Path(folder, "run"))
     cells = {**baseline.table.cells, **more.beside(baseline).table.cells}
     cases = replace(baseline.table, cells=cells)
     return replace(baseline, metrics=(*baseline.metrics, *more.metrics), cases=cases)
+
+
+OLD_DAYS = 90
+"""A baseline that is older is warned of."""
+
+
+def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
+    """Finds the latest earlier run of the same system on the same dataset.
+
+    One with all of the run's metrics is preferred to a later one that lacks some. The dataset may
+    have gained or lost cases since: those in common are compared.
+    """
+    home = run_around(path)
+    manifest_file = RunFolder(path=home).manifest
+    if not manifest_file.is_file():
+        return None
+    written = manifest_file.stat().st_mtime
+    found: list[tuple[bool, float, str, Path]] = []
+    for entry, manifest, time in _candidates(home, folders):
+        theirs = {metric.name: metric.version for metric in manifest.metrics}
+        both = [column for column in run.metrics if column.name in theirs]
+        is_alike = (manifest.dataset.name, manifest.rag.name) == (run.dataset, run.rag) and all(
+            theirs[column.name] == column.version for column in both
+        )
+        if both and is_alike and time < written and is_finished(entry):
+            found.append((len(both) == len(run.metrics), time, entry.name, entry))
+    return max(found)[3] if found else None
+
+
+def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
+    seen = {home.resolve()}
+    for folder in folders:
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            place = RunFolder(path=entry)
+            if entry.resolve() in seen or not place.exists:
+                continue
+            seen.add(entry.resolve())
+            try:
+                manifest = read_manifest(place.manifest)
+            except RunMismatchError:  # not ours, or of another version: no candidate
+                continue
+            yield entry, manifest, place.manifest.stat().st_mtime
+
+
+def age_note(run: RunScores, baseline: RunScores) -> str | None:
+    """What the baseline is made of, and how much older than this run its newest run is.
+
+    Seen from the run and not from today, so that the same files give the same verdict.
+    """
+    count, days = len(baseline.made_of), _days(baseline.date, run.date)
+    if count < 2 and not days:
+        return None
+    made = f"the mean of {count} runs" if count > 1 else "one run"
+    dates = [made_of.date[:10] for made_of in baseline.made_of if made_of.date is not None]
+    if dates:
+        made += f", {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
+    text = f"The baseline is {made}"
+    if days:
+        newest = "the newest" if count > 1 else "it"
+        text += f"; {newest} is {'1 day' if days == 1 else f'{days:,} days'} older than this run"
+    old = " That is old: add today's main with: ragbench baseline add RUN"
+    return f"{text}.{old if (days or 0) > OLD_DAYS else ''}"
+
+
+def _days(earlier: str | None, later: str | None) -> int | None:
+    if earlier is None or later is None:
+        return None
+    try:
+        first, last = (datetime.fromisoformat(text).astimezone() for text in (earlier, later))
+    except ValueError:  # a date that somebody wrote by hand
+        return None
+    return (last - first).days if last >= first else None

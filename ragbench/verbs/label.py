@@ -74,7 +74,7 @@ def _contexts(trace: Trace) -> tuple[str, ...]:
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report, with its figures corrected by labels."""
-    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
+    scored = with_labels(read_run(run), book, validated=True)
     notes = notes_of(book, [scored])
     return replace(
         report, corrections=tuple(corrections([("", scored)])), notes=(*report.notes, *notes)
@@ -197,7 +197,7 @@ class _Side:
         folder = run_around(path)
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")
-        scores = with_labels(read_run(path, with_texts=False), LabelBook(()), validated=True)
+        scores = with_labels(read_run(path), LabelBook(()), validated=True)
         return cls(folder=folder, scores=scores)
 
     def beside(self, other: RunScores) -> _Side:

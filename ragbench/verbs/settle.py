@@ -11,7 +11,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
-from ragbench.stats.bounded_mean import MeanBet
+from ragbench.stats.bets import MeanBet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +117,7 @@ class Settling:
     differences so far; half of all draws are spread evenly. With D the new difference, c what the
     case's earlier ones promise, and n the number of cases, ``mean(c) + (D - c) / (n q)`` has the
     mean difference over the cases as its mean, whatever q and c are; the bets of
-    `ragbench.stats.bounded_mean` are made on it. So it may be stopped at any time.
+    `ragbench.stats.bets` are made on it. So it may be stopped at any time.
 
     Source: weighting and centring as in Horvitz & Thompson 1952 and Cassel, Särndal & Wretman 1976
     (difference estimator); with betting: Shekhar, Xu, Lipton, Liang & Ramdas 2023, "Risk-Limiting

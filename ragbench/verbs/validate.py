@@ -231,7 +231,7 @@ def _verdicts(
             dump.read_elsewhere(read_pieces(split, pool))
         if run is None:
             kept, given = tee(taken)
-            found = pool.map(map(asked_of, given), letters)
+            found = pool.map(given if split is None else map(asked_of, given), letters)
             for outcome, query in zip(found, kept, strict=False):
                 report(Progress(VALIDATE, None, 1, failed=int(outcome.failure is not None)))
                 yield query, outcome
@@ -382,7 +382,8 @@ def _summary(
     doctor: DoctorTally,
 ) -> DumpSummary:
     mapping = asdict(dump.mapping)
-    shares = tuple(_shares(tally, demands, dump.malformed))
+    is_asked = dump.malformed or tally.failed or demands != Demands()
+    shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
     runs = sorted(run.journal.runs.started().items()) if run and tally.reused else []
     return DumpSummary(
         dump=dump.name,

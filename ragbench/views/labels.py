@@ -1,23 +1,23 @@
-"""Labels of people in words and numbers: what is asked, how far people agree, what is corrected."""
+"""Labels of people: the page that asks for them, how far people agree, what is corrected."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
-from ragbench.core.labels import Drawn, Raters
+from ragbench.core.labels import Drawn, Judged, LabelTask, Raters
+from ragbench.core.metric import Need
 from ragbench.core.report import Correction, Interval
 from ragbench.views.document import Section, number_text, range_text
+from ragbench.views.html.page import Page, render
 
 
 def ask_text(drawn: Drawn) -> str:
     """What a person decides."""
-    both = ", of the left answer first, then of the right one" if _is_paired(drawn) else ""
+    is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
+    both = ", of the left answer first, then of the right one" if is_paired else ""
     keys = ", ".join(f"{one.key} = {one.value:g}" for one in drawn.choices)
     return f"Your verdict{both}: {keys}; s if you are not sure."
-
-
-def _is_paired(drawn: Drawn) -> bool:
-    return any(len(task.answers) > 1 for task in drawn.tasks)
 
 
 CORRECTED_COLUMNS = ("metric", "judge", "95% interval", "corrected", "95% interval", "labels", "r")
@@ -73,3 +73,40 @@ def raters_text(agreed: Raters) -> str:
         f"{agreed.metric}: {agreed.people:,} people labelled the same {agreed.items:,} answers: "
         f"kappa {kappa}, alpha {alpha}. Their mean is used."
     )
+
+
+def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page:
+    """A page with a block for each case; what is asked stands in it for every answer.
+
+    Args:
+        by: who labels, where that is known.
+        shows_judge: whether the judge's value and the run are shown, too.
+    """
+
+    def shown(task: LabelTask, judged: Judged) -> dict[str, object]:
+        return {
+            "line": json.dumps(drawn.line(task, judged)),
+            "text": judged.answer if drawn.reads(Need.RESPONSE) else None,
+            "judge": judged.value if shows_judge else None,
+            "run": judged.run,
+            "contexts": judged.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
+        }
+
+    values = {
+        "metric": drawn.metric.name,
+        "about": drawn.metric.definition.summary,
+        "asks": ask_text(drawn),
+        "of": drawn.of,
+        "seed": drawn.seed,
+        "by": by,
+        "choices": [{**one._asdict(), "value": f"{one.value:g}"} for one in drawn.choices],
+        "tasks": [
+            {
+                "question": task.question,
+                "references": task.references if drawn.reads(Need.REFERENCE) else (),
+                "answers": [shown(task, judged) for judged in task.answers],
+            }
+            for task in drawn.tasks
+        ],
+    }
+    return Page(title=f"Labels: {drawn.metric.name}", body=[render("label.html.jinja", values)])

@@ -201,7 +201,7 @@ def test_without_a_question_a_terminal_is_asked(
     (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
     (["search", *STORE, "x", "--filter", "year={"], "looks like JSON but is not valid"),
     (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
-    (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
+    (["search", *STORE, "x", "--embedder", "hashing:64"], "was built with"),
     (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
     (["search", "--store", "memory:empty", "x"], "Create one: ragbench index CORPUS"),
     (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),

@@ -13,15 +13,16 @@ from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
+from ragbench.validators.validator import default_validator
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
 from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
 from ragbench_cli.validator_options import (
+    DEFAULT_VALIDATOR,
     DumpChoice,
     OnProcesses,
     ValidatorChoice,
     judging,
-    validator_name,
 )
 
 
@@ -65,7 +66,9 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    judge = replace(asked, name=validator_name(asked.name))
+    judge = asked
+    if asked.name == DEFAULT_VALIDATOR:
+        judge = replace(asked, name=default_validator())
     work = partial(
         calibrate_dump,
         precision=given.precision,

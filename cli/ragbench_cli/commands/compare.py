@@ -27,9 +27,8 @@ from ragbench.views.comparison import (
 )
 from ragbench.views.document import number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text
-from ragbench_cli.console import data_console
 from ragbench_cli.options import Labelled, argument, option, takes_records
-from ragbench_cli.output import Blocks, Output, can_show, draw, fitted_table, styled, table
+from ragbench_cli.output import Blocks, Output, can_show, draw_fitted, fitted_table, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
 
 if TYPE_CHECKING:
@@ -104,11 +103,13 @@ def command(asked: Asked, shown: Shown) -> None:
     )
     if book is not None:
         comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
-    named, page = asked.metrics is not None, data_console()
+    named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
         data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
-        screen=lambda: draw(_blocks(comparison, page, named=named, cases=asked.cases or 0), page),
+        screen=lambda: draw_fitted(
+            lambda page: _blocks(comparison, page, named=named, cases=asked.cases or 0)
+        ),
     )
 
 

@@ -290,10 +290,11 @@ def _validator(
     measuring: Measuring, name: str, models: ModelsInUse, stack: ExitStack
 ) -> tuple[Validator, Callable[[], Validator] | None]:
     """The validator, and what makes it on workers where it may."""
-    from ragbench_cli.validator_options import CalibratedChoice, validator_maker, validator_name
+    from ragbench.validators.validator import default_validator
+    from ragbench_cli.validator_options import DEFAULT_VALIDATOR, CalibratedChoice, validator_maker
 
     choice = CalibratedChoice(
-        name=validator_name(name),
+        name=default_validator() if name == DEFAULT_VALIDATOR else name,
         validator_args=measuring.validator_args,
         calibration=measuring.calibration,
     )

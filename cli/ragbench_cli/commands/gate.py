@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragbench.core.comparison import Against
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.config import demanded, with_options
-from ragbench.gate.runs import read_run, reported_causes
+from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.masking import mask_text
 from ragbench.safe_text import shown_line
@@ -46,12 +45,13 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
-from ragbench_cli.output import Blocks, Cell, Output, draw, fitted_table, paragraph, styled
+from ragbench_cli.output import Blocks, Cell, Output, draw_fitted, fitted_table, paragraph, styled
 from ragbench_cli.report_tables import corrected_blocks, run_text
-from ragbench_cli.settle import reasked_baseline, settled_gate
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ragbench.views.document import Document
 
 
 _ROWS, _PASSED = 5, 2
@@ -157,13 +157,10 @@ def command(asked: Asked, shown: Shown) -> None:
         raise
     if shown.junit is not None:
         write_whole(shown.junit, junit_report(verdict))
-    page = console.data_console()
     shown.show(
-        lambda: gate_document(
-            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
-        ),
+        partial(_document, verdict),
         data=partial(verdict_object, verdict),
-        screen=lambda: draw(_blocks(verdict, page), page),
+        screen=lambda: draw_fitted(partial(_blocks, verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:
@@ -204,6 +201,10 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
+    if not (asked.settle or asked.reask_baseline):
+        return gate_run(asked.run, wanted)
+    from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system
+
     reask = partial(reasked_baseline, asked.run, asked.ask) if asked.reask_baseline else None
     if asked.settle:
         most = asked.max_asked
@@ -211,15 +212,13 @@ def _verdict(asked: Asked) -> GateResult:
     return gate_run(asked.run, wanted, reask=reask)
 
 
-def _against(verdict: GateResult) -> Against | None:
-    """The run's cases next to the baseline's; None where there is none with such cases."""
-    if verdict.baseline is None:
-        return None
-    run = read_run(Path(verdict.run.source))
-    try:
-        return cases_beside(run, read_run(Path(verdict.baseline.source)))
-    except RunMismatchError:
-        return None  # no case in common, which the verdict says; or a folder without a report
+def _document(verdict: GateResult) -> Document:
+    """With the run's causes, and its cases next to those of the baseline that are the same."""
+    run, against = read_run(verdict.run.source), None
+    if verdict.baseline is not None:
+        with suppress(RunMismatchError):  # no case in common, which the verdict says
+            against = cases_beside(run, read_run(verdict.baseline.source))
+    return gate_document(verdict, run.causes, against)
 
 
 def _blocks(verdict: GateResult, page: Console) -> Blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from ragbench.safe_text import counted
 from ragbench.views.history import fall_line, history_object, people_lines, remarks, sparkline
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
-from ragbench_cli.output import Cell, can_show, draw, paragraph, styled, table
+from ragbench_cli.output import Cell, can_show, draw_fitted, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -41,8 +42,7 @@ def command(
         console.print_json(history_object(history))
         return
 
-    page = console.data_console()
-    draw(_blocks(history, page), page)
+    draw_fitted(partial(_blocks, history))
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ from ragbench.views.html.page import write_html
 from ragbench.views.labels import ask_text, raters_text
 from ragbench_cli import console
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
-from ragbench_cli.output import draw
+from ragbench_cli.output import draw_fitted
 from ragbench_cli.report_tables import corrected_blocks
 
 _SHORT = 700
@@ -203,10 +204,10 @@ def _print_labels(
     """What the labels say so far: how far people agree, and what they make of the figures."""
     import msgspec
 
-    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
+    scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]
     if against is not None:
-        base = with_labels(read_run(against, with_texts=False), book)
+        base = with_labels(read_run(against), book)
         runs.insert(0, ("a", under_ids_of(scored, base)[0]))
     found = [*corrections(runs)]
     agreed = [*raters(book.labels)]
@@ -214,7 +215,6 @@ def _print_labels(
         console.print_json(msgspec.to_builtins({"corrections": found, "raters": agreed}))
         return
     if found:
-        page = console.data_console()
-        draw(corrected_blocks(found, page), page)
+        draw_fitted(partial(corrected_blocks, found))
     for line in (*map(raters_text, agreed), *notes_of(book, [one for _, one in runs])):
         console.say(line)

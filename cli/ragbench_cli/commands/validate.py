@@ -32,7 +32,6 @@ from ragbench_cli.validator_options import (
     ValidatorChoice,
     judging,
     validator_maker,
-    validator_name,
 )
 
 if TYPE_CHECKING:
@@ -105,9 +104,11 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
       ragbench validate my-dataset/ --stress-test
     """
+    from ragbench.validators.validator import default_validator
     from ragbench.verbs.validate import validate_dump
 
-    judge = replace(asked, name=validator_name(asked.name))
+    is_auto = asked.name == DEFAULT_VALIDATOR
+    judge = replace(asked, name=default_validator()) if is_auto else asked
     if given.self_test:
         _self_test(judge, given.dump, given.limit or _SELF_TEST, json=given.json)
         return
@@ -116,7 +117,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     out, quiet, on = given.out, given.quiet, given.on
     if out is not None and given.dump != "-" and _is_same(out, Path(given.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
-    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
+    if is_auto and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )

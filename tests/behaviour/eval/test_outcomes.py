@@ -140,7 +140,7 @@ def test_a_failed_retrieval_is_never_generated_and_a_failed_generation_leaves_it
 
 @pytest.mark.parametrize(("retrieval", "generation", "message"), [
     (None, "a", "must return a RetrievalResult or a list of strings, not None"),
-    (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be finite"),
+    (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be a finite number"),
     (RetrievalResult(["a"], context_metadata=[cast("Any", None)]), "a", "must be a mapping"),
     (RetrievalResult(["\ud83d"]), "a", "not valid Unicode: half of a surrogate pair"),
     (RetrievalResult(["a"], context_ids=["\ud83d"]), "a", "not valid Unicode"),

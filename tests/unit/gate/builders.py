@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, ScoredCase
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
 Score = float | str
@@ -40,6 +43,28 @@ def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) 
         "metrics": tuple(sorted(metrics, key=lambda metric: metric.name)),
     }  # fmt: skip
     return RunScores(**(facts | changes))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTexts:
+    """Texts of cases that are made by hand."""
+
+    known: Sequence[CaseTexts]
+
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        return (self.known[place] for place in places)
+
+    def marks(self) -> NDArray[np.int64]:
+        return np.array([(hash(one.retrieved_ids), hash(one.response)) for one in self.known])
+
+    def at(self, places: Sequence[int]) -> KnownTexts:
+        return KnownTexts([*self.of(places)])
+
+
+def told(run: RunScores, texts: Mapping[str, CaseTexts]) -> RunScores:
+    """A run with these texts of its cases."""
+    known = KnownTexts([texts.get(id_, CaseTexts()) for id_ in run.table.ids])
+    return replace(run, cases=replace(run.table, texts=known))
 
 
 def run(

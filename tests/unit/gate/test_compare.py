@@ -18,8 +18,8 @@ from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
 from ragbench.gate.compare import cases_beside
-from ragbench.gate.variants import Measured, variant_effects, what_to_keep
-from tests.unit.gate.builders import column, run, run_of
+from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
+from tests.unit.gate.builders import column, run, run_of, told
 
 GENERATOR = column("token_f1", group="generator")
 
@@ -32,9 +32,7 @@ def only(comparison: Comparison, metric: str) -> Difference:
 
 def case(name: str, value: float | None, **facts: Any) -> ScoredCase:
     cell = Cell.skipped("no gold") if value is None else Cell.measured(value)
-    told = {key: facts.pop(key) for key in CaseTexts._fields if key in facts}
-    texts = CaseTexts(**told) if told else None
-    plain = ScoredCase(id=name, fingerprint=f"f-{name}", scores={"recall@5": cell}, texts=texts)
+    plain = ScoredCase(id=name, fingerprint=f"f-{name}", scores={"recall@5": cell})
     return replace(plain, **facts)
 
 
@@ -126,14 +124,15 @@ def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> N
 
 def test_the_same_asked_in_two_ways_is_joined_by_id() -> None:
     """q1 stays, q2 rises by 1, q3 by 0.5: together 0.5 of 3 more."""
-    before = recall(case("q1", 1.0), case("q2", 0.0, right="x"), case("q3", 0.0))
+    before = recall(case("q1", 1.0), case("q2", 0.0), case("q3", 0.0))
+    before = told(before, {"q2": CaseTexts(right="x")})
     ways = {"fingerprint": "rewrite"}
-    again = case("q2", 1.0, right="x", **ways), case("q3", 0.5, **ways)
+    again = case("q2", 1.0, **ways), case("q3", 0.5, **ways)
     found = compare([before, recall(case("q1", 1.0), *again)], same="id")
     assert only(found, "recall@5").difference == pytest.approx(0.5)
     assert found.notes == ("Joined by id: 2 of 3 cases are asked in another way.",)
     assert found.systems[0].changes[0] == "how 2 cases are asked"
-    other = recall(case("q2", 1.0, right="y", **ways), case("q4", 1.0))
+    other = told(recall(again[0], case("q4", 1.0)), {"q2": CaseTexts(right="y")})
     with pytest.raises(RunMismatchError, match=r"share 1 id, and 3 are not in every run"):
         compare([before, other], same="id")
     (note,) = compare([before, other], same="id", only_common_cases=True).notes
@@ -296,16 +295,19 @@ def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
 
 
 def test_each_case_stands_beside_the_same_one() -> None:
-    first: Any = {"response": "27", "query": "?", "retrieved_ids": ("a", "b", "c")}
-    right = case("lost", 1.0, cause=Cause.RIGHT, **first)
-    wrong = case("lost", 0.0, **first | {"response": "30", "retrieved_ids": ("b", "z", "c")})
+    right, wrong = case("lost", 1.0, cause=Cause.RIGHT), case("lost", 0.0)
     values = {"same": (1.0, 1.0), "won": (0.0, 1.0), "gone": (1.0, None), "new": (None, 0.0)}
     before, after = (
         [case(name, of[side]) for name, of in values.items() if of[side] is not None]
         for side in (0, 1)
     )
-    earlier = recall(right, *before, case("edited", 1.0, fingerprint="old"))
-    now = recall(wrong, *after, case("edited", 0.0))
+    earlier = told(
+        recall(right, *before, case("edited", 1.0, fingerprint="old")),
+        {"lost": CaseTexts("?", "27", ("a", "b", "c"))},
+    )
+    now = told(
+        recall(wrong, *after, case("edited", 0.0)), {"lost": CaseTexts("?", "30", ("b", "z", "c"))}
+    )
     found = cases_beside(now, earlier)
     kinds = {"lost": CaseKind.FAILING, "same": None, "won": CaseKind.FIXED}
     assert {name: one.kind for name, one in found.cases.items()} == kinds

@@ -99,8 +99,6 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
     ("gate:\n  max_error_rate: 2", "it must be a number <= 1.0, not 2"),
     ("gate:\n  min_cases: 1.5", "it must be a whole number, not 1.5"),
     ("gate:\n  undecided: maybe", "must be one of pass, inconclusive, fail"),
-    ("gate:\n  alpha: 0.1", ":2: field 'gate.alpha': this option is gone"),
-    ("gate:\n  quarantine: q.json", "'gate.quarantine': there is no quarantine any more"),
     ("gate:\n  baseline: []", "field 'gate.baseline': it must be a text, not []"),
     ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
     ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': no check: give"),

@@ -18,7 +18,7 @@ from ragbench.gate.config import read_gate_config
 from ragbench.gate.gate import gate
 from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import baseline_of, with_run
-from ragbench.stats.drift import LEAST
+from ragbench.stats.bets import LEAST
 from ragbench.views.history import limits_yaml
 from tests.unit.gate.builders import SYSTEM, column, config, run
 

@@ -17,10 +17,10 @@ from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
-from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
 from ragbench.gate.history import history_of
 from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.verbs.gate import age_note
 from ragbench.views.history import remarks
 from tests.unit.gate.builders import SYSTEM, column, config, run
 

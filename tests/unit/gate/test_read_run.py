@@ -20,18 +20,17 @@ from ragbench import Case, RAGInterface, RetrievalResult, evaluate, parse_metric
 from ragbench.core.gate_result import GateOutcome
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
-from ragbench.core.run_scores import CaseTexts, RunFacts, RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import GateConfig
-from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.ledger.folder import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.verbs.gate import gate_run
+from ragbench.verbs.gate import find_baseline, gate_run
 from ragbench.views.write import write_reports
-from tests.unit.gate.builders import column, config, run, run_of
+from tests.unit.gate.builders import column, config, run, run_of, told
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OTHERS = [Cell(status=status) for status in (Status.SKIPPED, Status.ABSTAINED, Status.FAILED)]
@@ -56,8 +55,7 @@ def test_a_baseline_file_reads_back_as_it_was_written(run: RunScores) -> None:
     baseline = baseline_of([run])
     back = baseline_from(json.loads(baseline_bytes(baseline)))
     assert baseline_bytes(back) == baseline_bytes(baseline)
-    made_of = (RunFacts(date=None, commit=None),)
-    assert replace(back.scores(run.source), drift=None) == replace(run, made_of=made_of)
+    assert replace(back.scores(run.source), drift=None, made_of=()) == run
 
 
 def test_the_order_of_cases_and_metrics_does_not_show() -> None:
@@ -74,10 +72,11 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
         id="q1", fingerprint="f",
         scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
-        texts=CaseTexts("the query", "the response", ("secret-chunk",)),
     )  # fmt: skip
     path = tmp_path / "base.json"
-    write_baseline(baseline_of([run_of([case], column("a"), column("b"), column("c"))]), path)
+    texts = {"q1": CaseTexts("the query", "the response", ("secret-chunk",))}
+    now = told(run_of([case], column("a"), column("b"), column("c")), texts)
+    write_baseline(baseline_of([now]), path)
     text = path.read_text("utf-8")
     assert not any(part in text for part in ("the query", "response", "secret-chunk", "why"))
     assert read_run(path).values("a") == {"q1": 1 / 3}
@@ -152,7 +151,7 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
     assert [column.has_cells for column in found.metrics] == [True, True, False]
     assert (found.stages, found.latencies) == (report.stages, report.latencies)
     assert found.table.texts is not None
-    texts = found.table.texts(range(9))
+    texts = found.table.texts.of(range(9))
     for case, text, row in zip(found.cases, texts, report.rows(), strict=True):
         for name in ("id", "tags", "language", "stages"):
             assert getattr(case, name) == getattr(row, name)

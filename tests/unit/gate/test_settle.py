@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from ragbench.stats.bounded_mean import MeanBet
+from ragbench.stats.bets import MeanBet
 from ragbench.verbs.settle import SettleQuestion, Settling
 
 

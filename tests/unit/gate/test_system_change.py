@@ -13,8 +13,8 @@ from ragbench.core.report import StageCount
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline, write_baseline
+from ragbench.gate.comparable import system_change
 from ragbench.gate.main_runs import baseline_of
-from ragbench.gate.system_change import system_change
 from ragbench.views.comparison import change_lines
 from tests.unit.gate.builders import run
 

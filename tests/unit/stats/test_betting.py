@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.bounded_mean import MeanBet
-from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, fall, stake
+from ragbench.stats.bets import LEAST, CaseSums, MeanBet, bet_on_fall, fall, stake
 
 
 def seen(values: list[float], *, limit: float = 0.0) -> MeanBet:

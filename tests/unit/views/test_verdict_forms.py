@@ -32,7 +32,7 @@ from ragbench.views.gate import (
     verdict_object,
 )
 from ragbench.views.html.document import document_page
-from tests.unit.gate.builders import column, run, run_of
+from tests.unit.gate.builders import column, run, run_of, told
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
 SCHEMA = json.loads(files("ragbench.views").joinpath("verdict.schema.json").read_text("utf-8"))
@@ -175,14 +175,18 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
     before = [
         ScoredCase(
             id=f"{text}{n}", fingerprint="f", scores=scores, cause=Cause.RIGHT,
-            texts=CaseTexts(text, text, (text, "a")), stages={"generate": Status.MEASURED},
+            stages={"generate": Status.MEASURED},
         )
         for n in range(cases)
     ]  # fmt: skip
     lost: Any = {"scores": {"recall@5": Cell.measured(0.0)}, "cause": Cause.NOT_RETRIEVED}
-    lost["texts"] = CaseTexts(text, f"other {text}", ("b", "a"))
     now = [replace(case, **lost) for case in before]
-    against = cases_beside(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
+    texts = CaseTexts(text, text, (text, "a")), CaseTexts(text, f"other {text}", ("b", "a"))
+    runs = [
+        told(run_of(rows, column("recall@5")), {row.id: one for row in rows})
+        for rows, one in zip((before, now), texts, strict=True)
+    ]
+    against = cases_beside(runs[1], runs[0])
     causes = [CauseCount(cause=Cause.DROPPED, cases=3, stages=((text, 3),))]
     return markdown(gate_document(failed_verdict(), causes, against)).splitlines()
 
