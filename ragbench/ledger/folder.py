@@ -145,30 +145,31 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
     return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
 
 
-_FOLDER = "repeats"
+REPEATS = "repeats"
+"""The folder in a run's that holds its repeats."""
 _COUNT = "count"
 
 
 def repeat_folder(run: Path, number: int) -> Path:
     """The folder of a repeat; the first time, number 1, is the run itself."""
-    return run if number == 1 else run / _FOLDER / str(number)
+    return run if number == 1 else run / REPEATS / str(number)
 
 
 def keep_repeats(run: Path, count: int) -> None:
     """Says that a run was asked so many times, the first one included."""
-    write_atomic(run / _FOLDER / _COUNT, f"{count}\n".encode())
+    write_atomic(run / REPEATS / _COUNT, f"{count}\n".encode())
 
 
 def forget_repeats(run: Path) -> None:
     """Says that only the first time counts; what the others were answered stays to be reused."""
-    path = run / _FOLDER / _COUNT
+    path = run / REPEATS / _COUNT
     if path.is_file():  # whoever opens the run reports what is not a folder
         path.unlink()
 
 
 def repeat_folders(run: Path) -> tuple[Path, ...]:
     """The folders of the times that a run was asked after the first."""
-    path = run / _FOLDER / _COUNT
+    path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
     text = path.read_text("utf-8").strip()

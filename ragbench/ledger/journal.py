@@ -187,7 +187,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         self.flush()
         count, whole = 0, blake2b(digest_size=SIZE)
-        with transaction(self._db, undo=self._known_texts.clear):
+        with transaction(self._db, undo=self._forget):
             self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             self._db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
@@ -204,6 +204,12 @@ class Journal(AbstractContextManager["Journal"]):
         self.was_empty = self._db.execute(_ANY).fetchone() is None
         return count, whole.hexdigest()
 
+    def _forget(self) -> None:
+        """Drops what waits to be stored: the cases that it is of were not placed."""
+        self._known_texts.clear()
+        self._new_texts.clear()
+        self._new_outcomes.clear()
+
     def _repeated(self, batch: Sequence[_CaseRow]) -> Problem:
         query = "SELECT position FROM cases WHERE id = ?"
         found = ((self._db.execute(query, row[:1]).fetchone()[0], row) for row in batch)
@@ -215,31 +221,17 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _record_entries(self, batch: Sequence[tuple[_CaseRow, Recorded]]) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
-        rows: list[tuple[object, ...]] = []
         ids = [row[0] for row, recorded in batch if recorded]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         numbers = dict(self._db.execute(query, ids))
         for row, recorded in batch:
             for stage, outcome in recorded.items():
-                at = (numbers[row[0]], stage, 0, 0, RECORDED, outcome.status.value, _RECORDED)
-                rows.append(self._row(at, outcome, encode_outcome(stage, outcome)))
+                encoded = encode_outcome(stage, outcome)
+                self.record_outcome(numbers[row[0]], stage, RECORDED, outcome, encoded)
         self._db.executemany(_TEXT, self._new_texts)
-        self._db.executemany(_OUTCOME, rows)
+        self._db.executemany(_OUTCOME, self._new_outcomes)
         self._new_texts.clear()
-
-    def _row(
-        self, at: tuple[object, ...], outcome: Outcome[Any], encoded: Encoded
-    ) -> tuple[object, ...]:
-        """An outcome's row; its texts wait to be stored, but for those that are already."""
-        known = self._known_texts
-        if len(known) > _KNOWN_TEXTS:
-            known.clear()
-        for key, text in zip(encoded.digests, encoded.texts, strict=True):
-            if key not in known:
-                known.add(key)
-                self._new_texts.append((key, hidden(text)))
-        behind = (outcome.seconds, outcome.sharing, encoded.output)
-        return (*at, encoded.joined, encoded.body, *behind)
+        self._new_outcomes.clear()
 
     def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
@@ -309,14 +301,24 @@ class Journal(AbstractContextManager["Journal"]):
         self, number: int, stage: str, key: bytes, outcome: Outcome[Any], encoded: Encoded
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
-        if self._path is None:
-            return
-        self._at_risk += outcome.seconds or 0.0
-        epoch, run = self.runs.epoch, self.runs.number
-        at = (number, stage, epoch, run, key, outcome.status.value, Known.ASKED.value)
-        self._new_outcomes.append(self._row(at, outcome, encoded))
-        if not self.was_empty:  # another outcome may have been the valid one so far
-            self._confirmed.append((epoch, number, stage, key))
+        epoch, run, said = 0, 0, _RECORDED
+        if key != RECORDED:
+            if self._path is None:
+                return
+            self._at_risk += outcome.seconds or 0.0
+            epoch, run, said = self.runs.epoch, self.runs.number, Known.ASKED.value
+            if not self.was_empty:  # another outcome may have been the valid one so far
+                self._confirmed.append((epoch, number, stage, key))
+        known = self._known_texts
+        if len(known) > _KNOWN_TEXTS:
+            known.clear()
+        for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
+            if text_key not in known:
+                known.add(text_key)
+                self._new_texts.append((text_key, hidden(text)))
+        at = (number, stage, epoch, run, key, outcome.status.value, said)
+        behind = (outcome.seconds, outcome.sharing, encoded.output)
+        self._new_outcomes.append((*at, encoded.joined, encoded.body, *behind))
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""

@@ -328,18 +328,27 @@ class ScoreTables:
         return [known.get(metric) for metric in metrics]
 
     def record(
-        self, number: int, cells: CaseCells, matches: Mapping[str, Matched] | None = None
+        self,
+        number: int,
+        cells: CaseCells | None = None,
+        matches: Mapping[str, Matched] | None = None,
+        *,
+        cause: Attribution | None = None,
     ) -> None:
-        """Stores the cells of a case in place of those that are there.
+        """Stores what is given of a case in place of what is there.
 
         Args:
             matches: which of its chunks are relevant contexts, by stage, where that was compared.
+            cause: what became of it; its cells have to be recorded before.
         """
-        self.new["cells"][number] = cells
+        if cells is not None:
+            self.new["cells"][number] = cells
         if matches is not None:
             self.compared.add(number)
             for stage, one in matches.items():
                 self.new["matched"][number, stage] = (encoded(one),)
+        if cause is not None:
+            self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         notes = {(number, metric): detail for number, metric, detail in self._of("notes", numbers)}
@@ -368,11 +377,6 @@ class ScoreTables:
         for number, stage, body in self._of("matched", numbers):
             found.setdefault(number, {})[stage] = decoded(Matched, body)
         return found
-
-    def record_cause(self, number: int, attribution: Attribution) -> None:
-        """Stores what became of a case; its cells have to be recorded before."""
-        row = (attribution.cause.value, encoded(attribution))
-        self.new["causes"][number,] = row
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
