@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -41,7 +42,6 @@ from ragbench.io.source import (
     Kind,
     Problems,
     Row,
-    RowReader,
     Source,
     derived_id,
     noting_read_errors,
@@ -50,6 +50,8 @@ from ragbench.io.values import HOLDS_NUL, ValueProblem, check_depth, converters,
 from ragbench.safe_text import listed_names
 
 RecordT = TypeVar("RecordT")
+RowsOf = Callable[..., Iterable[Row]]
+"""A reader of rows: given the source, and ``problems`` by name."""
 
 
 def read_cases(
@@ -90,8 +92,8 @@ def read_cases(
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else reader_of(format)
-    entries = _records(place, reader, decoder, is_raised=problems is None)
+    reader = None if format is None else partial(reader_of(format), kind="cases")
+    entries = decoder.records(place, reader, is_raised=problems is None)
     return (entry.case for entry in entries)
 
 
@@ -108,8 +110,8 @@ def read_documents(
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else reader_of(format)
-    return _records(place, reader, decoder, is_raised=problems is None)
+    reader = None if format is None else partial(reader_of(format), kind="documents")
+    return decoder.records(place, reader, is_raised=problems is None)
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
@@ -119,23 +121,6 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
         return []
     name = detect_format(origin, "documents", Problems()) if format is None else format
     return [*text_files(origin.path, others=True)] if name == "text" else []
-
-
-def _records(
-    source: Source, reader: RowReader | None, decoder: RowDecoder[RecordT], *, is_raised: bool
-) -> Iterator[RecordT]:
-    problems, kind = decoder.problems, decoder.KIND
-    # Looking at a folder may fail as well as reading a file.
-    with closing(source), noting_read_errors(source.name, problems):
-        if reader is None and (name := detect_format(source, kind, problems)) is not None:
-            reader = reader_of(name)
-        for row in () if reader is None else reader(source, kind=kind, problems=problems):
-            record = decoder.decode(row)
-            if record is not None:
-                yield record
-    decoder.finish(source.name)
-    if is_raised:
-        problems.raise_if_any()
 
 
 # --- which field of a row is which of a record
@@ -271,7 +256,6 @@ class RowDecoder(ABC, Generic[RecordT]):
     """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
-    _known: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.plans = FieldMap(type(self).KIND, self.fields, has_answers=self.has_answers)
@@ -280,7 +264,33 @@ class RowDecoder(ABC, Generic[RecordT]):
             for target, path in self.fields.items()
             if "." in path and target not in HIT_FIELDS
         )
-        self._known = len(self.problems)
+
+    def records(
+        self, source: Source, reader: RowsOf | None = None, *, is_raised: bool = True
+    ) -> Iterator[RecordT]:
+        """The records of a source, whose format is recognised where no reader of it is given.
+
+        Notes what only the end shows, too: no record at all, or a mapping that never applied. Then
+        what was noted is raised.
+        """
+        problems, known = self.problems, len(self.problems)
+        # Looking at a folder may fail as well as reading a file.
+        with closing(source), noting_read_errors(source.name, problems):
+            if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
+                reader = partial(reader_of(name), kind=self.KIND)
+            for row in () if reader is None else reader(source, problems=problems):
+                record = self.decode(row)
+                if record is not None:
+                    yield record
+        # A source that could not be read at all has said so already.
+        if self._count == 0 and len(problems) == known:
+            problems.add(f"holds no {self.KIND}", path=source.name)
+        for target in sorted(self.plans.unseen) if self._count else ():
+            name = self.fields[target]
+            message = f"no record has the field that the mapping {target}={name} names"
+            problems.add(message, path=source.name, field=name)
+        if is_raised:
+            problems.raise_if_any()
 
     @abstractmethod
     def decode(self, row: Row) -> RecordT | None: ...
@@ -362,18 +372,6 @@ class RowDecoder(ABC, Generic[RecordT]):
         if any(type(value) in (list, dict) for value in row.values.values()):
             message += "\n" + "\n".join(fields_shown(row.values))
         self.problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
-
-    def finish(self, source: str) -> None:
-        """Notes what only the end shows: no record at all, or a mapping that never applied."""
-        if self._count == 0:
-            # A source that could not be read at all has said so already.
-            if len(self.problems) == self._known:
-                self.problems.add(f"holds no {self.KIND}", path=source)
-            return
-        for target in sorted(self.plans.unseen):
-            name = self.fields[target]
-            message = f"no record has the field that the mapping {target}={name} names"
-            self.problems.add(message, path=source, field=name)
 
 
 @dataclass(kw_only=True, slots=True)

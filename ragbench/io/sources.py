@@ -403,15 +403,8 @@ def _row_entries(
     place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
 ) -> Iterator[Entry]:
     """Reads all of it from the start, as the first look found that it is to be read."""
-    problems, place = Problems(), replace(place)
-    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
-    with closing(place), noting_read_errors(place.name, problems):
-        for row in reader(place, problems=problems):
-            entry = decoder.decode(row)
-            if entry is not None:
-                yield entry
-    decoder.finish(place.name)
-    problems.raise_if_any()
+    decoder = decoder_of(problems=Problems(), chunks=replace(chunks, warnings=Counter()))
+    return decoder.records(replace(place), reader)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
