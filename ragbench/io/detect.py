@@ -101,9 +101,9 @@ def _by_suffix() -> Mapping[str, str]:
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
-    known = len(problems)
+    known = problems.count
     found, text = detect_container(source, kind, problems)
-    if kind == "documents" or found not in CONTAINERS or len(problems) > known:
+    if kind == "documents" or found not in CONTAINERS or problems.count > known:
         return found
     if found == "jsonl":
         records = _objects(text.split("\n", _FIRST)[:_FIRST])
@@ -120,7 +120,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
         envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
         if envelope is not None:
-            return envelope if len(problems) == known else None
+            return envelope if problems.count == known else None
     return signs[0].form if signs else found
 
 
@@ -409,7 +409,7 @@ def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
-    known = len(problems)
+    known = problems.count
     container, text = detect_container(source, "cases", problems)
     if container is None:
         return
@@ -418,5 +418,5 @@ def container_rows(
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
         yield from reader_of(container)(source, kind="cases", problems=problems)
-    elif len(problems) == known:
+    elif problems.count == known:
         problems.add(f"expected JSON, JSONL, CSV or Parquet, found {container}", path=source.name)

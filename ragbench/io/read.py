@@ -273,7 +273,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         Notes what only the end shows, too: no record at all, or a mapping that never applied. Then
         what was noted is raised.
         """
-        problems, known = self.problems, len(self.problems)
+        problems, known = self.problems, self.problems.count
         # Looking at a folder may fail as well as reading a file.
         with closing(source), noting_read_errors(source.name, problems):
             if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
@@ -283,7 +283,7 @@ class RowDecoder(ABC, Generic[RecordT]):
                 if record is not None:
                     yield record
         # A source that could not be read at all has said so already.
-        if self._count == 0 and len(problems) == known:
+        if self._count == 0 and problems.count == known:
             problems.add(f"holds no {self.KIND}", path=source.name)
         for target in sorted(self.plans.unseen) if self._count else ():
             name = self.fields[target]
@@ -298,7 +298,7 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """Converts the fields of a row, metadata included. None when one is wrong."""
         path, line, values, cells, _ = row
-        known = len(self.problems)
+        known = self.problems.count
         found: dict[str, Any] = {}
         has_nul, convert = False, converters()
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
@@ -332,7 +332,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             found[target] = converted
         if plan.rest:
             _add_rest(found, row, plan.rest, self.problems)
-        return found if len(self.problems) == known else None
+        return found if self.problems.count == known else None
 
     def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
         """Whether a cell, or a text that is blank, says anything."""
@@ -387,7 +387,7 @@ class EntryDecoder(RowDecoder[Entry]):
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
-        known = len(self.problems)
+        known = self.problems.count
         found = self._read(row, plan)
         if found is None:
             return None
@@ -406,7 +406,7 @@ class EntryDecoder(RowDecoder[Entry]):
         recorded: Mapping[str, Outcome[Any]] = {}
         if self.outcomes and (plan.has_outcome or row.recorded):
             recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
-        if len(self.problems) > known or not self._has_identity(found, row, plan):
+        if self.problems.count > known or not self._has_identity(found, row, plan):
             return None
         return Entry(case=Case(**found), recorded=recorded)
 

@@ -182,7 +182,7 @@ class _Opening:
                 name = detect_format(place, "cases", problems)
                 if name == "json" and (self.corpus is not None or self.is_join):
                     name = "beir" if is_beir_result(load(place, Problems())) else name
-            if name is None or len(problems):
+            if name is None or problems.count:
                 return self._dump(form, problems)
         if name in ("trec", "run-file", "beir") and is_file:
             return self._run(name)
@@ -366,7 +366,7 @@ class _Opening:
                 mapping, notes = dump.mapping, dump.notes
                 known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
-            if len(problems):  # it was not recognised as anything, and that says more
+            if problems.count:  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
         entry_of = partial(_dump_entry, has_ids=mapping.id is not None)

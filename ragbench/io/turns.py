@@ -179,9 +179,9 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     whole: Values = value if is_object(value) else {}
     documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    known = len(problems)
+    known = problems.count
     answers = _answers(whole, source, problems)
-    if len(problems) > known:
+    if problems.count > known:
         return
     for number, task in enumerate(as_list(whole.get("tasks")), start=1):
         if is_object(task):
