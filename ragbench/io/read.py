@@ -156,11 +156,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     """
 
     def __init__(
-        self,
-        kind: Kind,
-        overrides: Mapping[str, str],
-        *,
-        has_answers: bool = False,
+        self, kind: Kind, overrides: Mapping[str, str], *, has_answers: bool = False
     ) -> None:
         self.overrides = overrides
         self._has_answers = has_answers

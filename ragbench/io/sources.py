@@ -320,7 +320,9 @@ class _Opening:
         )
         return EntrySource(
             info=looked_at(info, looked, is_whole=len(known) < LOOK),
-            read=partial(_row_entries, self.place, reader, decoder_of, chunks),
+            read=lambda: decoder_of(
+                problems=Problems(), chunks=replace(chunks, warnings=Counter())
+            ).records(replace(self.place), reader),
             held=self.stack,
         )
 
@@ -397,14 +399,6 @@ def _only(only: Only, reader: Reader) -> Reader:
         return only.of(rows, lambda row: row.values, problems, place.name)
 
     return read
-
-
-def _row_entries(
-    place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
-) -> Iterator[Entry]:
-    """Reads all of it from the start, as the first look found that it is to be read."""
-    decoder = decoder_of(problems=Problems(), chunks=replace(chunks, warnings=Counter()))
-    return decoder.records(replace(place), reader)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:

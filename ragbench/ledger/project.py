@@ -345,7 +345,7 @@ def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
         below = [(f"{name}.{key}" if name else str(key), entry, depth - 1) for key, entry in inner]
         waiting += below
         if name and not below:
-            text = always_jsonable(value)
+            text = always_jsonable(cast("object", value))
             shown = text.decode("utf-8", "replace")
             if len(shown) > _LONGEST_SHOWN:
                 shown = f"{shown[:_LONGEST_SHOWN]} ..."

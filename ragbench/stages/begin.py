@@ -124,14 +124,14 @@ def begin(
         journal.replace_cases(draw)
     journal.runs.begin(setting, reuse.notes)
     journal.before_flush = reuse.keep
-    notes = (*draft.notes, *journal.runs.notes)
+    said: tuple[str, ...] = ()
     if draw.declining:
         said = (
             f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken as "
             "unanswerable: the reference says that there is no answer. `answerable` in the dataset "
-            "overrides that."
+            "overrides that.",
         )
-        notes = (*draft.notes, said, *journal.runs.notes)
+    notes = (*draft.notes, *said, *journal.runs.notes)
     begun.manifest = replace(begun.manifest, notes=notes)
     return begun
 

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench import Case, Evidence, GenerationResult, Outcome, RetrievalResult, Status, Turn
 from ragbench.core import validation
-from ragbench.ledger.codec import (
-    CODECS,
-    decode_case,
-    decoded,
-    encode_case,
-    encode_outcome,
-    encoded,
-)
+from ragbench.ledger.codec import CODECS, decode_case, encode_case, encode_outcome
 
 
 def through(stage: str, result: Any) -> Any:
@@ -120,7 +113,7 @@ def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> Non
 @settings(max_examples=30)
 @given(verdicts)
 def test_a_verdict_comes_back_as_it_was(verdict: validation.Verdict) -> None:
-    again = decoded(validation.Verdict, encoded(verdict))
+    again = through("validate", verdict)
     assert again == verdict
     assert list(again.relevance) == list(verdict.relevance)  # in the order of the chunks
 

@@ -63,12 +63,9 @@ def test_a_case_with_half_a_character_is_reported(path: Path, facts: dict[str, A
 
 
 def test_of_cases_that_are_refused_no_recorded_outcome_stays(path: Path) -> None:
-    good, bad = (
-        Outcome(status=Status.MEASURED, value=GenerationResult(text)) for text in "a\ud800"
-    )
     entries = [
-        Entry(case=case, recorded={"generate": outcome})
-        for case, outcome in zip(cases("x", "y"), (good, bad), strict=True)
+        Entry(case=case, recorded={"generate": replace(ASKED, value=GenerationResult(text))})
+        for case, text in zip(cases("x", "y"), "a\ud800", strict=True)
     ]
     with Journal(path) as journal, pytest.raises(ValueError, match="surrogate"):
         journal.replace_cases(entries)
