@@ -16,6 +16,7 @@ from ragbench.pipeline.documents import document_chunks, make_chunker
 from ragbench.verbs.tune import SearchSetting
 from ragbench.verbs.why import why
 from tests.cli.runs import Ragbench, lines
+from tests.unit.pipeline.builders import fill_qdrant
 from tests.unit.verbs.test_tune import CASES, WORDS, collection
 
 STORE = ("--store", "memory:store")
@@ -148,16 +149,9 @@ def test_documents_are_put_together_again_before_they_are_cut_anew() -> None:
 def test_bm25_and_static_vectors_are_estimated_beside_a_foreign_store(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    from qdrant_client import QdrantClient, models
-
     texts = [f"How the {word} of this house is kept in the winter" for word in WORDS]
-    client = QdrantClient(path="mine")
-    size = models.VectorParams(size=8, distance=models.Distance.COSINE)
-    client.create_collection("docs", vectors_config=size)
     held = [{"text": text, "document_id": word} for text, word in zip(texts, WORDS, strict=True)]
-    rows = [models.PointStruct(id=at, vector=[1.0] * 8, payload=one) for at, one in enumerate(held)]
-    client.upsert("docs", rows)
-    client.close()
+    fill_qdrant(["all are the same"] * len(held), held, dimension=8)
     cases = ({"query": f"the {w}", "reference_context_ids": [w]} for w in WORDS)
     store = ("why", "qdrant:mine", "--collection", "docs", "--embedder", "hashing:8")
     done = ragbench(*store, "--run", lines("c.jsonl", cases), "-k", "1", "-q", "--json").ok()
