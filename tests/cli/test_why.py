@@ -100,20 +100,6 @@ def test_a_run_gives_ranked_changes_that_add_up(indexed: Ragbench) -> None:
     assert case["golds"]["golds"][0]["cause"] == "retrieved"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ([], "give a question with --gold ID, or --run RUN"),
-    (["rent"], "name with --gold ID the chunk or document that it should find"),
-    (["rent", "--run", "cases.jsonl"], "give a question with --gold ID, or --run RUN"),
-    (["--run", "cases.jsonl", "--gold", "x"], "the cases of --run have their own"),
-    (["--run", "cases.jsonl", "--case", "no"], "has no case 'no'. There are: rent"),
-    (["rent", "--gold", "x", "-k", "0"], "top_k must be at least 1"),
-])  # fmt: skip
-def test_what_cannot_be_asked_is_one_error(
-    indexed: Ragbench, arguments: list[str], message: str
-) -> None:
-    indexed("why", "memory:store", *arguments).refused(message)
-
-
 def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ragbench) -> None:
     # Each document says two things far from each other: chunks of half the size hold both in the
     # same length of context, and a chunk of the present size holds one.
