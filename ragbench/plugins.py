@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import tomllib
 import types
@@ -32,9 +33,8 @@ from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean
 
-
-def is_own(module: str) -> bool:
-    return module.partition(".")[0] in ("ragbench", "ragbench_cli")
+is_own = re.compile(r"ragbench(_cli)?(?:\.|\Z)").match
+"""Finds out whether a module is ragbench's."""
 
 
 def require(module: str, *, extra: str) -> ModuleType:

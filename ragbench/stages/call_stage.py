@@ -141,7 +141,7 @@ class CallStage(Generic[InputT, ValueT]):
         run.giving_up.count(name, given)
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
-        run.journal.flush_if_due()
+        run.journal.flush(if_due=True)
         failed = sum(outcome.status is Status.FAILED for outcome in given)
         run.settled(name, len(asked), failed=failed)
 

@@ -179,8 +179,7 @@ class OutcomeReuse:
             origin, earlier = origin_of(), self._earlier.get(stage)
             if (earlier is not None or moved) and not _is_named(origin):
                 origin = _together(earlier, origin, moved)
-            body = orjson.dumps(origin.as_json()).decode()
-            self._journal.runs.keep_origin(stage, self.generations[stage], body)
+            self._journal.runs.keep_origin(origin, self.generations[stage])
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
