@@ -188,17 +188,8 @@ class Metric:
         raise KeyError(name)
 
 
-def stored_definition(metric: Metric) -> dict[str, Any]:
-    """A metric with its bound parameters as a JSON object; `metric_of` reads it back."""
-    known: dict[str, Any] = {
-        name: msgspec.to_builtins(getattr(metric.definition, name)) for name in _STORED
-    }
-    known["needs"].sort()
-    return {**known, "bound": {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}}
-
-
 def metric_of(stored: Mapping[str, Any]) -> Metric:
-    """The metric behind what `stored_definition` gave.
+    """The metric behind the definition that a run keeps.
 
     Facts that this version does not know are left out, those that it misses get their default: a
     run of a later or an earlier version can still be read.
@@ -217,13 +208,13 @@ def metric_of(stored: Mapping[str, Any]) -> Metric:
     )
 
 
-_STORED = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
+STORED_FACTS = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
 
 
 @cache
 def _kinds() -> dict[str, Any]:
     hints = get_type_hints(MetricDefinition)
-    return {name: hints[name] for name in _STORED}
+    return {name: hints[name] for name in STORED_FACTS}
 
 
 def _spell(value: ParameterValue) -> str:

@@ -52,11 +52,9 @@ class Origin(NamedTuple):
         named = (part.detail or part.name for part in self.parts if part.digest == "open")
         return tuple(named) or ("it reads something that cannot be seen",)
 
-    def as_json(self) -> dict[str, Any]:
-        return {"stage": self.stage, "reach": self.reach, "parts": [[*p] for p in self.parts]}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
+        """Of an object with the fields by name, as `_asdict` gives them."""
         parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])
 

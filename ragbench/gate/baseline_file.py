@@ -174,7 +174,12 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     names = [column.name for column in columns]
     if baseline.origins is not None:
-        origins = (_json(without_texts(origin).as_json()) for origin in baseline.origins)
+        found = [
+            (one, [[*part] for part in one.parts]) for one in map(without_texts, baseline.origins)
+        ]
+        origins = (
+            _json({"stage": one.stage, "reach": one.reach, "parts": parts}) for one, parts in found
+        )
         lines.append(_block("origins", "[]", origins))
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))

@@ -24,7 +24,7 @@ import msgspec
 import orjson
 from filelock import FileLock, Timeout
 
-from ragbench.core.metric import Metric, metric_of, stored_definition
+from ragbench.core.metric import STORED_FACTS, Metric, metric_of
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
@@ -219,11 +219,12 @@ class MetricInfo:
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:
-        return cls(
-            name=metric.name,
-            version=metric.definition.version,
-            definition=stored_definition(metric),
-        )
+        definition: dict[str, Any] = {
+            name: msgspec.to_builtins(getattr(metric.definition, name)) for name in STORED_FACTS
+        }
+        definition["needs"].sort()
+        definition["bound"] = {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}
+        return cls(name=metric.name, version=metric.definition.version, definition=definition)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,7 +29,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval

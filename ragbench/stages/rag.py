@@ -16,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (

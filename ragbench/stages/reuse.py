@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -179,7 +180,7 @@ class OutcomeReuse:
             origin, earlier = origin_of(), self._earlier.get(stage)
             if (earlier is not None or moved) and not _is_named(origin):
                 origin = _together(earlier, origin, moved)
-            body = orjson.dumps(origin.as_json()).decode()
+            body = json.dumps(origin._asdict())
             self._journal.runs.keep_origin(stage, self.generations[stage], body)
 
 

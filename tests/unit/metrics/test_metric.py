@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from ragbench import Skip, metric, parse_metrics
-from ragbench.core.metric import Direction, Group, Need, Parameter, metric_of, stored_definition
+from ragbench.core.metric import Direction, Group, Need, Parameter, metric_of
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.ledger.folder import MetricInfo
 from ragbench.metrics.citations import Cited
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
@@ -426,7 +427,7 @@ def test_what_only_the_user_can_change_stops_the_run() -> None:
 
 
 def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
-    stored = metric_of(stored_definition(parse_metrics([plain_length])[0]))
+    stored = metric_of(MetricInfo.of(parse_metrics([plain_length])[0]).definition)
     gone = replace(stored, definition=replace(stored.definition, scorer="nowhere:at_all"))
     with pytest.raises(ConfigError, match="'plain_length' cannot be computed here: there is no"):
         Plan([gone])

@@ -17,9 +17,9 @@ from ragbench.core.metric import (
     Parameter,
     ParameterValue,
     metric_of,
-    stored_definition,
 )
 from ragbench.errors import ConfigError
+from ragbench.ledger.folder import MetricInfo
 from ragbench.metrics.registry import (
     default_metrics,
     definitions,
@@ -152,7 +152,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
 
 
 def through_json(metric: Metric) -> dict[str, Any]:
-    read: dict[str, Any] = orjson.loads(orjson.dumps(stored_definition(metric)))
+    read: dict[str, Any] = orjson.loads(orjson.dumps(MetricInfo.of(metric).definition))
     return read
 
 
