@@ -36,7 +36,7 @@ from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
-from ragbench.stages.stage import CallSettings, InLoop, Stage
+from ragbench.stages.stage import USUAL_CALLS, InLoop, Stage
 from ragbench.stages.system import Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
@@ -104,7 +104,7 @@ def begin(
     left_out: list[str | Path] = [draw.source, folder.path]
     reuse = OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew)
     stages = call_stages(asked, absent, reuse.generations)
-    calls = settings.limits or CallSettings()
+    calls = settings.limits or USUAL_CALLS
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(asked, absent, reuse.generations)

@@ -34,14 +34,14 @@ from ragbench.stages.begin import (
     dated,
     earlier_settings,
 )
+from ragbench.stages.calls import InFlight
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
-from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.rag import RAG
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import (
     OWN,
-    CallSettings,
+    USUAL_CALLS,
     GivingUp,
     InLoop,
     Progress,
@@ -279,7 +279,7 @@ def _running(
         looked = (stored.case for window in begun.journal.cases() for stored in window)
         gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
-    calls, count = settings.limits or CallSettings(), begun.manifest.dataset.cases
+    calls, count = settings.limits or USUAL_CALLS, begun.manifest.dataset.cases
     giving_up = GivingUp(after=calls.give_up_after)
     return Running(
         journal=begun.journal,
