@@ -98,7 +98,9 @@ def begin(
     if not (fresh or may_stand):
         journal.replace_cases(draw)
     settings = asked.settings
-    absent = absent_stages(asked, journal.recorded_counts(), draw.source)
+    recorded, absent = journal.recorded_counts(), dict[str, str]()
+    if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
+        absent = absent_stages(asked, recorded, draw.source)
     count, cases = journal.cases_digest()
     dataset = replace(draft.dataset, fingerprint=cases, cases=count)
     left_out: list[str | Path] = [draw.source, folder.path]

@@ -97,7 +97,7 @@ def _maker(
     stage: Stage, workers: Workers, top_k: int | None, timeout: float | None
 ) -> Callable[[], Map[Any, Any]] | None:
     if isinstance(stage, ScoreStage):
-        metrics = tuple(e.metric for e in stage.table.metrics if not e.metric.is_judged)
+        metrics = tuple(e for e in stage.table.metrics if not e.is_judged)
         return partial(scorer, metrics)
     rag = workers.make_rag
     makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
