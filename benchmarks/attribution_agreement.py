@@ -27,7 +27,7 @@ from ragbench import Case, GenerationResult, RetrievalResult
 from ragbench.core.attribution import Answer, Cause
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Trace
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained
 from ragbench.stages.attribution import attribute
 from ragbench.stats.mean import proportion_interval
 

@@ -19,7 +19,8 @@ import sys
 import tomllib
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -29,12 +30,41 @@ from pkgutil import get_data
 from types import ModuleType
 from typing import Any
 
-from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.errors import ConfigError, MissingExtraError, warn
 from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean
 
 is_own = re.compile(r"ragbench(_cli)?(?:\.|\Z)").match
 """Finds out whether a module is ragbench's."""
+
+
+_warned_of: set[tuple[str, str]] = set()
+"""Who was warned of to have gone where."""
+
+
+@contextmanager
+def directory_kept(what: str) -> Generator[None]:
+    """Puts the working directory back where a user's code has changed it, and warns once.
+
+    Else every relative path of the command would name another file from then on: the dataset, the
+    run's folder.
+    """
+    before = now = ""  # as of a directory that was deleted
+    with suppress(FileNotFoundError):
+        before = os.getcwd()  # noqa: PTH109
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            now = os.getcwd()  # noqa: PTH109
+        if before and now != before:
+            os.chdir(before)
+            if (what, now) not in _warned_of:
+                _warned_of.add((what, now))
+                warn(
+                    f"{what} changed the working directory to {now}: it is {before} again. Have "
+                    "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
+                )
 
 
 def require(module: str, *, extra: str) -> ModuleType:

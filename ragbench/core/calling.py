@@ -4,48 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ragbench.errors import StageTimeoutError, warn
+from ragbench.errors import StageTimeoutError
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
-
-_warned_of: set[tuple[str, str]] = set()
-"""Who was warned of to have gone where."""
-
-
-@contextmanager
-def directory_kept(what: str) -> Generator[None]:
-    """Puts the working directory back where a user's code has changed it, and warns once.
-
-    Else every relative path of the command would name another file from then on: the dataset, the
-    run's folder.
-    """
-    before = now = ""  # as of a directory that was deleted
-    with suppress(FileNotFoundError):
-        before = os.getcwd()  # noqa: PTH109
-    try:
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            now = os.getcwd()  # noqa: PTH109
-        if before and now != before:
-            os.chdir(before)
-            if (what, now) not in _warned_of:
-                _warned_of.add((what, now))
-                warn(
-                    f"{what} changed the working directory to {now}: it is {before} again. Have "
-                    "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
-                )
-
 
 _accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
 

@@ -74,12 +74,20 @@ class Case:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields that ragbench does not know, kept as they came."""
 
-    @property
-    def references(self) -> tuple[str, ...]:
-        """Every right answer, the main one first; empty when none is known."""
-        if self.reference is None:
-            return self.alternative_references
-        return (self.reference, *self.alternative_references)
+    references: tuple[str, ...] = field(default=(), init=False, compare=False, repr=False)
+    """Every right answer, the main one first; empty when none is known."""
+    judgements: Mapping[str, int] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
+    """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
+
+    def __post_init__(self) -> None:
+        main = () if self.reference is None else (self.reference,)
+        ids, judged = self.reference_context_ids, self.grades
+        if judged is None and ids is not None:
+            judged = dict.fromkeys(ids, 1)
+        object.__setattr__(self, "references", (*main, *self.alternative_references))
+        object.__setattr__(self, "judgements", judged)
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -110,12 +118,3 @@ class Case:
     def needs_all(self) -> bool:
         """Whether it takes every gold context to answer: ``needs: all`` in its record."""
         return self.metadata.get("needs") == "all"
-
-    @property
-    def judgements(self) -> Mapping[str, int] | None:
-        """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
-        if self.grades is not None:
-            return self.grades
-        if self.reference_context_ids is not None:
-            return dict.fromkeys(self.reference_context_ids, 1)
-        return None

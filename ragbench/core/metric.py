@@ -54,6 +54,12 @@ class Need(StrEnum):
     """Anything: the cells of such a metric depend on all that a run knows of a case."""
 
 
+_GENERATED = frozenset(
+    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
+     Need.TRACE}
+)  # fmt: skip
+
+
 class Direction(StrEnum):
     HIGHER = "higher"
     LOWER = "lower"
@@ -167,6 +173,8 @@ class Metric:
     identity: str = field(init=False, compare=False, repr=False)
     """The name and the version of its formula: scores of another identity do not compare."""
     is_judged: bool = field(init=False, compare=False, repr=False)
+    reads_answer: bool = field(init=False, compare=False, repr=False)
+    """Whether its cells depend on what was generated."""
 
     def __post_init__(self) -> None:
         definition = self.definition
@@ -176,7 +184,9 @@ class Metric:
         digest = f" {definition.digest}" if definition.digest else ""
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "identity", f"{name} v{definition.version}{digest}")
+        reads_answer = definition.abstains or not definition.needs.isdisjoint(_GENERATED)
         object.__setattr__(self, "is_judged", definition.cost is not Cost.FREE)
+        object.__setattr__(self, "reads_answer", reads_answer)
 
     def parameter(self, name: str) -> ParameterValue:
         for key, value in self.parameters:

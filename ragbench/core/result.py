@@ -54,7 +54,8 @@ context_metadata=None, metadata=None)
     """What belongs to the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        _check_sequence("contexts", self.contexts)
+        if not isinstance(self.contexts, list):
+            _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
         metadata: object = self.metadata
         if isinstance(metadata, (list, tuple)):
@@ -67,12 +68,11 @@ context_metadata=None, metadata=None)
                 raise InterfaceError(
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
-        if self.context_ids is not None:
-            _check_sequence("context_ids", self.context_ids, size)
-        if self.scores is not None:
-            _check_sequence("scores", self.scores, size)
-        if self.context_metadata is not None:
-            _check_sequence("context_metadata", self.context_metadata, size)
+        for name in ("context_ids", "scores", "context_metadata"):
+            given = getattr(self, name)
+            # As it should be, it costs no call.
+            if given is not None and not (isinstance(given, list) and len(given) == size):
+                _check_sequence(name, given, size)
 
     @staticmethod
     def _spread(given: Sequence[object], size: int) -> list[Mapping[str, Any]]:

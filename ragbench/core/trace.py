@@ -39,17 +39,18 @@ class Trace:
     location: Outcome[GoldSearch] | None = None
     """Where the gold is that retrieval should have found; None when the run has no such stage."""
 
-    @property
-    def context(self) -> Outcome[RetrievalResult[Any]]:
-        """What generation was given: post-retrieval's outcome, or else retrieval's."""
-        return self.retrieval if self.post_retrieval is None else self.post_retrieval
+    context: Outcome[RetrievalResult[Any]] = field(init=False, compare=False, repr=False)
+    """What generation was given: post-retrieval's outcome, or else retrieval's."""
+    stages: tuple[tuple[str, Outcome[Any]], ...] = field(init=False, compare=False, repr=False)
+    """The stages that the case went through, in order, each with how it ended."""
 
-    @property
-    def stages(self) -> tuple[tuple[str, Outcome[Any]], ...]:
-        """The stages that the case went through, in order, each with how it ended."""
-        later = (self.location, self.post_retrieval, self.validation)
-        found = zip(STAGES, (self.retrieval, *later, self.generation), strict=True)
-        return tuple([(stage, one) for stage, one in found if one is not None])
+    def __post_init__(self) -> None:
+        first, last = self.retrieval, self.post_retrieval
+        each = zip(
+            STAGES, (first, self.location, last, self.validation, self.generation), strict=True
+        )
+        object.__setattr__(self, "context", first if last is None else last)
+        object.__setattr__(self, "stages", tuple([one for one in each if one[1] is not None]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -166,7 +166,7 @@ def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
 
 # --- JSON Lines
 
-_CASE_FIELDS = tuple(Case.__dataclass_fields__)
+_CASE_FIELDS = tuple(one.name for one in fields(Case) if one.init)
 _TURN_FIELDS = tuple(Turn.__dataclass_fields__)
 _EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
 _KNOWN_NONE = frozenset(

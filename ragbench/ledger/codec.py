@@ -64,7 +64,8 @@ def failed_verdict_object(
     }
 
 
-_CASE = tuple(one.name for one in fields(Case) if one.name not in ("id", "metadata", "history"))
+_APART = ("id", "metadata", "history")
+_CASE = tuple(one.name for one in fields(Case) if one.init and one.name not in _APART)
 _EVIDENCE = _CASE.index("evidence")
 _case_values = attrgetter(*_CASE)
 _SPAN = tuple(one.name for one in fields(Evidence))

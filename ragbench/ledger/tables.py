@@ -13,6 +13,7 @@ replaced as a whole, with a digest of what they depend on.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager
@@ -185,10 +186,9 @@ class RunTables:
 
     def keep_origin(self, origin: Origin, generation: int) -> None:
         """Stores what a stage's outcomes come from."""
-        parts = [[*part] for part in origin.parts]
-        body = orjson.dumps({"stage": origin.stage, "reach": origin.reach, "parts": parts})
+        body = json.dumps(origin._asdict())  # a path may be no UTF-8
         with transaction(self._db):
-            row = (origin.stage, generation, hidden(body.decode()))
+            row = (origin.stage, generation, hidden(body))
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
     def started(self) -> dict[int, str]:

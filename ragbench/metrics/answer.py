@@ -1,4 +1,4 @@
-"""Answers against references: exact match, F1, edit similarity, ROUGE, BLEU, chrF; equality."""
+"""Answers: exact match, F1, edit similarity, ROUGE, BLEU, chrF; whether one declines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Skip
+from ragbench.core.outcome import Outcome, Status
+from ragbench.core.result import GenerationResult
 from ragbench.metrics.metric import metric
 from ragbench.plugins import require
 from ragbench.text.amounts import wording
+from ragbench.text.declining import read_answer
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
@@ -182,6 +185,27 @@ def _sacrebleu(kind: str, **settings: Any) -> Any:
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
     # sacrebleu's 100 can be 100.00000000000004.
     return float(min(scorer.sentence_score(response, list(references)).score / 100, 1.0))
+
+
+# --- whether an answer declines
+
+
+def abstained(result: GenerationResult[Any]) -> bool:
+    """Whether a system declined to answer.
+
+    What the system itself says counts. Where it says nothing (``abstained`` is None), it counts
+    how the response reads, see `ragbench.text.declining`.
+    """
+    if result.abstained is not None:
+        return result.abstained
+    return read_answer(result.response).declines
+
+
+def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
+    """Whether generation ended in a declined answer."""
+    if outcome.status is Status.ABSTAINED:
+        return True
+    return outcome.value is not None and abstained(outcome.value)
 
 
 # --- whether a chunk holds an answer, by its words alone

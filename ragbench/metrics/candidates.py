@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ragbench.core.metric import Skip
-from ragbench.core.outcome import Outcome, Status
-from ragbench.core.result import GenerationResult
 from ragbench.metrics.answer import edit_similarity, exact_match, token_f1
 from ragbench.metrics.metric import AtLeast, metric
-from ragbench.text.declining import read_answer
 
 _Name = Literal["token_f1", "exact_match", "edit_similarity"]
 _MEASURES: dict[str, Callable[[str, str], float]] = {
@@ -135,25 +132,6 @@ def _best(name: str, answer: str, references: Sequence[str]) -> float:
 
 
 # --- declining
-
-
-def abstained(result: GenerationResult[Any]) -> bool:
-    """Whether a system declined to answer.
-
-    What the system itself says counts. Where it says nothing (``abstained`` is None), it counts
-    how the response reads, see `ragbench.text.declining`.
-    """
-    if result.abstained is not None:
-        return result.abstained
-    return read_answer(result.response).declines
-
-
-def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
-    """Whether generation ended in a declined answer."""
-    if outcome.status is Status.ABSTAINED:
-        return True
-    return outcome.value is not None and abstained(outcome.value)
-
 
 _RAJPURKAR = "Rajpurkar, Jia and Liang 2018, Know What You Don't Know, arXiv:1806.03822"
 

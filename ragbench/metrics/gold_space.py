@@ -118,7 +118,7 @@ class MatchingTally:
 
     def add(self, trace: Trace) -> None:
         result, case, judged = trace.context.value, trace.case, trace.case.judgements
-        if result is None or not len(result) or not judged:
+        if result is None or not result.contexts or not judged:
             return
         plain = plain_ids(result)
         if plain:
@@ -265,7 +265,7 @@ def _by_text(reason: str) -> MatchingVerdict:
 
 def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequence[str]]]:
     """Of each chunk its id, and the names of its documents with the id behind them."""
-    ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+    ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
         documents = documents_of(id, metadata or {})
         yield id, documents if id is None else (*documents, id)

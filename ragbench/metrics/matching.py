@@ -204,7 +204,7 @@ def gold_of(
         # An empty retrieval can be recognized by id or document, too.
         has_ids, by_document = result.context_ids is not None, matching is not Matching.ID
         metadata = result.context_metadata or () if by_document else ()
-        if has_ids or not len(result) or any(documents_of(None, one) for one in metadata):
+        if has_ids or not result.contexts or any(documents_of(None, one) for one in metadata):
             if matching is Matching.NOT_COMPARABLE:
                 return _NOT_COMPARABLE
             labels = {label: at for at, label in enumerate(golds)}
@@ -253,7 +253,7 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
         golds=golds,
         grades=gold.grades,
         is_by_id=is_by_id,
-        chunks=len(result),
+        chunks=len(result.contexts),
         matches=tuple(matches),
         repeated=tuple(repeated),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import compress
 from numbers import Real
@@ -20,7 +19,7 @@ from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
-from ragbench.metrics.candidates import declined
+from ragbench.metrics.answer import declined
 from ragbench.metrics.citations import cited
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
@@ -63,6 +62,8 @@ class Plan:
             column = _Column(metric)
             group = (column.definition.needs, column.definition.abstains)
             self._groups.setdefault(group, []).append((position, column))
+        columns = (column for members in self._groups.values() for _, column in members)
+        self._ranks = any("ranking" in column.arguments for column in columns)
 
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
@@ -73,47 +74,28 @@ class Plan:
         """
         if not self.metrics:
             return [()] * len(traces)
-        whole = _Window(traces, self.matching, matched)
-        columns: list[Sequence[Cell]] = [()] * len(self.metrics)
+        whole: dict[str, list[Any]] = {}
+        if self._ranks:
+            both = ((trace.case, trace.context.value) for trace in traces)
+            compared = matched or [
+                None if result is None else match(case, result, self.matching)
+                for case, result in both
+            ]
+            whole["ranking"] = [
+                ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                for one in compared
+            ]
+        found: list[Sequence[Cell]] = [()] * len(self.metrics)
         for (needs, abstains), members in self._groups.items():
             known = [blocked(trace, needs=needs, abstains=abstains) for trace in traces]
-            asked = [cell is None for cell in known]
-            part = whole
+            asked, columns, some = [cell is None for cell in known], whole, traces
             if not all(asked):
-                given = None if matched is None else [*compress(matched, asked)]
-                part = _Window([*compress(traces, asked)], self.matching, given)
+                some = [*compress(traces, asked)]
+                columns = {"ranking": [*compress(whole.get("ranking", ()), asked)]}
             for position, column in members:
-                scored = iter(column.cells(part) if part.traces else ())
-                columns[position] = [cell or next(scored) for cell in known]
-        return list(zip(*columns, strict=True))
-
-
-@dataclass(slots=True)
-class _Window:
-    traces: Sequence[Trace]
-    matching: Matching
-    matched: Sequence[Compared] | None
-    _columns: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
-
-    def column(self, argument: str) -> list[Any]:
-        """What each case gives for an argument of a metric's function."""
-        found = self._columns.get(argument)
-        if found is None:
-            read = _READ.get(argument)
-            if read is not None:
-                found = [*map(read, self.traces)]
-            else:
-                both = ((trace.case, trace.context.value) for trace in self.traces)
-                matched = self.matched or [
-                    None if result is None else match(case, result, self.matching)
-                    for case, result in both
-                ]
-                found = [
-                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
-                    for one in matched
-                ]
-            self._columns[argument] = found
-        return found
+                scored = iter(column.cells(some, columns) if some else ())
+                found[position] = [cell or next(scored) for cell in known]
+        return list(zip(*found, strict=True))
 
 
 class _Column:
@@ -129,7 +111,7 @@ class _Column:
             given[formula.cutoff] = metric.cutoff
         self._function = partial(formula.function, **given) if given else formula.function
         self._is_batch = formula.batch
-        self._arguments = formula.arguments
+        self.arguments = formula.arguments
         reasoned = [at for at, one in enumerate(formula.arguments) if one in _REASONED]
         self._reasoned = reasoned[0] if reasoned else None
         self._takes_best = (
@@ -143,20 +125,22 @@ class _Column:
         self._by_ranking: dict[object, Cell] = {}
         self._known: dict[object, Cell] = {}
 
-    def cells(self, window: _Window) -> list[Cell]:
-        columns = [window.column(argument) for argument in self._arguments]
+    def cells(self, traces: Sequence[Trace], known: dict[str, list[Any]]) -> list[Cell]:
+        """A cell for each case; ``known`` keeps what they give for each argument."""
+        for argument in (*self.arguments, *(("references",) if self._takes_best else ())):
+            if argument not in known:
+                known[argument] = [*map(_READ[argument], traces)]
+        columns = [known[argument] for argument in self.arguments]
         if self._is_pure:
-            known = self._by_ranking
-            if len(known) > _REMEMBERED:
-                known.clear()
-            new = [one for one in dict.fromkeys(columns[0]) if one not in known]
+            cells = self._by_ranking
+            if len(cells) > _REMEMBERED:
+                cells.clear()
+            new = [one for one in dict.fromkeys(columns[0]) if one not in cells]
             if new:
-                known.update(zip(new, self._computed([new]), strict=True))
-            return [known[ranking] for ranking in columns[0]]
-        if self._takes_best:
-            references = window.column("references")
-            if any(len(several) > 1 for several in references):
-                return self._best(columns, references)
+                cells.update(zip(new, self._computed([new]), strict=True))
+            return [cells[ranking] for ranking in columns[0]]
+        if self._takes_best and any(len(several) > 1 for several in known["references"]):
+            return self._best(columns, known["references"])
         return self._computed(columns)
 
     def _best(self, columns: list[list[Any]], references: list[tuple[str, ...]]) -> list[Cell]:
@@ -166,7 +150,7 @@ class _Column:
             [reference for several in references for reference in several]
             if argument == "reference"
             else [column[row] for row in owners]
-            for argument, column in zip(self._arguments, columns, strict=True)
+            for argument, column in zip(self.arguments, columns, strict=True)
         ]
         cells = iter(self._computed(each))
         choose = min if self.definition.direction is Direction.LOWER else max
@@ -225,7 +209,7 @@ class _Column:
         if isinstance(value, BaseException):
             return Cell.failed(Failure.of(value, stage="score"))
         if value is None or isinstance(value, Skip):
-            cell = Cell.skipped((value or _NO_VALUE).reason)
+            cell = Cell(status=Status.SKIPPED, reason=(value or _NO_VALUE).reason)
         else:
             number = value if type(value) is float else _number(value)
             if number is None:

@@ -60,13 +60,6 @@ class Ranking:
         """How many gold contexts have a grade of ``level`` or more."""
         return len([grade for grade in self.golds if grade >= level])
 
-    def found(self, k: int | None = None, level: int = 1) -> int:
-        """How many of those the first k chunks hold; all chunks where k is None."""
-        if self.ranks is None:
-            return len([grade for grade in self.grades[:k] if grade >= level])
-        last = len(self.grades) if k is None else k
-        return len([rank for grade, rank in self.ranks if grade >= level and rank <= last])
-
     def judged(self) -> Ranking:
         """The same without the chunks that nobody has judged.
 
@@ -130,7 +123,12 @@ def recall(
     """Share of the relevant contexts that are among the first k retrieved."""
     ranking = ranking.judged() if judged_only else ranking
     wanted = [grade for grade in ranking.golds if grade >= rel]
-    return ranking.found(k, rel) / len(wanted) if wanted else _lacks(ranking, rel)
+    if not wanted:
+        return _lacks(ranking, rel)
+    held = ranking.grades[:k]
+    if ranking.ranks is not None:
+        held = tuple([grade for grade, rank in ranking.ranks if rank <= k])
+    return len([grade for grade in held if grade >= rel]) / len(wanted)
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)

@@ -6,18 +6,19 @@ import inspect
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Interval, Slice, Summary
 from ragbench.errors import ConfigError
-from ragbench.stats.mean import mean_interval, most_frequent
+from ragbench.stats.mean import mean_interval
 
+KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with where there is no figure."""
 
@@ -89,6 +90,11 @@ class SummaryBuilder:
             )
             found.append(summary)
         return tuple(found)
+
+
+def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
+    """What was counted, the most frequent first; what is equally frequent in its own order."""
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _figures(

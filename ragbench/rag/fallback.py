@@ -126,25 +126,23 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     return found
 
 
-def with_history(
-    rag: Any, name: str, top_k: int | None = None
-) -> Callable[[Sequence[Sequence[Any]], Sequence[Any]], Any] | None:
-    """What calls a batch method with columns, and what was said before each query.
-
-    None where neither the method nor the one that stands in for it takes that.
-    """
+def takes_history(rag: Any, name: str) -> bool:
+    """Whether a method, or the one that stands in for it, takes what was said before."""
     route = None if name in rag.implemented else rag._routes.get(name)
-    keyword = rag.histories.get(name if route is None else route.source.name)
-    if keyword is None:
-        return None
-    if route is not None:
-        call = derived_async if rag.is_async else derived
-        return lambda columns, said: call(rag, name, *columns, top_k=top_k, said=said)
-    method, way = getattr(rag, name), None
-    if top_k is not None:
-        way = top_k_of_method(type(cast("object", rag)), name)
+    return (name if route is None else route.source.name) in rag.histories
+
+
+def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
+    """What calls a batch method that the user wrote, as `derived` calls others."""
+    way = None if top_k is None else top_k_of_method(type(cast("object", rag)), name)
     extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
-    return lambda columns, said: method(*columns, *extra, **{**options, keyword: said})
+    keyword = rag.histories.get(name)
+
+    def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
+        told = {} if keyword is None or said is None else {keyword: said}
+        return getattr(rag, name)(*columns, *extra, **options, **told)
+
+    return call
 
 
 def _derive(

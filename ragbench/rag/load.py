@@ -12,7 +12,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from ragbench.core.calling import directory_kept
 from ragbench.core.case import Said
 from ragbench.core.config import RAGConfig
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
@@ -20,7 +19,7 @@ from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
 from ragbench.masking import mask_url
-from ragbench.plugins import error_text, is_own, load_target
+from ragbench.plugins import directory_kept, error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface

@@ -18,8 +18,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
-from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.candidates import declined
+from ragbench.metrics.answer import declined, holds_answer, is_telling
 from ragbench.metrics.correct import answer_correct, is_long, told
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared

@@ -29,14 +29,14 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
-from ragbench.stages.stage import CallSettings, InLoop, Stage
+from ragbench.stages.stage import USUAL_CALLS, InLoop, Stage
 from ragbench.stages.system import Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
@@ -99,13 +99,15 @@ def begin(
         placed = journal.replace_cases(draw)
     settings = asked.settings
     recorded = {} if journal.was_empty else journal.recorded_counts()
-    absent = absent_stages(asked, recorded, draw.source)
+    absent = dict[str, str]()
+    if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
+        absent = absent_stages(asked, recorded, draw.source)
     count, cases = placed or journal.cases_digest()
     dataset = replace(draft.dataset, fingerprint=cases, cases=count)
     left_out: list[str | Path] = [draw.source, folder.path]
     reuse = OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew)
     stages = call_stages(asked, absent, reuse.generations)
-    calls = settings.limits or CallSettings()
+    calls = settings.limits or USUAL_CALLS
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(asked, absent, reuse.generations)

@@ -14,8 +14,8 @@ from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
+from ragbench.metrics.summary import most_frequent
 from ragbench.post.stage import Step, steps_of
-from ragbench.stats.mean import most_frequent
 
 _Held = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that it holds."""

@@ -21,8 +21,7 @@ from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, 
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED
-from ragbench.stages.calls import Manner, run_async, run_plain
-from ragbench.stages.crashes import TIMED_OUT, ask_in_child
+from ragbench.stages.calls import TIMED_OUT, Manner, ask_in_child, run_async, run_plain
 from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
 
 if TYPE_CHECKING:
@@ -138,7 +137,11 @@ class CallStage(Generic[InputT, ValueT]):
             texts = b"".join(encoded.digests)
             item.row.settled[name] = StageOutcome(outcome, texts, encoded.output)
             given.append(outcome)
-        run.giving_up.count(name, given)
+        failed = sum(outcome.status is Status.FAILED for outcome in given)
+        if failed == len(given):
+            run.giving_up.count(name, given)
+        else:
+            run.giving_up.answered.add(name)
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
         run.journal.flush(if_due=True)

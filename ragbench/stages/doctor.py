@@ -28,7 +28,8 @@ from ragbench.core.validation import (
     WeakQuery,
 )
 from ragbench.errors import DataError, Problem
-from ragbench.stats.mean import most_frequent, share_of
+from ragbench.metrics.summary import most_frequent
+from ragbench.stats.mean import share_of
 
 _Read = TypeVar("_Read")
 
@@ -119,7 +120,7 @@ class DoctorTally:
             duplicates=share_of(self.duplicates, self.chunks),
             sources=tuple(
                 SourceCount(source=name, chunks=count, relevant=self.relevant[name])
-                for name, count in most_frequent(self.sources)[:_SOURCES]
+                for name, count in (most_frequent(self.sources) if self.sources else ())[:_SOURCES]
             ),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),

@@ -113,7 +113,7 @@ class JudgeStage:
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         metrics = enumerate(self.table.metrics)
-        places = [at for at, each in metrics if each.metric.is_judged]
+        places = [at for at, each in metrics if each.is_judged]
         jobs = [
             Job(row, position)
             for row in window

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from ragbench.core.calling import with_deadline
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.errors import ConfigError
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.calls import Manner, attempt
+from ragbench.stages.calls import Manner, run_plain
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 from ragbench.stages.score import ScoreInput, ScoreStage, scorer
 from ragbench.stages.stage import Stage
@@ -98,7 +97,7 @@ def _maker(
     stage: Stage, workers: Workers, top_k: int | None, timeout: float | None
 ) -> Callable[[], Map[Any, Any]] | None:
     if isinstance(stage, ScoreStage):
-        metrics = tuple(e.metric for e in stage.table.metrics if not e.metric.is_judged)
+        metrics = tuple(e for e in stage.table.metrics if not e.is_judged)
         return partial(scorer, metrics)
     rag = workers.make_rag
     makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
@@ -120,15 +119,15 @@ def _asking(
         stage = retrieve_stage(made, b"", top_k)
     else:
         stage = generate_stage(made, b"")
-    plain, takes_batches, manner = stage.call, stage.takes_batches, Manner(stage=name)
+    plain, takes_batches = stage.call, stage.takes_batches
+    manner = Manner(stage=name, timeout=timeout)
     if plain is None:
         raise ConfigError(f"{name} is asynchronous and cannot run on workers: leave out --engine")
-    limited = plain if timeout is None else with_deadline(plain, timeout)
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         # Where each query is a call of its own, it has its own time, and its failure is its own.
         calls = [items] if takes_batches else [[item] for item in items]
-        done = (part for one in calls for part in attempt(limited, one, manner))
+        done = run_plain(plain, calls, manner)
         return [outcome for _, outcomes in done for outcome in outcomes]
 
     return call

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Protocol
 
 import orjson
 
@@ -16,17 +17,20 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
     PartialBatchError,
+    derived,
+    derived_async,
+    own_method,
+    takes_history,
     to_batch,
     to_generation_result,
     to_retrieval_result,
-    with_history,
 )
-from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, top_k_of_method
+from ragbench.rag.forms import GENERATION, RETRIEVAL, Family
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
@@ -114,28 +118,27 @@ RetrieveInput = str | tuple[str, list[dict[str, str]]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
-    name = RETRIEVAL.rich_batch.name
-    extra: tuple[int, ...] = ()
-    options: dict[str, int] = {}
-    if top_k is not None:
-        way = top_k_of_method(type(cast("object", rag)), name)
-        extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
-    told = with_history(rag, name, top_k) if rag.histories else None
-    ask: Callable[[Sequence[Any]], object] = (
-        (lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options))
-        if told is None
-        else (lambda given: told([[_query(one) for one in given]], [_said(one) for one in given]))
-    )
+    is_told = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
     return CallStage(
         name="retrieve",
         identity=identity,
         reads=lambda row: (
-            Given(row.case.query, row.case.query.encode())
-            if told is None
-            else _in_conversation(row.case)
+            _in_conversation(row.case)
+            if is_told
+            else Given(row.case.query, row.case.query.encode())
         ),
         is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
-        **_calls(rag, RETRIEVAL, ask, to_retrieval_result),
+        **_calls(
+            rag,
+            RETRIEVAL,
+            lambda given: (
+                ([[_query(one) for one in given]], [_said(one) for one in given])
+                if is_told
+                else ([[*given]], None)
+            ),
+            to_retrieval_result,
+            top_k,
+        ),
     )
 
 
@@ -155,11 +158,11 @@ def _in_conversation(case: Case) -> Given[RetrieveInput]:
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    told = with_history(rag, GENERATION.rich_batch.name) if rag.histories else None
+    is_told = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
     return CallStage(
         name="generate",
         identity=identity,
-        reads=lambda row: _given(rag, row, is_told=told is not None),
+        reads=lambda row: _given(rag, row, is_told=is_told),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
         **_calls(
             rag,
@@ -167,14 +170,8 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
             # Lists of their own: a RAG that sorts or cuts what it is given must not change what
             # is scored.
             lambda given: (
-                rag.batch_generate_with_metadata(
-                    [one[0] for one in given], [[*one[1]] for one in given]
-                )
-                if told is None
-                else told(
-                    ([one[0] for one in given], [[*one[1]] for one in given]),
-                    [one[2] if len(one) > 2 else [] for one in given],
-                )
+                ([one[0] for one in given], [[*one[1]] for one in given]),
+                [one[2] if len(one) > 2 else [] for one in given] if is_told else None,
             ),
             to_generation_result,
         ),
@@ -184,28 +181,48 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
 def _calls(
     rag: RAG,
     family: Family,
-    ask: Callable[[Sequence[Any]], object],
+    columns_of: Callable[[Sequence[Any]], tuple[Sequence[Sequence[Any]], Sequence[Any] | None]],
     checked: Callable[[object, str], Any],
+    top_k: int | None = None,
 ) -> dict[str, Any]:
-    """What calls a batch method and checks what it gives: plain, or as a coroutine function."""
-    name = family.rich_batch.name
-    where = f"{type(rag).__name__}.{name}"
+    """What calls a batch method and checks what it gives: plain, or as a coroutine function.
+
+    Args:
+        columns_of: the method's arguments, and what was said before each query.
+    """
+    name, is_async = family.rich_batch.name, isinstance(rag, AsyncRAGInterface)
+    where, is_own = f"{type(rag).__name__}.{name}", name in rag.implemented
+    ask: Callable[..., Any] = partial(
+        derived_async if is_async else derived, rag, name, top_k=top_k
+    )
+    if is_own:
+        ask = own_method(rag, name, top_k)
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
+        columns, said = columns_of(inputs)
         try:
-            found = to_batch(ask(inputs), len(inputs), where)
+            found = ask(*columns, said=said)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
-        return [checked(value, where) for value in found]
+        # What is derived is checked already.
+        return (
+            [checked(one, where) for one in to_batch(found, len(inputs), where)]
+            if is_own
+            else found
+        )
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
+        columns, said = columns_of(inputs)
         try:
-            found = to_batch(await cast("Awaitable[object]", ask(inputs)), len(inputs), where)
+            found = await ask(*columns, said=said)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
-        return [checked(value, where) for value in found]
+        return (
+            [checked(one, where) for one in to_batch(found, len(inputs), where)]
+            if is_own
+            else found
+        )
 
-    is_async = isinstance(rag, AsyncRAGInterface)
     return {
         "call": None if is_async else call,
         "call_async": call_async if is_async else None,

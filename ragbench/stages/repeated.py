@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.core.metric import Metric
@@ -12,6 +13,10 @@ _LITTLE = 0.1
 """Share of the variance at which noise is little."""
 _NAMED = 10
 """How many unstable cases are named."""
+_LONG = 0.02
+"""Seconds: what takes less is no model."""
+_KEPT = 0.05
+"""Share of the first time's seconds in which no model answers again."""
 
 RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 """Of one repeat: the digest and the cells of each case, by id."""
@@ -30,9 +35,16 @@ def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Ce
 class Repeated:
     """Averages the cases of a run as they come."""
 
-    def __init__(self, metrics: Sequence[Metric], later: Sequence[RepeatCells]) -> None:
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        later: Sequence[RepeatCells],
+        seconds: Mapping[str, Sequence[float]],
+    ) -> None:
+        """``seconds``: how long each stage took a case when it was asked again."""
         self._metrics = tuple(metrics)
         self._later = tuple(later)
+        self._seconds = seconds
         self._values: dict[str, dict[str, list[float]]] = {}
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
@@ -62,8 +74,12 @@ class Repeated:
                 self._values.setdefault(metric.name, {})[case] = known
         return averaged(cells, asked)
 
-    def notes(self) -> Iterator[str]:
-        """How often cases were asked, and how much of the variance is the system's own noise."""
+    def notes(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
+        """How often cases were asked, and how much of the variance is the system's own noise.
+
+        Args:
+            first: the seconds of each stage when it was asked the first time.
+        """
         if not self._later:
             return
         yield (
@@ -91,3 +107,12 @@ class Repeated:
         if unstable := list(dict.fromkeys(case for case, found in values if len({*found}) > 1)):
             more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
             yield f"Unstable, scored differently each time: {', '.join(unstable[:_NAMED])}{more}."
+            return
+        for stage, again in self._seconds.items():
+            took = statistics.median(first.get(stage) or (0.0,))
+            if took >= _LONG and statistics.median(again) < _KEPT * took:
+                yield (
+                    f"Asked again, {stage} took next to no time, and every score is the same: "
+                    "where the system keeps its answers, repeats say nothing of its noise. Turn "
+                    "its cache off."
+                )

@@ -26,10 +26,10 @@ from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, RunCase, Trace
-from ragbench.metrics.summary import NO_FIGURE
+from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
-from ragbench.stats.mean import mean_interval, most_frequent, student_quantile
+from ragbench.stats.mean import mean_interval, student_quantile
 from ragbench.text.declining import read_answer
 from ragbench.text.tables import table
 
@@ -205,13 +205,6 @@ class RunTally:
         )
         return f"{counted(count, 'answer')} {words}"
 
-    def stages(self) -> tuple[StageCount, ...]:
-        return tuple(
-            StageCount(stage=stage, **{name: self.counted[stage][name] for name in _COUNTED})
-            for stage in STAGES
-            if stage in self.counted
-        )
-
     def failures(self) -> tuple[FailureGroup, ...]:
         """Failures of one kind together, the most frequent kind first."""
         return tuple(
@@ -225,8 +218,14 @@ class RunTally:
             for (stage, type_, message), count in most_frequent(self.counts)
         )
 
-    def latencies(self) -> tuple[Latency, ...]:
-        return tuple(
+    def stages(self) -> tuple[tuple[StageCount, ...], tuple[Latency, ...]]:
+        """How each stage ended, and how long it took."""
+        ended = tuple(
+            StageCount(stage=stage, **{name: self.counted[stage][name] for name in _COUNTED})
+            for stage in STAGES
+            if stage in self.counted
+        )
+        took = tuple(
             Latency(
                 stage=stage,
                 count=len(values),
@@ -238,6 +237,7 @@ class RunTally:
             )
             for stage, values in self.seconds.items()
         )
+        return ended, took
 
 
 _COUNTED = tuple(one.name for one in fields(StageCount) if one.name != "stage")
@@ -305,10 +305,16 @@ class CauseTally:
         self._clusters.append(case.cluster)
         self._kinds.append(found.by_words + found.is_long)
 
-    def counts(self) -> tuple[CauseCount, ...]:
-        """Every cause that occurred, in the order of a case's way through the stages."""
+    def result(self) -> tuple[tuple[CauseCount, ...], RightShare | None]:
+        """Every cause that occurred, in the order of a case's way through the stages.
+
+        Beside it the share of cases that ended well; None where nothing is known of any case.
+        Each case is right or not, of which only the probability is known: to the spread of the
+        probabilities that of the cases around them is added. By so much as probabilities were
+        seen to lie beside people's shares, the interval is wider.
+        """
         known = table("ragbench.stages", "reliability")["causes"]
-        return tuple(
+        causes = tuple(
             CauseCount(
                 cause=cause,
                 cases=found.cases,
@@ -317,35 +323,17 @@ class CauseTally:
                 reliability=Reliability(**known[cause.value])
                 if cause.value in known and (found.by_words or found.estimated)
                 else None,
-                stages=most_frequent(found.stages),
+                stages=most_frequent(found.stages) if found.stages else (),
                 examples=tuple(found.examples),
             )
             for cause in Cause
             if (found := self._found.get(cause)) is not None
         )
-
-    def right(self) -> RightShare | None:
-        """The share of cases that ended well; None where nothing is known of any case.
-
-        Each case is right or not, of which only the probability is known: to the spread of the
-        probabilities that of the cases around them is added. By so much as probabilities were
-        seen to lie beside people's shares, the interval is wider.
-        """
         known = len(self._right)
         if not known:
-            return None
-        found = mean_interval(self._right, self._clusters, _LEVEL, bounds=_BOUNDS)
-        mean, low, high = found.mean or 0.0, found.low, found.high
-        if low is not None and high is not None:
-            bias = table("ragbench.stages", "reliability")["bias"]
-            biases = tuple(bias.get(kind, 0.0) for kind in _BIASES)
-            around = math.fsum(p * (1 - p) for p in self._right) / known**2
-            of_cases = student_quantile(0.5 + _LEVEL / 2, max(found.clusters - 1, 1))
-            wide = math.fsum(map(biases.__getitem__, self._kinds)) / known
-            reach = of_cases**2 * around + wide**2
-            low = max(mean - math.hypot(mean - low, math.sqrt(reach)), 0.0)
-            high = min(mean + math.hypot(high - mean, math.sqrt(reach)), 1.0)
-        return RightShare(
+            return causes, None
+        mean, low, high = self._interval() if known > 1 else (self._right[0], None, None)
+        return causes, RightShare(
             share=mean,
             low=low,
             high=high,
@@ -354,6 +342,20 @@ class CauseTally:
             by_words=known - self._kinds.count(0),
             total=self._total,
         )
+
+    def _interval(self) -> tuple[float, float | None, float | None]:
+        found = mean_interval(self._right, self._clusters, _LEVEL, bounds=_BOUNDS)
+        mean, known = found.mean or 0.0, len(self._right)
+        if found.low is None or found.high is None:
+            return mean, None, None
+        bias = table("ragbench.stages", "reliability")["bias"]
+        biases = tuple(bias.get(kind, 0.0) for kind in _BIASES)
+        around = math.fsum(p * (1 - p) for p in self._right) / known**2
+        of_cases = student_quantile(0.5 + _LEVEL / 2, max(found.clusters - 1, 1))
+        wide = math.fsum(map(biases.__getitem__, self._kinds)) / known
+        reach = math.sqrt(of_cases**2 * around + wide**2)
+        low = max(mean - math.hypot(mean - found.low, reach), 0.0)
+        return mean, low, min(mean + math.hypot(found.high - mean, reach), 1.0)
 
 
 _BIASES = ("known", "short", "long")

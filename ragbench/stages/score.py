@@ -23,41 +23,29 @@ from ragbench.stages.stage import Running, cell_keys
 if TYPE_CHECKING:
     from ragbench.workers.pool import Task, WorkerPool
 
-_GENERATED = frozenset(
-    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
-     Need.TRACE}
-)  # fmt: skip
-
-
-class ScoredMetric(NamedTuple):
-    metric: Metric
-    reads_answer: bool
-    """Whether its cells depend on what was generated."""
-    judge: bytes = b""
-    """What its cells depend on beside the case; empty for one that nobody judges."""
-    is_users: bool = False
-    """Whether its formula is the user's: it may read anything, so that no stored cell holds."""
-
-    @classmethod
-    def of(cls, metric: Metric, judge: bytes = b"") -> ScoredMetric:
-        needs, abstains = metric.definition.needs, metric.definition.abstains
-        formula = metric.definition.formula
-        is_users = formula is not None and not is_own(str(formula.function.__module__))
-        return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge, is_users)
-
 
 class CellTable:
     """The cells of a run's metrics, between the rows of a window and the journal."""
 
     def __init__(
-        self, journal: Journal, metrics: Sequence[ScoredMetric], matching: Matching
+        self,
+        journal: Journal,
+        metrics: Sequence[Metric],
+        matching: Matching,
+        judges: Sequence[bytes],
     ) -> None:
+        """``judges``: what the cells of each metric depend on beside the case; else empty."""
         self.metrics = tuple(metrics)
         self.matching = matching
         self.journal = journal
         self._numbers = journal.scores.numbers(
-            [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
+            [(one.identity, judge, one.name) for one, judge in zip(metrics, judges, strict=True)]
         )
+        formulas = (one.definition.formula for one in metrics)
+        self._are_users = [
+            one is not None and not is_own(one.function.__module__) for one in formulas
+        ]
+        """A user's formula may read anything, so that no stored cell of it holds."""
         self._is_whole = self._numbers == list(range(journal.scores.columns))
         self._others: dict[int, Sequence[Cell | None]] = {}
         """By row what the journal holds, cells of other commands' metrics included."""
@@ -80,9 +68,11 @@ class CellTable:
                 row.matches = matched.get(row.number, {})
                 row.cells = tuple(
                     None
-                    if each.is_users or (each.reads_answer and not is_same)
+                    if is_users or (metric.reads_answer and not is_same)
                     else stored.cells[number]
-                    for each, number in zip(self.metrics, self._numbers, strict=True)
+                    for metric, is_users, number in zip(
+                        self.metrics, self._are_users, self._numbers, strict=True
+                    )
                 )
 
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
@@ -157,7 +147,7 @@ class ScoreStage:
             self.decided(table.matching)
             self._is_decided = True
         # Groups are named by the positions of their metrics: a metric's hash takes long.
-        free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
+        free = tuple(at for at, each in enumerate(table.metrics) if not each.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
         if not run.journal.scores.were_empty:
             table.open(window)
@@ -180,9 +170,9 @@ class ScoreStage:
         table = self.table
         table.matching = matching
         self._plans.clear()
-        kept = [Need.JUDGEMENTS not in each.metric.definition.needs for each in table.metrics]
+        kept = [Need.JUDGEMENTS not in each.definition.needs for each in table.metrics]
         lost = tuple(position for position, stays in enumerate(kept) if not stays)
-        judged = [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
+        judged = [at for at, each in enumerate(table.metrics) if each.is_judged]
         for window in windows:
             table.carry(window, kept)
             self._compute(lost, window)
@@ -203,7 +193,7 @@ class ScoreStage:
         else:
             plan = self._plans.get(positions)
             if plan is None:  # kept for the run: a scorer may hold a model or an event loop
-                metrics = [table.metrics[position].metric for position in positions]
+                metrics = [table.metrics[position] for position in positions]
                 plan = self._plans[positions] = Plan(metrics, matching=matching)
             found = plan.score(traces, context)
         for row, compared, scored in zip(members, matches, found, strict=True):
@@ -220,7 +210,7 @@ class ScoreStage:
     ) -> list[tuple[Cell, ...]]:
         from ragbench.workers.pool import Task
 
-        metrics = tuple(self.table.metrics[position].metric.name for position in positions)
+        metrics = tuple(self.table.metrics[position].name for position in positions)
         matching = self.table.matching
         asked = [
             Task(self.name, ScoreInput(metrics, matching, trace, matched))

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ragbench.core.calling import directory_kept
 from ragbench.core.outcome import Cell, Known, Outcome, Status
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, NoContextsError, warn
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.plugins import directory_kept
 from ragbench.safe_text import shown_line
-from ragbench.stages.crashes import InFlight
+
+if TYPE_CHECKING:
+    from ragbench.stages.calls import InFlight
 
 InLoop = Callable[[Coroutine[Any, Any, None]], None]
 """Runs a coroutine to its end in the run's event loop."""
@@ -68,6 +70,9 @@ class CallSettings:
             )
 
 
+USUAL_CALLS = CallSettings()
+
+
 class Progress(NamedTuple):
     """Cases that a stage has settled."""
 
@@ -108,13 +113,12 @@ class GivingUp:
     because: str = ""
     """Why no more is asked; empty while there is hope."""
     _failed: Counter[str] = field(default_factory=Counter[str])
-    _answered: set[str] = field(default_factory=set[str])
+    answered: set[str] = field(default_factory=set[str])
+    """Stages that have answered once."""
 
     def count(self, stage: str, outcomes: Sequence[Outcome[Any]]) -> None:
-        if not self.after or self.because or stage in self._answered:
-            return
-        if any(outcome.status is not Status.FAILED for outcome in outcomes):
-            self._answered.add(stage)
+        """Counts outcomes that all have failed."""
+        if not self.after or self.because or stage in self.answered:
             return
         self._failed[stage] += len(outcomes)
         failure = outcomes[-1].failure

@@ -24,6 +24,7 @@ from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
+from ragbench.metrics.summary import most_frequent
 from ragbench.post.build import Variant
 from ragbench.post.stage import (
     PostRetrieval,
@@ -36,7 +37,6 @@ from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage
 from ragbench.stages.run_tally import percentile
-from ragbench.stats.mean import most_frequent
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")

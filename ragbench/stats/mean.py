@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeVar
 
 from ragbench.core import report
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 
-KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 LARGEST = 1e100
 """Largest size of a value; squares and sums of such values still fit a float."""
 
@@ -312,8 +310,3 @@ def share_of(count: int, total: int) -> Share:
         return Share(count=0, total=0, share=None, low=None, high=None)
     low, high = proportion_interval(count, total)
     return Share(count=count, total=total, share=count / total, low=low, high=high)
-
-
-def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
-    """What was counted, the most frequent first; what is equally frequent in its own order."""
-    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -26,7 +26,6 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.post.build import Variant
 from ragbench.stages.rag import RAG
-from ragbench.stages.score import ScoredMetric
 from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import open_traces
@@ -219,7 +218,7 @@ def _metrics_of(
             )
         return tuple(found), missing
     named = parse_metrics(metrics)
-    wrong = [metric.name for metric in named if ScoredMetric.of(metric).reads_answer]
+    wrong = [metric.name for metric in named if metric.reads_answer]
     if wrong and not has_answers:
         raise ConfigError(
             f"{', '.join(wrong)}: needs an answer, and no RAG is called. Add --rag or --pipeline, "
@@ -240,5 +239,5 @@ def _is_replayable(metric: Metric) -> bool:
         definition.group is Group.RETRIEVER
         and definition.deterministic
         and not metric.is_judged
-        and not ScoredMetric.of(metric).reads_answer
+        and not metric.reads_answer
     )

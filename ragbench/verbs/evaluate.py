@@ -26,7 +26,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
-from ragbench.rag.adapt import as_rag
+from ragbench.rag.interface import RAGBase
 from ragbench.stages.begin import (
     BegunRun,
     Draw,
@@ -35,14 +35,14 @@ from ragbench.stages.begin import (
     dated,
     earlier_settings,
 )
+from ragbench.stages.calls import InFlight
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
-from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.rag import RAG
-from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
+from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
     OWN,
-    CallSettings,
+    USUAL_CALLS,
     GivingUp,
     InLoop,
     Progress,
@@ -152,11 +152,30 @@ def evaluate(
         from ragbench.rag.load import load_rag
 
         rag = load_rag(rag)
+    if rag is not None and not isinstance(rag, RAGBase):
+        from ragbench.rag.adapt import as_rag
+
+        rag = as_rag(rag)
     with ExitStack() as stack:
-        entries, settings = _cases_of(cases, settings, stack)
+        if isinstance(cases, (str, Path)):
+            from ragbench.io.sources import open_source
+
+            opened = stack.enter_context(open_source(cases))
+            settings = replace(
+                settings,
+                name=settings.name or dataset_name(str(cases)),
+                source=str(cases) if settings.source is None else settings.source,
+                notes=(*settings.notes, *opened.info.notes),
+            )
+            cases = opened
+        elif isinstance(cases, Mapping) or not isinstance(cases, Iterable):
+            raise ConfigError(
+                f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: give "
+                '[{"query": ..., "reference": ...}], or the path of a dataset'
+            )
         return evaluate_entries(
-            entries,
-            None if rag is None else as_rag(rag),
+            cases if isinstance(cases, EntrySource) else _entries(cases),
+            cast("RAG | None", rag),
             out=path_of(out),
             metrics=metrics,
             post_retrieval=post_retrieval,
@@ -280,7 +299,7 @@ def _running(
         looked = (stored.case for window in begun.journal.cases() for stored in window)
         gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
-    calls, count = settings.limits or CallSettings(), begun.manifest.dataset.cases
+    calls, count = settings.limits or USUAL_CALLS, begun.manifest.dataset.cases
     giving_up = GivingUp(after=calls.give_up_after)
     return Running(
         journal=begun.journal,
@@ -300,14 +319,11 @@ def _score_stage(
 ) -> ScoreStage:
     """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
     judge, matching = asked.judge, asked.settings.matching
-    scored = [
-        ScoredMetric.of(metric, b"" if judge is None else judge_key(judge.info, metric))
-        for metric in asked.metrics
-    ]
+    judges = [b"" if judge is None else judge_key(judge.info, one) for one in asked.metrics]
     tally = MatchingTally(gold) if matching is Matching.AUTO else None
     if tally is not None and earlier is not None and earlier in [*Matching]:
         matching = Matching(earlier)  # likely still right: cells that are stored need no work then
-    table = CellTable(begun.journal, scored, matching)
+    table = CellTable(begun.journal, asked.metrics, matching, judges)
     return ScoreStage(table=table, decided=begun.decide, tally=tally)
 
 
@@ -393,34 +409,6 @@ def _event_loop() -> Generator[InLoop]:
 
 
 # --- what people give
-
-
-def _cases_of(
-    given: object, settings: EvalSettings, stack: ExitStack
-) -> tuple[Iterable[Case | Entry], EvalSettings]:
-    """The cases of a path or of records; settings with what is known of where they come from.
-
-    What is opened for them is closed with the stack.
-    """
-    if isinstance(given, (str, Path)):
-        from ragbench.io.sources import open_source
-
-        opened = stack.enter_context(open_source(given))
-        return opened, replace(
-            settings,
-            name=settings.name or dataset_name(str(given)),
-            source=str(given) if settings.source is None else settings.source,
-            notes=(*settings.notes, *opened.info.notes),
-        )
-    if isinstance(given, EntrySource):
-        return given, settings
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise ConfigError(
-            "cases are a path, or a list of cases or dicts, and not "
-            f"{kind_of(cast('Any', given))}: give "
-            '[{"query": ..., "reference": ...}], or the path of a dataset'
-        )
-    return _entries(cast("Iterable[object]", given)), settings
 
 
 def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
-from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.candidates import abstained
+from ragbench.metrics.answer import abstained, holds_answer, is_telling
 from ragbench.metrics.matching import Matching, normalised
 from ragbench.safe_text import counted, shortened_line
 from ragbench.stages.call_stage import CallStage

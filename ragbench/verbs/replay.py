@@ -15,7 +15,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import path_of
-from ragbench.metrics.candidates import declined
+from ragbench.metrics.answer import declined
 from ragbench.metrics.correct import answer_correct, told
 from ragbench.metrics.operational import token_counts
 from ragbench.post.stage import steps_of, written_text

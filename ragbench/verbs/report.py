@@ -231,9 +231,10 @@ class ReportBuilder:
                 run is complete then.
         """
         tally, repeated = self._tally, self._repeated
-        stages, summaries = tally.stages(), self._summaries.summaries()
-        (notes, asides), earlier = tally.notes(summaries), list[str]()
-        repeats = () if repeated is None else repeated.notes()
+        (stages, latencies), (causes, right) = tally.stages(), self._causes.result()
+        summaries, earlier = self._summaries.summaries(), list[str]()
+        notes, asides = tally.notes(summaries)
+        repeats = () if repeated is None else repeated.notes(tally.seconds)
         if any(stage.reused for stage in stages):
             earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]
         found = Report(
@@ -242,15 +243,15 @@ class ReportBuilder:
             summaries=summaries,
             stages=stages,
             failures=tally.failures() if tally.counts else (),
-            latencies=tally.latencies(),
+            latencies=latencies,
             reused_from=earlier[-1] if earlier else None,
             notes=(*self.cases.manifest.notes, *repeats, *notes),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),
-            causes=self._causes.counts(),
-            right=self._causes.right(),
+            causes=causes,
+            right=right,
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
@@ -298,6 +299,7 @@ def case_row(
 
 def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
     later: list[RepeatCells] = []
+    seconds: dict[str, list[float]] = {}
     for folder in folders:
         cases = RunCases.of(folder)
         if [metric.name for metric in cases.metrics] != [metric.name for metric in metrics]:
@@ -305,5 +307,8 @@ def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in cases.traces(with_texts=False):
             cells[case.case.id] = case.digest, tuple(cell or _UNSCORED for cell in case.cells)
+            for stage, (outcome, *_) in case.settled.items():
+                if outcome.seconds is not None:
+                    seconds.setdefault(stage, []).append(outcome.seconds)
         later.append(cells)
-    return Repeated(metrics, later)
+    return Repeated(metrics, later, seconds)

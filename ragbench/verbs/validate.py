@@ -50,6 +50,7 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import path_of
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
+from ragbench.metrics.summary import most_frequent
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
@@ -63,7 +64,7 @@ from ragbench.stages.validate import (
     validator_call,
     validator_fingerprint,
 )
-from ragbench.stats.mean import most_frequent, share_of
+from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.workers.engines import Engine, opened_engine
@@ -407,7 +408,7 @@ def _summary(
                 chunks=tally.warned_chunks[kind],
                 examples=tuple(tally.examples[kind]),
             )
-            for kind, count in most_frequent(tally.warned)
+            for kind, count in (most_frequent(tally.warned) if tally.warned else ())
         ),
         problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
         failures=tuple(tally.failures),

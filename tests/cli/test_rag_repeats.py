@@ -51,6 +51,20 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     assert Path("run/report.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.usefixtures("cases")
+def test_that_a_system_seems_to_keep_its_answers_is_said(ragbench: Ragbench, keeps: bool) -> None:
+    own_rag(f"""import time
+known = globals().setdefault("known", set())
+if query not in known:
+    time.sleep(0.03)
+known.update([query] if {keeps} else [])
+return "yes\"""")
+    report = json.loads(ragbench(*EVAL, "--rag-repeats", "2", "--json").ok().out)
+    told = [note for note in report["notes"] if note.endswith("Turn its cache off.")]
+    assert [note.split(" took ")[0] for note in told] == ["Asked again, generate"] * keeps
+
+
 @pytest.mark.usefixtures("cases")
 def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None:
     for _ in range(2):

@@ -135,7 +135,7 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     found = read_manifest(first)
     write_manifest(found, second)
     assert first.read_bytes() == second.read_bytes()
-    known = {"metrics": (), "fingerprints": {}}
+    known: dict[str, Any] = {"metrics": (), "fingerprints": {}}
     assert replace(found, **known) == replace(MANIFEST, **known)
     assert metrics_of(found) == METRICS
 

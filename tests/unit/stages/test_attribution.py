@@ -261,7 +261,7 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     for id, gold_at in (("a", 1), ("b", None), ("c", None)):
         said = "27 days" if gold_at else "12"
         tally.add(replace(CASE, id=id), attribute(trace(said, gold_at=gold_at)))
-    lost, right = tally.counts()
+    (lost, right), _ = tally.result()
     assert (lost.cause, lost.cases, right.cause, right.cases) == (
         Cause.NOT_RETRIEVED, 2, Cause.RIGHT, 1,
     )  # fmt: skip
@@ -282,7 +282,7 @@ def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
         known.add(CASE, counted(float(at < 50), words=False))
         words.add(CASE, counted(0.5, words=True, answer=Answer.UNCHECKED))
     known.add(CASE, counted(None, words=False))
-    first, second = known.right(), words.right()
+    (_, first), (_, second) = known.result(), words.result()
     assert first is not None
     assert second is not None
     assert (first.share, first.known, first.untold, first.by_words) == (0.5, 100, 1, 0)
@@ -290,4 +290,4 @@ def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
     # 1.984 * .05025 of the cases alone; where all is 0.5, the same by p (1 - p), and 4 points more.
     assert [first.low, first.high] == pytest.approx([0.400, 0.6], abs=1e-3)
     assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
-    assert CauseTally().right() is None
+    assert CauseTally().result() == ((), None)

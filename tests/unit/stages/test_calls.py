@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
 from ragbench.errors import UnreachableError
-from ragbench.stages.calls import Manner, attempt, attempt_async, run_async, run_plain
+from ragbench.stages.calls import Manner, attempt_async, run_async, run_plain
 
 
 class Service:
@@ -38,7 +38,7 @@ RETRIEVE = Manner(stage="retrieve")
 
 
 def settle(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
-    done = attempt(service, items, RETRIEVE)
+    done = run_plain(service, [items], RETRIEVE)
     return [pair for part, outcomes in done for pair in zip(part, outcomes, strict=True)]
 
 
@@ -70,9 +70,9 @@ def test_exactly_the_guilty_items_fail_of_functions_and_coroutines(
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
 def test_another_number_of_results_than_items_fails_them(values: list[int]) -> None:
-    ((_, outcomes),) = attempt(lambda _: values[:0], [7], RETRIEVE)
+    ((_, outcomes),) = run_plain(lambda _: values[:0], [[7]], RETRIEVE)
     assert "retrieve returned 0 results for 1 queries" in str(outcomes[0].failure)
-    found = list(attempt(lambda _: values, [1, 2], RETRIEVE))
+    found = list(run_plain(lambda _: values, [[1, 2]], RETRIEVE))
     expected = Status.MEASURED if len(values) == 1 else Status.FAILED
     assert [o.status for _, outcomes in found for o in outcomes] == [expected, expected]
 
@@ -82,7 +82,7 @@ def test_code_that_wants_to_end_the_process_ends_its_call(error: BaseException) 
     def call(_: Sequence[int]) -> list[int]:
         raise error
 
-    ((_, (outcome,)),) = attempt(call, [1], RETRIEVE)
+    ((_, (outcome,)),) = run_plain(call, [[1]], RETRIEVE)
     assert f"retrieve: {type(error).__name__}" in str(outcome.failure)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ragbench import Status
 from ragbench.errors import LLMUnreachableError, RunError
-from ragbench.stages.crashes import InFlight, ask_in_child
+from ragbench.stages.calls import InFlight, ask_in_child
 
 
 def left_over(path: Path) -> Sequence[int]:
