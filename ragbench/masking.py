@@ -92,18 +92,13 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
         text = text.replace(secret, MASK)
     text = hidden(text)
     if "://" in text:
-        text = mask_urls(text)
+        text = _URL.sub(lambda match: mask_url(match.group()), text)
     parts, at = list[str](), 0
     for start, end in sorted(_found(text)):
         if start >= at:
             parts += (text[at:start], MASK)
         at = max(at, end)
     return "".join([*parts, text[at:]])
-
-
-def mask_urls(text: str) -> str:
-    """A text whose URLs hold no credentials; nothing else is changed."""
-    return _URL.sub(lambda match: mask_url(match.group()), text)
 
 
 _NAME = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})\\*[\"']?\s{0,3}([:=])\s{0,3}")

@@ -55,16 +55,13 @@ def xml_text(text: str) -> str:
 
 def annotation_message(text: str) -> str:
     """The message of a workflow command: percent-encoded where its line would end."""
-    return _readable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    readable = text.encode("utf-8", "backslashreplace").decode()
+    return readable.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def annotation_property(text: str) -> str:
     """A property of a workflow command, which also must not hold what parts properties."""
     return annotation_message(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _readable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _ACTING = re.compile(

@@ -144,15 +144,12 @@ def _log(path: Path) -> bytes:
         return b""
 
 
-def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
-    """Digests all files in a folder and below it.
-
-    Locks, logs, caches, hidden folders and ragbench's own run folders are left out.
-    """
+def path_content(path: Path) -> Content:
+    """Digests a file, or a folder with what `files_below` finds in it."""
     if not path.is_dir():
-        return Content(ABSENT)
+        return file_content(path)
     found: dict[str, str] = {}
-    for file in files_below(path, without):
+    for file in files_below(path):
         if len(found) == _MOST_FILES:
             return Content("too large", _MOST_FILES)
         found[file.relative_to(path).as_posix()] = file_content(file).digest
@@ -199,11 +196,6 @@ def files_below(
                 continue
             if not volatile and name not in left_out:
                 yield here / name
-
-
-def path_content(path: Path) -> Content:
-    """Digests a file, or a folder with all below it."""
-    return folder_content(path) if path.is_dir() else file_content(path)
 
 
 def tool_settings(folder: Path, name: str) -> Sequence[str]:
