@@ -29,8 +29,8 @@ from ragbench.io.dumps.read import open_dump as open_dump
 from ragbench.io.export import write_cases as write_cases
 from ragbench.io.joined import join_answers as join_answers
 from ragbench.io.labels import read_labels as read_labels
+from ragbench.io.only import Selection as Selection
 from ragbench.io.people import LabelBook as LabelBook
-from ragbench.io.read import Selection as Selection
 from ragbench.io.read import read_cases as read_cases
 from ragbench.io.read import read_documents as read_documents
 from ragbench.io.sources import open_source as open_source

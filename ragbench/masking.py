@@ -198,7 +198,14 @@ class _Secrets:
             return self._forms
         with self._lock:
             self._size, self._looked = len(os.environ), now
-            found = set(_of_environment(os.environ))
+            # Values of variables that hold credentials, and the credentials in URLs of others.
+            found: set[str] = set()
+            for name, text in os.environ.items():
+                value = text.strip()
+                if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
+                    found.update(_lines(value))
+                found.update(_of_text(value))
+            found = {value for value in found if _is_worth_hiding(value)}
             if found - self._environment:
                 # What was a secret stays one.
                 self._environment |= found
@@ -214,17 +221,6 @@ class _Secrets:
 
 
 _SECRETS = _Secrets()
-
-
-def _of_environment(environ: Mapping[str, str]) -> list[str]:
-    """Values of variables that hold credentials, and the credentials in URLs of others."""
-    found: list[str] = []
-    for name, text in environ.items():
-        value = text.strip()
-        if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
-            found += _lines(value)
-        found += _of_text(value)
-    return [value for value in found if _is_worth_hiding(value)]
 
 
 @lru_cache(maxsize=512)

@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import tomllib
 import types
@@ -33,9 +34,8 @@ from ragbench.errors import ConfigError, MissingExtraError, warn
 from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean
 
-
-def is_own(module: str) -> bool:
-    return module.partition(".")[0] in ("ragbench", "ragbench_cli")
+is_own = re.compile(r"ragbench(_cli)?(?:\.|\Z)").match
+"""Finds out whether a module is ragbench's."""
 
 
 _warned_of: set[tuple[str, str]] = set()

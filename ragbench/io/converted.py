@@ -154,7 +154,7 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
 
 def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
     """The text and title of a document; None, and a problem, when it cannot be read."""
-    known = len(problems)
+    known = problems.count
     found: tuple[str, str | None] | None = None
     with file.opened(problems) as stream:
         if stream is not None:
@@ -165,7 +165,7 @@ def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | Non
                 problems.add(str(error), path=file.name)
     if found is not None and len(found[0].encode()) > file.limits.record:
         problems.add(file.limits.long_record("the text"), path=file.name)
-    return found if len(problems) == known else None
+    return found if problems.count == known else None
 
 
 def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | None:

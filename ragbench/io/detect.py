@@ -101,11 +101,14 @@ def _by_suffix() -> Mapping[str, str]:
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
-    known = len(problems)
+    known = problems.count
     found, text = detect_container(source, kind, problems)
-    if kind == "documents" or found not in CONTAINERS or len(problems) > known:
+    if kind == "documents" or found not in CONTAINERS or problems.count > known:
         return found
-    records = _first_records(source, found, text)
+    if found == "jsonl":
+        records = _objects(text.split("\n", _FIRST)[:_FIRST])
+    else:
+        records = _first_records(source, found, text)
     if found == "json" or (found == "jsonl" and not records):
         records += keys_shown(text)  # as far as the head shows them
     signs = [sign for record in records if (sign := sign_of(record)) is not None]
@@ -117,7 +120,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
         envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
         if envelope is not None:
-            return envelope if len(problems) == known else None
+            return envelope if problems.count == known else None
     return signs[0].form if signs else found
 
 
@@ -346,14 +349,12 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
 
 
 def _first_records(source: Source, container: str, text: str) -> list[Mapping[str, object]]:
-    """Some of the first records, as far as the head of the file shows them."""
+    """Some of the first records, as far as the head shows them; of a container but JSON Lines."""
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return []  # a stream is read only once, and a name on the hub is worth a request
         rows = reader_of(container)(source, kind="cases", problems=Problems())
         return [row.values for row in islice(rows, 1)]
-    if container == "jsonl":
-        return _objects(text.split("\n", _FIRST)[:_FIRST])
     if container == "json":
         head = text.encode("utf-8", "replace")
         key = array_key(head, named("array")["cases"])
@@ -408,7 +409,7 @@ def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
-    known = len(problems)
+    known = problems.count
     container, text = detect_container(source, "cases", problems)
     if container is None:
         return
@@ -417,5 +418,5 @@ def container_rows(
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
         yield from reader_of(container)(source, kind="cases", problems=problems)
-    elif len(problems) == known:
+    elif problems.count == known:
         problems.add(f"expected JSON, JSONL, CSV or Parquet, found {container}", path=source.name)

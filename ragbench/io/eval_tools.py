@@ -23,7 +23,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import FieldMap, case_fields, named, outcome_fields, read_table
+from ragbench.io.fields import case_fields, named, outcome_fields, read_table
+from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
 from ragbench.io.values import as_list, is_list, is_missing, is_object

@@ -76,13 +76,13 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
 
     The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
     """
-    known = len(problems)
+    known = problems.count
     whole = bytearray()
     with noting_read_errors(source.name, problems):
         for line in read_lines(source, problems, piece=_CHUNK_BYTES):
             whole += line.raw
             source.limits.check_held(len(whole))
-    return bytes(whole) if len(problems) == known else None
+    return bytes(whole) if problems.count == known else None
 
 
 def decode_line(line: Line, path: str, problems: Problems) -> str | None:
@@ -345,9 +345,9 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
     """As `read_json`, with the first array at one of these paths that is not empty."""
-    known = len(problems)
+    known = problems.count
     value = load(source, problems)
-    if value is None and len(problems) > known:
+    if value is None and problems.count > known:
         return
     items = value
     if is_object(value):

@@ -1,11 +1,15 @@
-"""Which records of a source are taken: those of a time, and those with some values."""
+"""Which records are taken: those of a time, those with some values; the first, or a draw."""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
+from hashlib import blake2b
+from itertools import islice
+from operator import attrgetter
 from typing import TypeVar
 
 from ragbench.errors import ConfigError, DataError, Problem
@@ -17,6 +21,7 @@ from ragbench.safe_text import counted, shown_line
 
 Values = Mapping[str, object]
 RecordT = TypeVar("RecordT", Row, DumpRecord)
+_ItemT = TypeVar("_ItemT")
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
 """From which number on a time counts in so many parts of a second."""
 _SHOWN = 5
@@ -191,3 +196,47 @@ def seconds_of(value: object) -> float | None:
             return None
         moment = next(number / parts for least, parts in _UNITS if number >= least)
     return moment if moment is not None and _FIRST <= moment <= _LAST else None
+
+
+# --- the first of them, or a draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """The first n cases, a random draw of n, or all.
+
+    Raises:
+        ConfigError: a number below 1, or both given.
+    """
+
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.sample is not None:
+            raise ConfigError("--limit and --sample exclude each other: give one of them")
+        for name, value in (("--limit", self.limit), ("--sample", self.sample)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
+
+    def apply(
+        self, cases: Iterable[_ItemT], id_of: Callable[[_ItemT], str] = attrgetter("id")
+    ) -> Iterator[_ItemT]:
+        """The chosen cases.
+
+        A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
+        order the dataset stands, and when it grows, most of them again.
+        """
+        if self.sample is None:
+            return islice(cases, self.limit)
+
+        def rank(entry: tuple[int, _ItemT]) -> bytes:
+            text = f"{self.seed}:{id_of(entry[1])}".encode("utf-8", "backslashreplace")
+            return blake2b(text, digest_size=16).digest()
+
+        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
+        return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))
+
+
+ALL_CASES = Selection()

@@ -5,17 +5,13 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from hashlib import blake2b
-from itertools import islice
+from functools import partial
 from math import isnan
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -27,7 +23,18 @@ from ragbench.errors import ConfigError
 from ragbench.io.converted import text_files
 from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
-from ragbench.io.fields import HIT_FIELDS, FieldMap, FieldPlan, document_fields, outcome_fields
+from ragbench.io.fields import (
+    ANSWER_FIELDS,
+    HIT_FIELDS,
+    IGNORED,
+    absence,
+    disagreement,
+    document_fields,
+    entry_fields,
+    outcome_fields,
+    squash,
+    targets,
+)
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import (
@@ -35,14 +42,16 @@ from ragbench.io.source import (
     Kind,
     Problems,
     Row,
-    RowReader,
     Source,
     derived_id,
     noting_read_errors,
 )
 from ragbench.io.values import HOLDS_NUL, ValueProblem, check_depth, converters, parse_cell
+from ragbench.safe_text import listed_names
 
 RecordT = TypeVar("RecordT")
+RowsOf = Callable[..., Iterable[Row]]
+"""A reader of rows: given the source, and ``problems`` by name."""
 
 
 def read_cases(
@@ -83,8 +92,8 @@ def read_cases(
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else reader_of(format)
-    entries = _records(place, reader, decoder, is_raised=problems is None)
+    reader = None if format is None else partial(reader_of(format), kind="cases")
+    entries = decoder.records(place, reader, is_raised=problems is None)
     return (entry.case for entry in entries)
 
 
@@ -101,8 +110,8 @@ def read_documents(
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     place = Source.of(source, split=split, encoding=encoding)
-    reader = None if format is None else reader_of(format)
-    return _records(place, reader, decoder, is_raised=problems is None)
+    reader = None if format is None else partial(reader_of(format), kind="documents")
+    return decoder.records(place, reader, is_raised=problems is None)
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
@@ -114,21 +123,102 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
     return [*text_files(origin.path, others=True)] if name == "text" else []
 
 
-def _records(
-    source: Source, reader: RowReader | None, decoder: RowDecoder[RecordT], *, is_raised: bool
-) -> Iterator[RecordT]:
-    problems, kind = decoder.problems, decoder.KIND
-    # Looking at a folder may fail as well as reading a file.
-    with closing(source), noting_read_errors(source.name, problems):
-        if reader is None and (name := detect_format(source, kind, problems)) is not None:
-            reader = reader_of(name)
-        for row in () if reader is None else reader(source, kind=kind, problems=problems):
-            record = decoder.decode(row)
-            if record is not None:
-                yield record
-    decoder.finish(source.name)
-    if is_raised:
-        problems.raise_if_any()
+# --- which field of a row is which of a record
+
+_MOST_PLANS = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FieldPlan:
+    bindings: tuple[tuple[str, str], ...]
+    """Field of the record and field of the source, in the order of the source."""
+    rest: tuple[str, ...]
+    """Fields of the source that mean nothing known: they become metadata."""
+    chunks: str | None = None
+    """The field of the source that holds what was retrieved."""
+    has_outcome: bool = False
+    """Whether any of the fields is what a system did."""
+
+
+class FieldMap(dict[tuple[str, ...], FieldPlan]):
+    """Plans by the names of a record's fields, each made when it is first asked for.
+
+    Names given by the user count first, then those that are recognised.
+
+    Args:
+        overrides: field of the record to field of the source; the names otherwise recognised for
+            it then count no more. An empty name means that no field has it.
+        has_answers: whether a system's answers stand in the source, also when a record has none:
+            what stands beside an answer then counts in every record.
+
+    Raises:
+        ConfigError: an override is for a field that does not exist.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        overrides: Mapping[str, str],
+        *,
+        has_answers: bool = False,
+    ) -> None:
+        self.overrides = overrides
+        self._has_answers = has_answers
+        self._targets = targets(kind)
+        names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
+        for target in overrides:
+            if target not in names:
+                raise ConfigError(f"no field '{target}' to map to.{listed_names(target, names)}")
+        self.unseen = {name for name, source in overrides.items() if source} - HIT_FIELDS.keys()
+        """Fields with an override whose source field no record had so far."""
+
+    def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
+        if len(self) >= _MOST_PLANS:
+            self.clear()
+        given = [(t, s) for t, s in self.overrides.items() if s in names and t not in HIT_FIELDS]
+        self.unseen.difference_update(target for target, _ in given)
+        taken = {source for _, source in given}
+        found: list[tuple[str | None, str]] = []
+        for name in names:
+            if name not in taken:
+                target = self._targets.get(IGNORED.sub("", name).casefold())
+                found.append((None if target in self.overrides else target, name))
+        outcomes = outcome_fields()
+        has_outcome = any(target in outcomes for target, _ in (*given, *found))
+        if has_outcome:
+            found = self._settled(found, {target for target, _ in given})
+            has_outcome = any(target in outcomes for target, _ in (*given, *found))
+        bindings = (*given, *((target, name) for target, name in found if target is not None))
+        plan = self[names] = FieldPlan(
+            bindings=bindings,
+            rest=tuple(name for target, name in found if target is None),
+            chunks=next(
+                (name for target, name in bindings if target == "retrieved_contexts"), None
+            ),
+            has_outcome=has_outcome,
+        )
+        return plan
+
+    def _settled(
+        self, recognised: list[tuple[str | None, str]], given: set[str]
+    ) -> list[tuple[str | None, str]]:
+        """Settles what a name means by what stands beside it.
+
+        Early RAGAS files hold question, contexts, answer and ground_truth: there ``answer`` is
+        what a system said. Elsewhere it is the right answer. A confidence, an error or a time
+        belongs to a system only where the system's answer stands beside it.
+        """
+        targets = given | {target for target, _ in recognised if target is not None}
+        references = [name for target, name in recognised if target == "reference"]
+        if len(references) + ("reference" in given) > 1 and "retrieved_contexts" in targets:
+            said = "response" if "response" not in targets | self.overrides.keys() else None
+            recognised = [
+                (said if target == "reference" and squash(name) == "answer" else target, name)
+                for target, name in recognised
+            ]
+        if self._has_answers or not targets.isdisjoint(ANSWER_FIELDS):
+            return recognised
+        return [(None if t in outcome_fields() else t, name) for t, name in recognised]
 
 
 # --- rows to records
@@ -153,7 +243,7 @@ class RowDecoder(ABC, Generic[RecordT]):
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     has_answers: bool = False
-    """See `ragbench.io.fields.FieldMap`."""
+    """See `FieldMap`."""
     outcomes: bool = True
     """Whether what a system did is looked at; it never becomes a part of the case."""
     is_join: bool = False
@@ -166,7 +256,6 @@ class RowDecoder(ABC, Generic[RecordT]):
     """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
-    _known: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.plans = FieldMap(type(self).KIND, self.fields, has_answers=self.has_answers)
@@ -175,7 +264,33 @@ class RowDecoder(ABC, Generic[RecordT]):
             for target, path in self.fields.items()
             if "." in path and target not in HIT_FIELDS
         )
-        self._known = len(self.problems)
+
+    def records(
+        self, source: Source, reader: RowsOf | None = None, *, is_raised: bool = True
+    ) -> Iterator[RecordT]:
+        """The records of a source, whose format is recognised where no reader of it is given.
+
+        Notes what only the end shows, too: no record at all, or a mapping that never applied. Then
+        what was noted is raised.
+        """
+        problems, known = self.problems, self.problems.count
+        # Looking at a folder may fail as well as reading a file.
+        with closing(source), noting_read_errors(source.name, problems):
+            if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
+                reader = partial(reader_of(name), kind=self.KIND)
+            for row in () if reader is None else reader(source, problems=problems):
+                record = self.decode(row)
+                if record is not None:
+                    yield record
+        # A source that could not be read at all has said so already.
+        if self._count == 0 and problems.count == known:
+            problems.add(f"holds no {self.KIND}", path=source.name)
+        for target in sorted(self.plans.unseen) if self._count else ():
+            name = self.fields[target]
+            message = f"no record has the field that the mapping {target}={name} names"
+            problems.add(message, path=source.name, field=name)
+        if is_raised:
+            problems.raise_if_any()
 
     @abstractmethod
     def decode(self, row: Row) -> RecordT | None: ...
@@ -183,7 +298,7 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """Converts the fields of a row, metadata included. None when one is wrong."""
         path, line, values, cells, _ = row
-        known = len(self.problems)
+        known = self.problems.count
         found: dict[str, Any] = {}
         has_nul, convert = False, converters()
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
@@ -212,12 +327,12 @@ class RowDecoder(ABC, Generic[RecordT]):
                 continue
             if target in found and found[target] != converted:
                 first = next(name for bound, name in plan.bindings if bound == target)
-                message = _disagreement(target, first, source)
+                message = disagreement(target, first, source)
                 self.problems.add(message, path=path, line=line, field=source)
             found[target] = converted
         if plan.rest:
             _add_rest(found, row, plan.rest, self.problems)
-        return found if len(self.problems) == known else None
+        return found if self.problems.count == known else None
 
     def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
         """Whether a cell, or a text that is blank, says anything."""
@@ -233,7 +348,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         """Sees to it that a record has its main field, and an id of its own."""
         if self.MAIN not in found:
             if not (self.is_join and "id" in found):
-                _add_absent(self.MAIN, row, plan, self.problems)
+                self._note_absence(row, plan)
                 return False
             found[self.MAIN] = ""
         line = self._count if row.line is None else row.line
@@ -246,17 +361,17 @@ class RowDecoder(ABC, Generic[RecordT]):
             return False
         return True
 
-    def finish(self, source: str) -> None:
-        """Notes what only the end shows: no record at all, or a mapping that never applied."""
-        if self._count == 0:
-            # A source that could not be read at all has said so already.
-            if len(self.problems) == self._known:
-                self.problems.add(f"holds no {self.KIND}", path=source)
+    def _note_absence(self, row: Row, plan: FieldPlan) -> None:
+        target = self.MAIN
+        source = next((source for bound, source in plan.bindings if bound == target), None)
+        if source is not None:
+            message = f"expected the {target} as text, found nothing"
+            self.problems.add(message, path=row.path, line=row.line, field=source)
             return
-        for target in sorted(self.plans.unseen):
-            name = self.fields[target]
-            message = f"no record has the field that the mapping {target}={name} names"
-            self.problems.add(message, path=source, field=name)
+        message = absence(target, row.values)
+        if any(type(value) in (list, dict) for value in row.values.values()):
+            message += "\n" + "\n".join(fields_shown(row.values))
+        self.problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -272,7 +387,7 @@ class EntryDecoder(RowDecoder[Entry]):
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
-        known = len(self.problems)
+        known = self.problems.count
         found = self._read(row, plan)
         if found is None:
             return None
@@ -291,7 +406,7 @@ class EntryDecoder(RowDecoder[Entry]):
         recorded: Mapping[str, Outcome[Any]] = {}
         if self.outcomes and (plan.has_outcome or row.recorded):
             recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
-        if len(self.problems) > known or not self._has_identity(found, row, plan):
+        if self.problems.count > known or not self._has_identity(found, row, plan):
             return None
         return Entry(case=Case(**found), recorded=recorded)
 
@@ -319,15 +434,6 @@ class DocumentDecoder(RowDecoder[Document]):
         return Document(**found)
 
 
-def _disagreement(target: str, first: str, second: str) -> str:
-    said = next((name for name in (first, second) if name.casefold() == "answer"), None)
-    more = "" if said is None else f"; or, for a system's answer, --field response={said}"
-    return (
-        f"'{first}' and '{second}' both hold the {target} and disagree; "
-        f"choose one: --field {target}={first} or --field {target}={second}{more}"
-    )
-
-
 def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
     metadata: dict[str, Any] = {name: row.values[name] for name in rest}
     for name in rest:
@@ -341,67 +447,3 @@ def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: 
             message = "stands in the record and in its 'metadata', and the two disagree"
             problems.add(message, path=row.path, line=row.line, field=name)
     found["metadata"] = {**nested, **metadata}
-
-
-def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> None:
-    source = next((source for bound, source in plan.bindings if bound == target), None)
-    if source is not None:
-        message = f"expected the {target} as text, found nothing"
-        problems.add(message, path=row.path, line=row.line, field=source)
-        return
-    names = ", ".join(sorted(map(str, row.values))) or "none"
-    documents = [name for name in document_fields()["text"] if name in row.values]
-    hint = ""
-    if target == "query" and documents:
-        hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
-    close = next(iter(get_close_matches(target, map(str, row.values), n=1)), "NAME")
-    message = (
-        f"no field for the {target}{{more}} (the fields are: {names}). Map one with "
-        f"--field {target}={close}.{hint}".rstrip(".")
-    )
-    if any(type(value) in (list, dict) for value in row.values.values()):
-        message += "\n" + "\n".join(fields_shown(row.values))
-    problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
-
-
-# --- which of them are taken
-
-ItemT = TypeVar("ItemT")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
-    """The first n cases, a random draw of n, or all.
-
-    Raises:
-        ConfigError: a number below 1, or both given.
-    """
-
-    limit: int | None = None
-    sample: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.limit is not None and self.sample is not None:
-            raise ConfigError("--limit and --sample exclude each other: give one of them")
-        for name, value in (("--limit", self.limit), ("--sample", self.sample)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, not {value}")
-
-    def apply(
-        self, cases: Iterable[ItemT], id_of: Callable[[ItemT], str] = attrgetter("id")
-    ) -> Iterator[ItemT]:
-        """The chosen cases.
-
-        A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
-        order the dataset stands, and when it grows, most of them again.
-        """
-        if self.sample is None:
-            return islice(cases, self.limit)
-
-        def rank(entry: tuple[int, ItemT]) -> bytes:
-            text = f"{self.seed}:{id_of(entry[1])}".encode("utf-8", "backslashreplace")
-            return blake2b(text, digest_size=16).digest()
-
-        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
-        return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))

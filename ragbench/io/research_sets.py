@@ -27,9 +27,9 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
     The row's line is the number of the question, or of the paragraph, in the file.
     """
-    known = len(problems)
+    known = problems.count
     value = load(source, problems)
-    if value is None and len(problems) > known:
+    if value is None and problems.count > known:
         return
     paragraphs = _paragraphs(value, source.name, problems)
     if kind == "cases":

@@ -38,9 +38,10 @@ class Problems:
 
     items: list[Problem] = field(default_factory=list[Problem])
     """The first of them: a million bad lines must not fill the memory."""
-    more: int = 0
+    count: int = 0
+    """How many there were."""
     most: int = 10_000
-    """How many are kept; the others are counted."""
+    """How many are kept."""
     _kinds: dict[Hashable, tuple[int, int]] = field(
         default_factory=dict[Hashable, tuple[int, int]], repr=False
     )
@@ -51,20 +52,20 @@ class Problems:
         self.note(Problem(message=message, path=path, line=line, field=field))
 
     def note(self, *found: Problem) -> None:
-        free = max(0, self.most - len(self.items))
-        self.items += found[:free]
-        self.more += len(found[free:])
+        self.items += found[: self.most - len(self.items)]
+        self.count += len(found)
 
     def raise_if_any(self) -> None:
         if self.items:
-            rest = [Problem(message=f"... and {self.more:,} more")] if self.more else []
+            more = self.count - len(self.items)
+            rest = [Problem(message=f"... and {more:,} more")] if more else []
             raise DataError([*self.items, *rest])
 
     def add_kind(
         self, kind: Hashable, message: str, *, path: str = "", line: int | None = None
     ) -> None:
         """Notes the first problem of a kind; its message counts the further ones."""
-        at, count = self._kinds.get(kind, (len(self), 0))
+        at, count = self._kinds.get(kind, (self.count, 0))
         self._kinds[kind] = (at, count + 1)
         further = (
             f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
@@ -74,9 +75,6 @@ class Problems:
             self.add(message, path=path, line=line)
         elif at < len(self.items):
             self.items[at] = replace(self.items[at], message=message)
-
-    def __len__(self) -> int:
-        return len(self.items) + self.more
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self.items)

@@ -33,7 +33,6 @@ from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looke
 from ragbench.io.fields import (
     ANSWER_FIELDS,
     HIT_FIELDS,
-    FieldMap,
     case_fields,
     entry_fields,
     named,
@@ -48,7 +47,7 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
-from ragbench.io.read import EntryDecoder
+from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import (
     STDIN,
@@ -183,7 +182,7 @@ class _Opening:
                 name = detect_format(place, "cases", problems)
                 if name == "json" and (self.corpus is not None or self.is_join):
                     name = "beir" if is_beir_result(load(place, Problems())) else name
-            if name is None or len(problems):
+            if name is None or problems.count:
                 return self._dump(form, problems)
         if name in ("trec", "run-file", "beir") and is_file:
             return self._run(name)
@@ -367,7 +366,7 @@ class _Opening:
                 mapping, notes = dump.mapping, dump.notes
                 known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
-            if len(problems):  # it was not recognised as anything, and that says more
+            if problems.count:  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
         entry_of = partial(_dump_entry, has_ids=mapping.id is not None)
@@ -404,15 +403,8 @@ def _row_entries(
     place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
 ) -> Iterator[Entry]:
     """Reads all of it from the start, as the first look found that it is to be read."""
-    problems, place = Problems(), replace(place)
-    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
-    with closing(place), noting_read_errors(place.name, problems):
-        for row in reader(place, problems=problems):
-            entry = decoder.decode(row)
-            if entry is not None:
-                yield entry
-    decoder.finish(place.name)
-    problems.raise_if_any()
+    decoder = decoder_of(problems=Problems(), chunks=replace(chunks, warnings=Counter()))
+    return decoder.records(replace(place), reader)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:

@@ -172,7 +172,7 @@ class TraceFile:
             found["unread"] += bool(hops) and not is_found
             found["answered"] += "generate" in row.recorded
             yield row
-        if not found["asked"] and not len(self.problems):
+        if not found["asked"] and not self.problems.count:
             read = f"{counted(found['traces'], 'trace')} of {counted(found['spans'], 'span')}"
             message = f"no trace in it says what was asked: {read} are read"
             self.problems.add(message, path=source.name)

@@ -26,8 +26,9 @@ from typing import Any, cast
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import QRELS_FOLDER, FieldMap, named
+from ragbench.io.fields import QRELS_FOLDER, named
 from ragbench.io.json_files import load, read_json_lines
+from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.trec import judged_queries
 from ragbench.io.values import (
@@ -178,9 +179,9 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     whole: Values = value if is_object(value) else {}
     documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    known = len(problems)
+    known = problems.count
     answers = _answers(whole, source, problems)
-    if len(problems) > known:
+    if problems.count > known:
         return
     for number, task in enumerate(as_list(whole.get("tasks")), start=1):
         if is_object(task):

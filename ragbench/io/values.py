@@ -105,12 +105,17 @@ def as_id(value: object) -> str:
 
 def as_texts(value: object, convert: Callable[[object], str] | None = None) -> tuple[str, ...]:
     """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
-    if _is_plain(value):
-        return tuple(value)
     convert = convert or _written
-    if is_list(value):
-        return tuple([convert(item) for item in value if item is not None])
-    return (convert(value),)
+    if not isinstance(value, (list, tuple)):
+        return (convert(value),)
+    # Nearly every item is a sound text: seeing that first saves a call for each of them.
+    return tuple(
+        [
+            item if type(item) is str and "\x00" not in item else convert(item)
+            for item in cast("Sequence[object]", value)
+            if item is not None
+        ]
+    )
 
 
 as_ids = partial(as_texts, convert=as_id)
@@ -118,7 +123,6 @@ as_ids = partial(as_texts, convert=as_id)
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
-    # Nearly every list is one of sound texts: seeing that first saves a call for each of them.
     if type(value) is not list:
         return False
     for item in cast("list[object]", value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -136,21 +136,6 @@ def right_answer(body: bytes) -> str:
     return digest((jsonable([raw[name] for name in _RIGHT]),)).hex()
 
 
-_FREE = frozenset({"metadata", "context_metadata"})
-"""What is the user's own."""
-
-
-def _encode(result: object, names: Sequence[str], values: attrgetter[Any]) -> bytes:
-    """What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced."""
-    known = dict(zip(names, values(result), strict=True))
-    try:
-        return hidden_bytes(jsonable(known))
-    except TypeError:
-        _check_texts(value for name, value in known.items() if name not in _FREE)
-        plain = {name: readable(known[name]) for name in _FREE & known.keys()}
-        return hidden_bytes(jsonable(known | plain))
-
-
 def check_text(text: str) -> None:
     """Refuses a text that cannot be written down."""
     try:
@@ -204,32 +189,32 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    encode: Callable[[Any], bytes]
-    """A value without its context texts."""
+    names: tuple[str, ...]
+    """The fields that are stored beside context texts; empty where a value is stored as it is."""
     decode: Callable[[list[str], bytes], Any]
     """A value from its texts, where it has some, and the rest."""
     has_texts: bool = False
     """Whether a value has context texts, which are stored once for all."""
 
 
-_OF_RETRIEVAL = ("context_ids", "scores", "context_metadata", "metadata")
-_OF_GENERATION = ("response", "multi_responses", "confidence", "abstained", "metadata")
 _RETRIEVAL = Codec(
-    partial(_encode, names=_OF_RETRIEVAL, values=attrgetter(*_OF_RETRIEVAL)),
+    ("context_ids", "scores", "context_metadata", "metadata"),
     lambda texts, body: RetrievalResult(texts, **orjson.loads(body)),
     has_texts=True,
 )
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(encoded, lambda _, body: decoded(GoldSearch, body)),
-    "validate": Codec(encoded, lambda _, body: decoded(Verdict, body)),
+    "locate": Codec((), lambda _, body: decoded(GoldSearch, body)),
+    "validate": Codec((), lambda _, body: decoded(Verdict, body)),
     "generate": Codec(
-        partial(_encode, names=_OF_GENERATION, values=attrgetter(*_OF_GENERATION)),
+        ("response", "multi_responses", "confidence", "abstained", "metadata"),
         lambda _, body: GenerationResult(**orjson.loads(body)),
     ),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
+_FREE = frozenset({"metadata", "context_metadata"})
+"""What is the user's own."""
 
 
 class Encoded(NamedTuple):
@@ -245,15 +230,23 @@ class Encoded(NamedTuple):
 
 
 def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
+    """What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced."""
     texts: list[str] = []
     if outcome.failure is not None:
         body = encoded(outcome.failure)
     elif outcome.value is None:
         body = hidden_bytes((outcome.reason or "").encode())
+    elif not (codec := CODECS[stage]).names:
+        body = encoded(outcome.value)
     else:
-        codec = CODECS[stage]
         texts = [*outcome.value.contexts] if codec.has_texts else []
-        body = codec.encode(outcome.value)
+        known = {name: getattr(outcome.value, name) for name in codec.names}
+        try:
+            body = hidden_bytes(jsonable(known))
+        except TypeError:
+            _check_texts(value for name, value in known.items() if name not in _FREE)
+            plain = {name: readable(known[name]) for name in _FREE & known.keys()}
+            body = hidden_bytes(jsonable(known | plain))
     digests = [*map(text_digest, texts)]
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())

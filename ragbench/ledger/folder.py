@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from filelock import FileLock, Timeout
 
 from ragbench.core.metric import STORED_FACTS, Metric, metric_of
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
-from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
 
@@ -146,30 +145,31 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
     return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
 
 
-_FOLDER = "repeats"
+REPEATS = "repeats"
+"""The folder in a run's that holds its repeats."""
 _COUNT = "count"
 
 
 def repeat_folder(run: Path, number: int) -> Path:
     """The folder of a repeat; the first time, number 1, is the run itself."""
-    return run if number == 1 else run / _FOLDER / str(number)
+    return run if number == 1 else run / REPEATS / str(number)
 
 
 def keep_repeats(run: Path, count: int) -> None:
     """Says that a run was asked so many times, the first one included."""
-    write_atomic(run / _FOLDER / _COUNT, f"{count}\n".encode())
+    write_atomic(run / REPEATS / _COUNT, f"{count}\n".encode())
 
 
 def forget_repeats(run: Path) -> None:
     """Says that only the first time counts; what the others were answered stays to be reused."""
-    path = run / _FOLDER / _COUNT
+    path = run / REPEATS / _COUNT
     if path.is_file():  # whoever opens the run reports what is not a folder
         path.unlink()
 
 
 def repeat_folders(run: Path) -> tuple[Path, ...]:
     """The folders of the times that a run was asked after the first."""
-    path = run / _FOLDER / _COUNT
+    path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
     text = path.read_text("utf-8").strip()
@@ -248,31 +248,7 @@ class Manifest:
     """Who judged: see `ragbench.stages.judge_identity`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Fingerprint of each part that two runs must share to be compared."""
-
-    def with_fingerprints(self) -> Manifest:
-        """The same manifest with the fingerprints of its parts filled in."""
-        stages = dict(self.rag.stages)
-        # The verdicts of a validator change nothing of what the system does.
-        validator = stages.pop("validate", None)
-        # A summary that is worded better does not make it another metric.
-        metrics = [
-            {"name": one.name, "version": one.version}
-            | ({"digest": digest} if (digest := one.definition["digest"]) else {})
-            for one in self.metrics
-        ]
-        fingerprints = {
-            "dataset": self.dataset.fingerprint,
-            "metrics": fingerprint(metrics),
-            "packages": fingerprint(self.packages),
-            "rag": fingerprint((self.rag.description, stages)),
-            "settings": fingerprint(self.settings),
-        }
-        if self.judge is not None:
-            fingerprints["judge"] = str(self.judge["fingerprint"])
-        if validator is not None:
-            fingerprints["validate"] = validator
-        return replace(self, fingerprints=fingerprints)
+    """Of each part that two runs must share to be compared; see `write_manifest`."""
 
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
@@ -281,9 +257,30 @@ def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> Manifest:
-    """Writes the file, and gives the manifest as its readers find it."""
+    """Writes the file with the fingerprints of its parts; gives it as its readers find it."""
+    stages = dict(manifest.rag.stages)
+    # The verdicts of a validator change nothing of what the system does.
+    validator = stages.pop("validate", None)
+    # A summary that is worded better does not make it another metric.
+    metrics = [
+        {"name": one.name, "version": one.version}
+        | ({"digest": digest} if (digest := one.definition["digest"]) else {})
+        for one in manifest.metrics
+    ]
+    fingerprints = {
+        "dataset": manifest.dataset.fingerprint,
+        "metrics": fingerprint(metrics),
+        "packages": fingerprint(manifest.packages),
+        "rag": fingerprint((manifest.rag.description, stages)),
+        "settings": fingerprint(manifest.settings),
+    }
+    if manifest.judge is not None:
+        fingerprints["judge"] = str(manifest.judge["fingerprint"])
+    if validator is not None:
+        fingerprints["validate"] = validator
+    whole = {**asdict(manifest), "fingerprints": fingerprints}
+    plain = orjson.loads(hidden_bytes(always_jsonable(whole)))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    plain = orjson.loads(hidden_bytes(always_jsonable(asdict(manifest))))
     write_atomic(path, orjson.dumps(plain, option=options))
     return msgspec.convert(plain, Manifest)
 
@@ -320,11 +317,6 @@ def write_atomic(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def package_versions(names: Iterable[str]) -> dict[str, str]:
-    known = {name: version for name, version, _ in distributions()}
-    return {name: known[name] for name in sorted(names) if name in known}
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

@@ -53,19 +53,9 @@ _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{
 # --- values
 
 
-def described(value: object, *, contents: bool = True) -> Any:
-    """A value as JSON can hold it, the same in every process for the same value.
+class At(NamedTuple):
+    """Where a value stands that is described."""
 
-    Settings of any class count: fields of dataclasses and models, and all else that an object
-    holds, nested objects too. Functions count by their source, their defaults and what they hold
-    on to. Files and folders that are named count by what they hold and not by where they lie.
-    Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what
-    its ``identity`` and its fields say; a random generator, a lock or a connection is its class.
-    """
-    return _value(value, "", _At(contents=contents))
-
-
-class _At(NamedTuple):
     depth: int = _DEEPEST
     """Levels that are still followed."""
     within: tuple[int, ...] = ()
@@ -74,7 +64,20 @@ class _At(NamedTuple):
     """Whether files that are named count by what they hold."""
 
 
-def _value(value: object, name: str, at: _At) -> Any:
+_ALL = At()
+AS_SAID = At(contents=False)
+"""A text that names a file counts by what it says."""
+
+
+def described(value: object, name: str = "", at: At = _ALL) -> Any:
+    """A value as JSON can hold it, the same in every process for the same value.
+
+    Settings of any class count: fields of dataclasses and models, and all else that an object
+    holds, nested objects too. Functions count by their source, their defaults and what they hold
+    on to. Files and folders that are named count by what they hold and not by where they lie.
+    Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what
+    its ``identity`` and its fields say; a random generator, a lock or a connection is its class.
+    """
     if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, float):
@@ -82,7 +85,7 @@ def _value(value: object, name: str, at: _At) -> Any:
     if is_secret(name):
         return MASK
     if isinstance(value, Enum):
-        return _value(value.value, name, at)
+        return described(value.value, name, at)
     if isinstance(value, (str, PurePath)):
         return _text(value, name, at)
     if isinstance(value, (bytes, bytearray)):
@@ -95,20 +98,20 @@ def _value(value: object, name: str, at: _At) -> Any:
     return _held(value, name, inside)
 
 
-def _held(value: object, name: str, at: _At) -> Any:
+def _held(value: object, name: str, at: At) -> Any:
     if isinstance(value, Mapping):
         held = cast("Mapping[object, object]", value)
         if len(held) <= _LONGEST:
-            return {str(key): _value(entry, str(key), at) for key, entry in held.items()}
-        pairs = [[_value(key, "", at), entry] for key, entry in held.items()]
+            return {str(key): described(entry, str(key), at) for key, entry in held.items()}
+        pairs = [[described(key, "", at), entry] for key, entry in held.items()]
         return {"entries": len(held), "digest": _digest_of(pairs, "", at)}
     if isinstance(value, (list, tuple, deque)):
         entries = list(cast("Iterable[object]", value))
         if len(entries) <= _LONGEST:
-            return [_value(entry, name, at) for entry in entries]
+            return [described(entry, name, at) for entry in entries]
         return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
-        plain = [_value(v, name, at) for v in cast("set[object]", value)]
+        plain = [described(v, name, at) for v in cast("set[object]", value)]
         return sorted(plain, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
@@ -124,13 +127,13 @@ def _held(value: object, name: str, at: _At) -> Any:
 _PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
 
 
-def _digest_of(entries: list[Any], name: str, at: _At) -> str:
+def _digest_of(entries: list[Any], name: str, at: At) -> str:
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN | orjson.OPT_PASSTHROUGH_DATETIME))
     except TypeError:
         whole = hashlib.sha256()
         for entry in entries:
-            plain = _value(entry, name, at)
+            plain = described(entry, name, at)
             whole.update(json.dumps(plain, sort_keys=True).encode() + b"\n")
         return whole.hexdigest()[:16]
 
@@ -138,12 +141,12 @@ def _digest_of(entries: list[Any], name: str, at: _At) -> str:
 # --- functions and objects
 
 
-def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
+def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         given = {"args": list(call.args), "keywords": call.keywords}
-        held = {key: _value(entry, "", at) for key, entry in given.items() if entry}
-        return {"partial": _value(call.func, "", at), **held}
+        held = {key: described(entry, "", at) for key, entry in given.items() if entry}
+        return {"partial": described(call.func, "", at), **held}
     plain = inspect.unwrap(function)
     inner = getattr(plain, "__func__", plain)
     found: dict[str, Any] = {"function": _qualified_name(plain), "source": _source_digest(inner)}
@@ -158,7 +161,7 @@ def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
     bound = getattr(function, "__self__", None)
     if bound is not None and not isinstance(bound, types.ModuleType):
         held["self"] = bound
-    return found | {key: _value(entry, "", at) for key, entry in held.items() if entry}
+    return found | {key: described(entry, "", at) for key, entry in held.items() if entry}
 
 
 def _closed_over(function: object) -> list[object]:
@@ -171,10 +174,10 @@ def _closed_over(function: object) -> list[object]:
     return found
 
 
-def _object(value: Any, at: _At) -> Any:
+def _object(value: Any, at: At) -> Any:
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):
         if str(value.dtype) == "object":
-            return _value(value.tolist(), "", _At(_DEEPEST_FOREIGN))
+            return described(value.tolist(), "", At(_DEEPEST_FOREIGN))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
     kind = type(cast("object", value))
@@ -186,28 +189,29 @@ def _object(value: Any, at: _At) -> Any:
         if isinstance(identity, Mapping):
             # All that it depends on, in its own words: a path there is an address.
             literal = at._replace(contents=False)
-            found["identity"] = _value(cast("object", identity), "", literal)
+            found["identity"] = described(cast("object", identity), "", literal)
             return found
     settings = settings_of(value)
-    maker = _maker_of(kind)
+    maker = _maker_of(kind.__module__)
     if maker == "user":
         key = "class_sources" if "sources" in settings else "sources"
         found[key] = described_class(kind)["sources"]
     if maker == "installed":
         at = at._replace(depth=min(at.depth, _DEEPEST_FOREIGN))
-    return found | {key: _value(entry, key, at) for key, entry in settings.items()}
+    return found | {key: described(entry, key, at) for key, entry in settings.items()}
 
 
 def settings_of(value: object) -> dict[str, Any]:
     """What an object was built with, as far as it says."""
-    kind, maker = type(value), _maker_of(type(value))
+    kind = type(value)
+    maker = _maker_of(kind.__module__)
     settings = fields(value) if is_dataclass(value) else ()
     if maker in ("ragbench", "standard") and kind.__module__ != "types":
         known = [one.name for one in settings if one.metadata.get("setting", True)]
         return {name: getattr(value, name) for name in known if not name.startswith("_")}
     found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
-        if _maker_of(owner) == "user":
+        if _maker_of(owner.__module__) == "user":
             found |= {
                 key: held
                 for key, held in vars(owner).items()
@@ -238,7 +242,7 @@ def settings_of(value: object) -> dict[str, Any]:
 # --- texts and paths
 
 
-def _text(value: str | PurePath, name: str, at: _At) -> str:
+def _text(value: str | PurePath, name: str, at: At) -> str:
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
@@ -291,19 +295,23 @@ def _qualified_name(thing: object) -> str:
 
 def described_class(cls: type) -> dict[str, Any]:
     """A class by its name, with a digest of the source of each file that it was written in."""
-    owners = [owner for owner in cls.__mro__ if _maker_of(owner) in ("user", "installed")]
-    sources = {_qualified_name(owner): _source_digest(owner) for owner in owners}
+    sources = {
+        _qualified_name(owner): _source_digest(owner)
+        for owner in cls.__mro__
+        if _maker_of(owner.__module__) in ("user", "installed")
+    }
     return {"class": _qualified_name(cls), "sources": sources}
 
 
-def _maker_of(cls: type) -> Literal["ragbench", "standard", "installed", "user"]:
-    """Who wrote a class."""
-    package = cls.__module__.partition(".")[0]
+@functools.cache
+def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user"]:
+    """Who wrote what stands in a module."""
+    package = module.partition(".")[0]
     if is_own(package):
         return "ragbench"
     if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
         return "standard"
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
     return "installed" if "site-packages" in file or "dist-packages" in file else "user"
 
 

@@ -66,6 +66,7 @@ _SELECT = (
     "SELECT number, key, status, known, texts, body, seconds, sharing, digest, epoch, run "
     "FROM outcomes"
 )
+_ANY = "SELECT 1 FROM outcomes LIMIT 1"
 Recorded = Mapping[str, Outcome[object]]
 """By stage what the source recorded."""
 _CaseRow = tuple[str, bytes, bytes, int]
@@ -115,8 +116,8 @@ class Journal(AbstractContextManager["Journal"]):
         """The runs that it holds outcomes of."""
         self.scores = ScoreTables(self._db, self.flush)
         """The cells."""
-        self.was_empty = self.is_empty()
-        """Whether no outcome, and no cell, was there when it was opened."""
+        self.was_empty = self._db.execute(_ANY).fetchone() is None
+        """Whether no outcome was there when it was opened, or when it got its cases."""
         self._near: dict[bytes, str] = {}
         """The texts of the outcomes that were read last."""
 
@@ -136,10 +137,16 @@ class Journal(AbstractContextManager["Journal"]):
         if isinstance(error, sqlite3.Error):
             raise RunError(f"{self._path} cannot be used: {error}") from error
 
-    def flush(self) -> None:
-        """Makes everything recorded so far survive a crash of the process."""
-        self._flushed, self._at_risk = time.monotonic(), 0.0
-        scores = self.scores
+    def flush(self, *, if_due: bool = False) -> None:
+        """Makes everything recorded so far survive a crash of the process.
+
+        Args:
+            if_due: only where a crash would cost too much: by the clock, and by the work of others.
+        """
+        now, scores = time.monotonic(), self.scores
+        if if_due and self._at_risk < _AT_RISK and now - self._flushed < _INTERVAL:
+            return
+        self._flushed, self._at_risk = now, 0.0
         if not (self._new_outcomes or self._confirmed or any(scores.new.values())):
             return
         if self._new_outcomes and self.before_flush is not None:
@@ -158,15 +165,9 @@ class Journal(AbstractContextManager["Journal"]):
         for written in scores.new.values():
             written.clear()
 
-    def flush_if_due(self) -> None:
-        """Flushes when a crash would cost too much: by the clock, and by the work of others."""
-        if self._at_risk >= _AT_RISK or time.monotonic() - self._flushed >= _INTERVAL:
-            self.flush()
-
     def is_empty(self) -> bool:
-        if self._new_outcomes:
-            return False
-        return self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
+        """Whether it holds no outcome by now."""
+        return not self._new_outcomes and self._db.execute(_ANY).fetchone() is None
 
     # --- the run
 
@@ -178,17 +179,18 @@ class Journal(AbstractContextManager["Journal"]):
 
     # --- cases
 
-    def replace_cases(self, cases: Iterable[Case | Entry]) -> int:
+    def replace_cases(self, cases: Iterable[Case | Entry]) -> tuple[int, str]:
         """Makes these the cases of the run, in this order; all of them or, on an error, none.
 
-        What the source recorded of a case becomes the outcome of its stage.
+        What the source recorded of a case becomes the outcome of its stage. What is given back is
+        what `cases_digest` says from now on.
         """
         self.flush()
-        with transaction(self._db, undo=self._known_texts.clear):
+        count, whole = 0, blake2b(digest_size=SIZE)
+        with transaction(self._db, undo=self._forget):
             self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             self._db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
-            count = 0
             rows = enumerate(cases, start=1)
             while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
                 placed = [row for row, _ in batch]
@@ -196,10 +198,17 @@ class Journal(AbstractContextManager["Journal"]):
                 if self._db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
                 count += len(batch)
+                whole.update(b"".join([row[2] for row in placed]))
                 if any(recorded for _, recorded in batch):
                     self._record_entries(batch)
-        self.was_empty = self.is_empty()
-        return count
+        self.was_empty = self._db.execute(_ANY).fetchone() is None
+        return count, whole.hexdigest()
+
+    def _forget(self) -> None:
+        """Drops what waits to be stored: the cases that it is of were not placed."""
+        self._known_texts.clear()
+        self._new_texts.clear()
+        self._new_outcomes.clear()
 
     def _repeated(self, batch: Sequence[_CaseRow]) -> Problem:
         query = "SELECT position FROM cases WHERE id = ?"
@@ -212,31 +221,17 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _record_entries(self, batch: Sequence[tuple[_CaseRow, Recorded]]) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
-        rows: list[tuple[object, ...]] = []
         ids = [row[0] for row, recorded in batch if recorded]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         numbers = dict(self._db.execute(query, ids))
         for row, recorded in batch:
             for stage, outcome in recorded.items():
-                at = (numbers[row[0]], stage, 0, 0, RECORDED, outcome.status.value, _RECORDED)
-                rows.append(self._row(at, outcome, encode_outcome(stage, outcome)))
+                encoded = encode_outcome(stage, outcome)
+                self.record_outcome(numbers[row[0]], stage, RECORDED, outcome, encoded)
         self._db.executemany(_TEXT, self._new_texts)
-        self._db.executemany(_OUTCOME, rows)
+        self._db.executemany(_OUTCOME, self._new_outcomes)
         self._new_texts.clear()
-
-    def _row(
-        self, at: tuple[object, ...], outcome: Outcome[Any], encoded: Encoded
-    ) -> tuple[object, ...]:
-        """An outcome's row; its texts wait to be stored, but for those that are already."""
-        known = self._known_texts
-        if len(known) > _KNOWN_TEXTS:
-            known.clear()
-        for key, text in zip(encoded.digests, encoded.texts, strict=True):
-            if key not in known:
-                known.add(key)
-                self._new_texts.append((key, hidden(text)))
-        behind = (outcome.seconds, outcome.sharing, encoded.output)
-        return (*at, encoded.joined, encoded.body, *behind)
+        self._new_outcomes.clear()
 
     def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
@@ -306,14 +301,24 @@ class Journal(AbstractContextManager["Journal"]):
         self, number: int, stage: str, key: bytes, outcome: Outcome[Any], encoded: Encoded
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
-        if self._path is None:
-            return
-        self._at_risk += outcome.seconds or 0.0
-        epoch, run = self.runs.epoch, self.runs.number
-        at = (number, stage, epoch, run, key, outcome.status.value, Known.ASKED.value)
-        self._new_outcomes.append(self._row(at, outcome, encoded))
-        if not self.was_empty:  # another outcome may have been the valid one so far
-            self._confirmed.append((epoch, number, stage, key))
+        epoch, run, said = 0, 0, _RECORDED
+        if key != RECORDED:
+            if self._path is None:
+                return
+            self._at_risk += outcome.seconds or 0.0
+            epoch, run, said = self.runs.epoch, self.runs.number, Known.ASKED.value
+            if not self.was_empty:  # another outcome may have been the valid one so far
+                self._confirmed.append((epoch, number, stage, key))
+        known = self._known_texts
+        if len(known) > _KNOWN_TEXTS:
+            known.clear()
+        for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
+            if text_key not in known:
+                known.add(text_key)
+                self._new_texts.append((text_key, hidden(text)))
+        at = (number, stage, epoch, run, key, outcome.status.value, said)
+        behind = (outcome.seconds, outcome.sharing, encoded.output)
+        self._new_outcomes.append((*at, encoded.joined, encoded.body, *behind))
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""

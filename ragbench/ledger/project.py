@@ -136,13 +136,11 @@ class Project:
             return
         for path, stamp in zip(paths, stamps, strict=True):
             if path.suffix not in (".db", ".json", ".sqlite") or not _is_ragbenchs(str(path)):
-                part = self._part(path)
+                kind, name = self._key(path)
+                content = file_content(path, before=self._before.get(name))
+                part = OriginPart(kind, name, *content)
                 self._stamps[part] = (path, stamp)
                 yield part
-
-    def _part(self, path: Path) -> OriginPart:
-        kind, name = self._key(path)
-        return OriginPart(kind, name, *file_content(path, before=self._before.get(name)))
 
     def _key(self, path: str | Path) -> tuple[PartKind, str]:
         """A file's kind, and its path relative to where the command runs, else to the home."""
@@ -203,7 +201,8 @@ class Project:
             path.startswith(f"{one}{os.sep}") and os.path.exists(f"{one}/journal.sqlite")  # noqa: PTH110
             for one in self._left_out
         )
-        if path in self._watch.written or is_of_run or _is_ragbenchs(path):
+        # What has no stamp is a module's.
+        if path in self._watch.written or is_of_run or (stamp and _is_ragbenchs(path)):
             return
         key = self._key(path)
         if key not in known or not stamp:
@@ -215,7 +214,8 @@ class Project:
             elif young or (stamp and now != stamp):
                 yield OriginPart(*key, CHANGED_MEANWHILE)
             elif key not in known:
-                yield self._part(Path(path))
+                content = file_content(Path(path), before=self._before.get(key[1]))
+                yield OriginPart(key[0], key[1], *content)
 
     def changed(self, origin: Origin) -> tuple[Changed, ...]:
         """What differs now from what outcomes came from; nothing of a version that was named."""
@@ -228,8 +228,10 @@ class Project:
         for key, part in compared.items():
             now = known.get(key)
             if now is None and part.kind not in ("package", "env"):
-                here = self._part(self._here / Path(part.name).expanduser())
-                now = None if here.digest == ABSENT != part.digest else here
+                file = self._here / Path(part.name).expanduser()
+                here = file_content(file, before=self._before.get(part.name))
+                is_gone = here.digest == ABSENT != part.digest
+                now = None if is_gone else OriginPart(part.kind, part.name, *here)
             if part.name not in passed and (change := change_of(part, now)):
                 found.append(change)
         for key, part in known.items():
@@ -332,25 +334,21 @@ def named_origin(stage: str, identity: object) -> Origin:
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     """What a stage is described by, one part a value."""
     found: list[OriginPart] = []
-    for name, text in sorted(_leaves(settings, "", 6)):
-        if name:
+    waiting: list[tuple[str, object, int]] = [(str(k), one, 5) for k, one in settings.items()]
+    while waiting:
+        name, value, depth = waiting.pop()
+        inner: Iterable[tuple[object, object]] = ()
+        if depth and isinstance(value, Mapping):
+            inner = cast("Mapping[object, object]", value).items()
+        elif depth and isinstance(value, (list, tuple)) and len(cast("list[object]", value)) <= 50:
+            inner = enumerate(cast("list[object]", value))
+        below = [(f"{name}.{key}" if name else str(key), entry, depth - 1) for key, entry in inner]
+        waiting += below
+        if name and not below:
+            text = always_jsonable(value)
             shown = text.decode("utf-8", "replace")
             if len(shown) > _LONGEST_SHOWN:
                 shown = f"{shown[:_LONGEST_SHOWN]} ..."
             digest = hashlib.sha256(text).hexdigest()[:32]
             found.append(OriginPart("setting", name, digest, len(text), shown))
-    return tuple(found)
-
-
-def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, bytes]]:
-    items: Iterable[tuple[object, object]] = ()
-    if depth and isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-    elif depth and isinstance(value, (list, tuple)) and len(cast("list[object]", value)) <= 50:
-        items = enumerate(cast("list[object]", value))
-    found = False
-    for key, entry in items:
-        found = True
-        yield from _leaves(entry, f"{name}.{key}" if name else str(key), depth - 1)
-    if not found:
-        yield name, always_jsonable(cast("object", value))
+    return tuple(sorted(found))

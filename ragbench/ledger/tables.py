@@ -27,6 +27,7 @@ import orjson
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
+from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
@@ -70,7 +71,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise RunMismatchError(f"{path} cannot be opened: {error}") from error
     try:
-        _check_version(db, path)
+        if path is not None and path.is_file() and path.stat().st_size:
+            _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may cost the last seconds
         db.execute("PRAGMA cache_size=-8000")
@@ -132,7 +134,9 @@ class RunTables:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self.epoch = int(self.kept("epoch") or 0)
+        self.kept: dict[str, Any] = dict(db.execute("SELECT key, value FROM meta"))
+        """What `keep` stored, by name."""
+        self.epoch = int(self.kept.get("epoch", 0))
         """The present setting's number; 0 before the first run."""
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
@@ -142,20 +146,17 @@ class RunTables:
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
         """What it asked again, and why."""
 
-    def kept(self, key: str) -> Any:
-        """What is kept under a name; None where nothing is."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def keep(self, key: str, value: bytes | str | int) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    def keep(self, **named: bytes | str | int) -> None:
+        """Stores values under their names."""
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", named.items())
+        self.kept |= named
 
     def stands(self, asked: bytes) -> bool:
         """Whether the latest run is complete, was asked for the same, and asked nobody itself.
 
         What it asked another run reuses, and says so in its report.
         """
-        if not asked or self.kept("asked") != asked or self.report() is None or self.notes:
+        if not asked or self.kept.get("asked") != asked or self.report() is None or self.notes:
             return False
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
@@ -166,11 +167,10 @@ class RunTables:
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
             self._db.execute("DELETE FROM report")
-            is_new = self.kept("setting") != setting
+            is_new = self.kept.get("setting") != setting
             if is_new:
                 self.epoch += 1
-                self.keep("setting", setting)
-                self.keep("epoch", self.epoch)
+                self.keep(setting=setting, epoch=self.epoch)
             if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
                 kept = hidden(orjson.dumps(list(notes)).decode())
@@ -183,10 +183,12 @@ class RunTables:
         rows = self._db.execute("SELECT stage, generation, body FROM origins")
         return {stage: (generation, body) for stage, generation, body in rows}
 
-    def keep_origin(self, stage: str, generation: int, body: str) -> None:
+    def keep_origin(self, origin: Origin, generation: int) -> None:
         """Stores what a stage's outcomes come from."""
+        parts = [[*part] for part in origin.parts]
+        body = orjson.dumps({"stage": origin.stage, "reach": origin.reach, "parts": parts})
         with transaction(self._db):
-            row = (stage, generation, hidden(body))
+            row = (origin.stage, generation, hidden(body.decode()))
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
     def started(self) -> dict[int, str]:
@@ -206,7 +208,7 @@ class RunTables:
             asked: what the report depends on beside what is asked, see `stands`.
         """
         with transaction(self._db):
-            self.keep("asked", asked)
+            self.keep(asked=asked)
             if report is not None:
                 row = (self.number, report)
                 self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", row)
@@ -222,6 +224,19 @@ _NO_CELL = "."
 _MOST_METRICS = 400
 _METRICS = "SELECT identity, judge, metric FROM metrics"
 _TABLES = ("cells", "matched", "causes", "judgements")
+_METRIC_SCORES = (
+    "SELECT cases.id AS case_id, '{name}' AS metric, "
+    "CASE substr(cells.status, {place}, 1) WHEN 'm' THEN 'measured' "
+    "WHEN 'a' THEN 'abstained' WHEN 's' THEN 'skipped' WHEN 'u' THEN 'unproved' "
+    "ELSE 'failed' END AS status, cells.m{number} AS value, "
+    "CAST(notes.detail AS TEXT) AS reason "
+    "FROM cells JOIN cases ON cases.number = cells.number "
+    "LEFT JOIN notes ON notes.number = cells.number AND notes.metric = {number} "
+    "WHERE cases.position IS NOT NULL "
+    "AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
+    "AND substr(cells.status, {place}, 1) NOT IN ('.', '')"
+)
+"""What the view ``scores`` has of a metric."""
 
 
 class CaseCells(NamedTuple):
@@ -295,11 +310,15 @@ class ScoreTables:
                 self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
             numbers = [known[identity, judge] for identity, judge, _ in metrics]
             self._db.execute("UPDATE metrics SET position = NULL")
-            places = [(position, number) for position, number in enumerate(numbers)]
+            places = enumerate(numbers)
             self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", places)
             self._db.execute("DROP VIEW scores")
-            names = [name for _, _, name in metrics]
-            self._db.execute(_score_view(zip(numbers, names, strict=True)))
+            parts = [
+                _METRIC_SCORES.format(number=number, place=number + 1, name=name.replace("'", "''"))
+                for number, (_, _, name) in zip(numbers, metrics, strict=True)
+            ]
+            view = f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}"
+            self._db.execute(view)
         self.columns = len(known)
         return numbers
 
@@ -309,18 +328,27 @@ class ScoreTables:
         return [known.get(metric) for metric in metrics]
 
     def record(
-        self, number: int, cells: CaseCells, matches: Mapping[str, Matched] | None = None
+        self,
+        number: int,
+        cells: CaseCells | None = None,
+        matches: Mapping[str, Matched] | None = None,
+        *,
+        cause: Attribution | None = None,
     ) -> None:
-        """Stores the cells of a case in place of those that are there.
+        """Stores what is given of a case in place of what is there.
 
         Args:
             matches: which of its chunks are relevant contexts, by stage, where that was compared.
+            cause: what became of it; its cells have to be recorded before.
         """
-        self.new["cells"][number] = cells
+        if cells is not None:
+            self.new["cells"][number] = cells
         if matches is not None:
             self.compared.add(number)
             for stage, one in matches.items():
                 self.new["matched"][number, stage] = (encoded(one),)
+        if cause is not None:
+            self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         notes = {(number, metric): detail for number, metric, detail in self._of("notes", numbers)}
@@ -350,11 +378,6 @@ class ScoreTables:
             found.setdefault(number, {})[stage] = decoded(Matched, body)
         return found
 
-    def record_cause(self, number: int, attribution: Attribution) -> None:
-        """Stores what became of a case; its cells have to be recorded before."""
-        row = (attribution.cause.value, encoded(attribution))
-        self.new["causes"][number,] = row
-
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
         rows = self._of("causes", numbers)
@@ -381,21 +404,3 @@ def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
     if status is Status.FAILED:
         return Cell(status=Status.FAILED, failure=decoded(Failure, detail))
     return Cell(status=status, reason=detail.decode())
-
-
-def _score_view(metrics: Iterable[tuple[int, str]]) -> str:
-    """The statement that makes the view ``scores`` over the columns of these metrics."""
-    parts = [
-        f"SELECT cases.id AS case_id, '{name}' AS metric, "
-        f"CASE substr(cells.status, {number + 1}, 1) WHEN 'm' THEN 'measured' "
-        f"WHEN 'a' THEN 'abstained' WHEN 's' THEN 'skipped' WHEN 'u' THEN 'unproved' "
-        f"ELSE 'failed' END AS status, cells.m{number} AS value, "
-        f"CAST(notes.detail AS TEXT) AS reason "
-        f"FROM cells JOIN cases ON cases.number = cells.number "
-        f"LEFT JOIN notes ON notes.number = cells.number AND notes.metric = {number} "
-        f"WHERE cases.position IS NOT NULL "
-        f"AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
-        f"AND substr(cells.status, {number + 1}, 1) NOT IN ('.', '')"
-        for number, name in ((number, name.replace("'", "''")) for number, name in metrics)
-    ]
-    return f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}"

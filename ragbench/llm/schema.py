@@ -162,7 +162,8 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
         except ValueError as error:
             problems.append(str(error))
     problem = next(iter(problems), "it holds no JSON")
-    raise LLMReplyError(f"the answer is not as asked: {problem}: {_shown(text)}", reply=text)
+    asked = "the model's answer is not as asked"
+    raise LLMReplyError(f"{asked}: {problem}: {_shown(text)}", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:

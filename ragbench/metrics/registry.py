@@ -36,8 +36,15 @@ MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 that with its parameters and cutoff."""
 
 _FAMILIES = (
-    *("rank", "correct", "answer", "citations", "candidates", "operational", "hops"),
-    *("ragas", "support"),
+    "ragbench.metrics.rank",
+    "ragbench.metrics.correct",
+    "ragbench.metrics.answer",
+    "ragbench.metrics.citations",
+    "ragbench.metrics.candidates",
+    "ragbench.metrics.operational",
+    "ragbench.metrics.hops",
+    "ragbench.metrics.ragas",
+    "ragbench.metrics.support",
 )
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
@@ -52,8 +59,8 @@ DEFAULT = (
 
 @cache
 def _family(name: str) -> Sequence[MetricDefinition]:
-    module = vars(import_module(f"ragbench.metrics.{name}"))
-    if name == "ragas":
+    module = vars(import_module(name))
+    if "definitions" in module:
         return cast("Sequence[MetricDefinition]", module["definitions"]())
     return module.get("DEFINITIONS") or tuple(definitions_in(module))
 

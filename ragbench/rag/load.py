@@ -17,7 +17,7 @@ from ragbench.core.config import RAGConfig
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
-from ragbench.ledger.identity import described, described_class, settings_of
+from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
 from ragbench.masking import mask_url
 from ragbench.plugins import directory_kept, error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
@@ -61,7 +61,7 @@ def describe_rag(
         found["arguments"] = described(dict(arguments))
     stages = {stage: rag.stage_identity(stage) for stage in ("retrieve", "generate")}
     named = {stage: one for stage, one in stages.items() if one is not None}
-    return found | {"stages": described(named, contents=False)}
+    return found | {"stages": described(named, at=AS_SAID)}
 
 
 def may_be_on_workers(spec: str) -> bool:
@@ -81,11 +81,11 @@ def stage_origin(
     if methods and not any(method is None or is_own(method.__module__) for method in methods):
         named = [method(stage) for method in methods if method is not None]
         if not any(version is None for version in named):
-            return named_origin(stage, described({"named": named, **settings}, contents=False))
+            return named_origin(stage, described({"named": named, **settings}, at=AS_SAID))
     version = rag.stage_identity(stage)
     known: Mapping[str, Any] = {key: v for key, v in description.items() if key != "stages"}
     if version is not None:
-        known = {"stage_identity": described(version, contents=False)}
+        known = {"stage_identity": described(version, at=AS_SAID)}
     return project.origin(stage, {**known, **described(settings)})
 
 

@@ -13,7 +13,8 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
-from ragbench.io.read import Selection
+from ragbench.io.only import ALL_CASES, Selection
+from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import (
     DatasetInfo,
@@ -22,7 +23,6 @@ from ragbench.ledger.folder import (
     RagInfo,
     RunFolder,
     git_state,
-    package_versions,
     read_manifest,
     repeat_folders,
     write_manifest,
@@ -68,9 +68,9 @@ class BegunRun:
         """Writes down how retrieved chunks are compared with relevant ones, and why."""
         settings = {**self.manifest.settings, "matching": str(matching)}
         notes = (*notes, *self.manifest.notes)
-        changed = replace(self.manifest, settings=settings, notes=notes)
-        self.manifest = changed.with_fingerprints()
-        self.written = write_manifest(self.manifest, self.folder.manifest)
+        known = replace(self.manifest, settings=settings, notes=notes)
+        self.written = write_manifest(known, self.folder.manifest)
+        self.manifest = replace(known, fingerprints=self.written.fingerprints)
 
 
 def begin(
@@ -88,20 +88,21 @@ def begin(
 
     They are not read where its latest run was asked for the same.
     """
-    draft = drafted(asked, draw)
+    draft, placed = drafted(asked, draw), None
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
-            new.replace_cases(draw)
+            placed = new.replace_cases(draw)
     journal = stack.enter_context(Journal(folder.journal))
     may_stand = bool(draw.content) and not fresh and journal.runs.number > 0
     may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
     if not (fresh or may_stand):
-        journal.replace_cases(draw)
+        placed = journal.replace_cases(draw)
     settings = asked.settings
-    recorded, absent = journal.recorded_counts(), dict[str, str]()
+    recorded = {} if journal.was_empty else journal.recorded_counts()
+    absent: dict[str, str] = {}
     if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
         absent = absent_stages(asked, recorded, draw.source)
-    count, cases = journal.cases_digest()
+    count, cases = placed or journal.cases_digest()
     dataset = replace(draft.dataset, fingerprint=cases, cases=count)
     left_out: list[str | Path] = [draw.source, folder.path]
     reuse = OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew)
@@ -111,13 +112,13 @@ def begin(
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(asked, absent, reuse.generations)
     # All that outcomes depend on; how they are scored is not part of it.
-    keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
+    keys = [(stage.name, stage.identity.hex()) for stage in stages if isinstance(stage, CallStage)]
     judge = None if draft.judge is None else draft.judge["fingerprint"]
     setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
     begun = BegunRun(
         journal=journal, folder=folder, draft=draft, stages=stages, reuse=reuse,
         manifest=replace(draft, dataset=dataset, absent=absent),
-        stands=may_stand and not reuse.notes and journal.runs.kept("setting") == setting,
+        stands=may_stand and not reuse.notes and journal.runs.kept.get("setting") == setting,
     )  # fmt: skip
     if begun.stands:
         return begun
@@ -125,12 +126,14 @@ def begin(
         journal.replace_cases(draw)
     journal.runs.begin(setting, reuse.notes)
     journal.before_flush = reuse.keep
-    said = (
-        f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken as "
-        "unanswerable: the reference says that there is no answer. `answerable` in the dataset "
-        "overrides that.",
-    )
-    notes = (*draft.notes, *(said if draw.declining else ()), *journal.runs.notes)
+    notes = (*draft.notes, *journal.runs.notes)
+    if draw.declining:
+        said = (
+            f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken as "
+            "unanswerable: the reference says that there is no answer. `answerable` in the dataset "
+            "overrides that."
+        )
+        notes = (*draft.notes, said, *journal.runs.notes)
     begun.manifest = replace(begun.manifest, notes=notes)
     return begun
 
@@ -150,7 +153,7 @@ def drafted(asked: Evaluation, draw: Draw) -> Manifest:
         rag=RagInfo(name=asked.name, description=asked.description, stages=asked.stages),
         metrics=tuple(map(MetricInfo.of, asked.metrics)),
         settings={**asked.said, "matching": str(settings.matching)},
-        packages=package_versions(_PACKAGES),
+        packages={name: version for name, version, _ in distributions() if name in _PACKAGES},
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
         judge=None if asked.judge is None else asked.judge.info,
@@ -202,8 +205,8 @@ class Draw:
     is_read: bool = False
 
     def __iter__(self) -> Iterator[Case | Entry]:
-        given = None
-        for given in self.selection.apply(self.cases):
+        given, cases = None, self.cases
+        for given in cases if self.selection is ALL_CASES else self.selection.apply(cases):
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
             case = given.case if isinstance(given, Entry) else given

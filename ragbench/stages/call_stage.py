@@ -144,7 +144,7 @@ class CallStage(Generic[InputT, ValueT]):
             run.giving_up.answered.add(name)
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
-        run.journal.flush_if_due()
+        run.journal.flush(if_due=True)
         run.settled(name, len(asked), failed=failed)
 
     def ask_once(

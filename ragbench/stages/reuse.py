@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -180,8 +179,7 @@ class OutcomeReuse:
             origin, earlier = origin_of(), self._earlier.get(stage)
             if (earlier is not None or moved) and not _is_named(origin):
                 origin = _together(earlier, origin, moved)
-            body = json.dumps(origin._asdict())
-            self._journal.runs.keep_origin(stage, self.generations[stage], body)
+            self._journal.runs.keep_origin(origin, self.generations[stage])
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:

@@ -186,7 +186,7 @@ class RunTally:
         if names := [one.name for one in measured if longest and (one.cutoff or 0) > longest]:
             divided = ", ".join(name for name in names if name.startswith("precision"))
             more = f"; {divided} still divides by its cutoff" if divided else ""
-            chunks = counted(longest, "retrieved chunk")
+            chunks = f"{longest:,} retrieved chunk{'s' if longest > 1 else ''}"
             asides += [f"No case has more than {chunks}: {', '.join(names)} look no further{more}."]
             found += asides
         names = [one.name for one in measured if one.definition.name in _OF_WORDS]

@@ -160,7 +160,7 @@ class ScoreStage:
                 self._compute(positions, members)
             for row in members:
                 table.save(row, is_compared=bool(positions))
-        run.journal.flush_if_due()
+        run.journal.flush(if_due=True)
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
     def rematch(

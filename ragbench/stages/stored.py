@@ -124,7 +124,9 @@ def entries(path: Path) -> Iterator[Entry]:
                 stage: replace(outcome, known=Known.RECORDED)
                 for stage, outcome in outcomes.items()
                 # What has no row of its own has no value, but an earlier stage's failure.
-                if outcome.status is not Status.SKIPPED or outcome.reason == NO_CONTEXTS
+                if outcome.status is not Status.SKIPPED
+                or outcome.reason == NO_CONTEXTS
+                or outcome.known is Known.RECORDED
             }
             yield Entry(case=row.case, recorded=recorded)
 

@@ -10,7 +10,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -28,8 +28,8 @@ from ragbench.core.validation import (
     Verdict,
 )
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
+from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
-from ragbench.ledger.folder import package_versions
 from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, Running
@@ -51,19 +51,22 @@ def validator_fingerprint(validator: Validator) -> str:
     """Changes whenever the same chunks could get another verdict."""
     # Its rules change with the package that it comes with, whatever it says of itself, and with a
     # checkout of that package, whose version stays.
-    version = package_versions(["ragbench"])
-    return fingerprint((VALIDATE, version, _rules(), validator.name, validator.identity))
+    return fingerprint((VALIDATE, *_rules(), validator.name, validator.identity))
 
 
 @lru_cache(maxsize=1)
-def _rules() -> str:
-    """Digest of the code that reads questions and chunks: about 40 files, a few milliseconds."""
+def _rules() -> tuple[Mapping[str, str], str]:
+    """The package's version, and a digest of its code that reads questions and chunks.
+
+    About 40 files, a few milliseconds.
+    """
     whole = hashlib.sha256()
     for package in ("ragbench.text", "ragbench.validators"):
         for file in sorted(files(package).iterdir(), key=lambda one: one.name):
             if file.name.endswith((".py", ".toml")):
                 whole.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    return whole.hexdigest()
+    version = {name: version for name, version, _ in distributions() if name == "ragbench"}
+    return version, whole.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:

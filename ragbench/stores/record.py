@@ -98,7 +98,7 @@ def encode(chunk: Chunk) -> StoredChunk:
         body = orjson.dumps(values)
         json.dumps(values, allow_nan=False)  # NaN and infinity, which the other makes null
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{where} holds what is not JSON: {error}") from error
+        raise StoreError(f"{where} holds a value that is not JSON: {error}") from error
     if type(chunk.text) is not str or _NUL.search(body):
         raise StoreError(f"{where}: its text is none, or NUL characters are in it: take them out")
     digest = blake2b(body, digest_size=16).hexdigest()

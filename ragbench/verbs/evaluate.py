@@ -15,7 +15,8 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
-from ragbench.io.read import EntryDecoder, Selection
+from ragbench.io.only import ALL_CASES
+from ragbench.io.read import EntryDecoder
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
@@ -250,7 +251,7 @@ def evaluate_entries(
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
         may_stand = not settings.retry_failed and settings.corpus is None
         content = cases.content if may_stand and isinstance(cases, EntrySource) else str
-        selection, source = settings.selection or Selection(), settings.source or ""
+        selection, source = settings.selection or ALL_CASES, settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace(), content=content())
         is_async = rag is not None and rag.is_async
         in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run

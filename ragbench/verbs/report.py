@@ -20,6 +20,7 @@ from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import (
+    REPEATS,
     Manifest,
     RunFolder,
     metrics_of,
@@ -196,7 +197,7 @@ class ReportBuilder:
             self._judged = JudgeTally(cases.metrics, judge)
         self._biographies: BiographyTally | None = None
         self._causes = CauseTally()
-        folders = repeat_folders(cases.path)
+        folders = repeat_folders(cases.path) if (cases.path / REPEATS).is_dir() else ()
         self._repeated = _repeated(folders, cases.metrics) if folders else None
 
     def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
@@ -220,7 +221,7 @@ class ReportBuilder:
             tell = partial(story_of, case, matching, self.cases.metrics)
             self._told(case_row(case, scored, biography, failures, tell))
         if journal is not None:
-            journal.scores.record_cause(case.number, attribution)
+            journal.scores.record(case.number, cause=attribution)
 
     def report(self, journal: Journal, asked: bytes | None = None) -> Report:
         """The report of all cases that were counted.

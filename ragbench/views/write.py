@@ -122,14 +122,14 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
     write_html(folder / PAGE, page.body(), title=page.title)
     if (run := RunFolder(path=folder)).exists:
         with Journal(run.journal) as journal:
-            journal.runs.keep("written", _state(report, folder, journal))
+            journal.runs.keep(written=_state(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
 
 def are_written(report: Report, folder: Path) -> bool:
     """Whether `write_reports` wrote the files of this very run, and nobody has touched them."""
     with Journal(RunFolder(path=folder).journal) as journal:
-        return bool(journal.runs.kept("written") == _state(report, folder, journal))
+        return bool(journal.runs.kept.get("written") == _state(report, folder, journal))
 
 
 def _state(report: Report, folder: Path, journal: Journal) -> str:

@@ -94,7 +94,7 @@ class Unbuilt(Plain):
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory: an empty folder with a dataset and a module of RAGs."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("RAGBENCH_")]:
+    for name in [name for name in os.environ if name.startswith(("RAGBENCH_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     for command in ("VALIDATE", "CALIBRATE"):  # a reader takes half a second a query

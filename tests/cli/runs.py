@@ -61,15 +61,30 @@ def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
     return "own.py:Own"
 
 
+def environment(**more: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    return inherited | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", **more}
+
+
 def in_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
-        env={name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-        | path | variables,
+        env=environment(**variables),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done
+
+
+def sent_to(terminal: int) -> bytes:
+    """What a pseudo-terminal is sent until the other side is closed; it is closed then, too."""
+    sent = b""
+    try:
+        while block := os.read(terminal, 65_536):
+            sent += block
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    os.close(terminal)
+    return sent
 
 
 def program(path: Path, script: str) -> None:

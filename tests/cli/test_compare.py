@@ -105,17 +105,3 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
     ragbench("compare", runs["five"], "first").refused("--only-common-cases")
     done = ragbench("compare", runs["five"], "first", "--only-common-cases").ok()
     assert "cases that are the same in all runs" in " ".join(done.out.split())
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["{five}"], "compare needs 2 to 16 runs, got 1 run"),
-    (["{five}", "{five}"], "is compared with itself"),
-    (["{five}", "nowhere"], "nowhere cannot be read"),
-    (["{five}", "{two}", "-m", "recal@5"], "Did you mean recall@5?"),
-    (["{five}", "{two}", "--pass-metrics", "ECE"], "ECE cannot say whether a case passes"),
-    (["{five}", "{two}", "--json", "--md", "-"], "both want standard output"),
-])  # fmt: skip
-def test_what_cannot_be_done_is_said_in_a_line(
-    ragbench: Ragbench, runs: dict[str, str], arguments: list[str], message: str
-) -> None:
-    ragbench("compare", *(text.format(**runs) for text in arguments)).refused(message)

@@ -18,8 +18,6 @@ KEY = "sk-secret-0123456789"
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("JUDGE_KEY", JUDGE_KEY)
 
 

@@ -47,26 +47,6 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
     assert as_json.code == json.loads(as_json.out)["exit_code"] == code
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("none",), "none cannot be read"),
-    (("office",), "office is not a run folder"),
-    (("good.json",), "no checks are configured"),
-    (("good.json", "-b", "none"), "the baseline none does not exist"),
-    (("good.json", "--min", "m"), "--min: 'm' is not understood"),
-    (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),
-    (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
-    (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
-    (("good.json", "--min", "m=1", "--min", "M=0"), "--min: M is given more than once"),
-    (("good.json", "--max-cost", "each=1"), "expected case=NUMBER or all=NUMBER"),
-    (("good.json", "--config", "none.yaml"), "none.yaml: cannot be read"),
-])  # fmt: skip
-@pytest.mark.usefixtures("runs")
-def test_what_cannot_be_judged_ends_with_2(
-    ragbench: Ragbench, arguments: tuple[str, ...], message: str
-) -> None:
-    ragbench("gate", *arguments).refused("Error: ", message)
-
-
 @pytest.mark.usefixtures("runs")
 def test_the_page_says_what_was_compared_and_how_sure_it_is(ragbench: Ragbench) -> None:
     page = ragbench("gate", "bad.json", "-b", "good.json").out.splitlines()

@@ -9,8 +9,8 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pytest
 
 from ragbench_cli.main import COMMANDS, main
-from tests.cli.runs import lines, own_rag
+from tests.cli.runs import lines, own_rag, sent_to
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 if sys.platform == "win32":
@@ -213,8 +213,6 @@ def each(table: str) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
     for name, value in PLANTED.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DATABASE_URL", f"postgres://bob:{quote(URL_PASSWORD)}@db.example/rag")
@@ -236,29 +234,18 @@ def terminal(
 
     def call(*arguments: str) -> tuple[int, str]:
         primary, secondary = os.openpty()
-        sent: list[bytes] = []
-
-        def read() -> None:
-            try:
-                while block := os.read(primary, 65_536):
-                    sent.append(block)
-            except OSError:  # how Linux says that the other side is closed
-                return
-
-        reader = threading.Thread(target=read)
-        reader.start()
         with (
+            ThreadPoolExecutor() as threads,
             open(secondary, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123
             monkeypatch.context() as patch,
         ):
             patch.setattr(sys, "stdout", screen)
             patch.setattr(sys, "stderr", screen)
             assert screen.isatty()
+            sent = threads.submit(sent_to, primary)
             code = main(arguments)
             screen.flush()
-        reader.join()
-        os.close(primary)
-        return code, b"".join(sent).decode("utf-8", "replace")
+        return code, sent.result().decode("utf-8", "replace")
 
     return call
 

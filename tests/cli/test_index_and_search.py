@@ -17,7 +17,9 @@ import pytest
 
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.io.converted import CONVERTED
+from tests.cli.conftest import DOCUMENTS
 from tests.cli.runs import Ragbench, lines
+from tests.unit.pipeline.builders import fill_qdrant
 
 STORE = ("--store", "memory:store")
 HASHING = ("--embedder", "hashing:256")
@@ -265,11 +267,6 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
 MINE = ("--store", "qdrant:mine")
 DOCS = (*MINE, "--collection", "docs")
 SMALL = ("--embedder", "hashing:64")
-TEXTS = {
-    "leave": "Everyone has 27 days of paid leave.",
-    "desk": "The help desk is open from 8 to 17.",
-    "badge": "A lost badge is reported at the gate.",
-}
 
 
 @pytest.fixture
@@ -277,17 +274,13 @@ def filled(ragbench: Ragbench, workplace: Path) -> Ragbench:
     """The command line, beside a folder that a program with Qdrant's client has written."""
     from qdrant_client import QdrantClient, models
 
-    vectors = HashingEmbedder(dimension=64).embed_passages(list(TEXTS.values())).tolist()
+    held = [{"page_content": one["text"], "key": one["id"]} for one in DOCUMENTS]
+    fill_qdrant(["leave", "desk", "badge", "desk"], [*held, {"key": 5}], dimension=64)
     client = QdrantClient(path="mine")
     size = models.VectorParams(size=64, distance=models.Distance.COSINE)
-    client.create_collection("docs", vectors_config=size)
     client.create_collection("named", vectors_config={"dense": size, "title": size})
-    for at, (name, text) in enumerate(TEXTS.items()):
-        held = {"page_content": text, "metadata": {"source": f"{name}.pdf"}, "key": name}
-        client.upsert("docs", [models.PointStruct(id=at, vector=vectors[at], payload=held)])
-        other = models.PointStruct(id=at, vector={"dense": vectors[at]}, payload={"body": text})
-        client.upsert("named", [other])
-    client.upsert("docs", [models.PointStruct(id=9, vector=vectors[1], payload={"key": 5})])
+    rows = [models.PointStruct(id=0, vector={"dense": [1.0] * 64}, payload={"body": "Leave."})]
+    client.upsert("named", rows)
     client.close()
     return ragbench
 

@@ -17,12 +17,6 @@ from tests.llm_server import FaultServer, Payload, said_by_default, support_verd
 RUN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run", "-m", "token_f1,support")
 
 
-@pytest.fixture(autouse=True)
-def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
-
-
 def priced(dollars: int) -> None:
     limits = f"price_input: {dollars}, price_output: {dollars}, max_tokens: 100"
     Path("ragbench.yaml").write_text(f"llm: {{{limits}}}", "utf-8")

@@ -62,6 +62,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any) -> None:
     label = ("label", answers(ragbench, "one"), "-m", "answer_correct", "-n", "6")
+    keys("y")
+    ragbench(*label, "-o", "missing/labels.jsonl").refused("cannot be written")
     keys("y n u p s q")
     done = ragbench(*label, "--by", "ann").ok("1 of 6", "Who wrote piece", "Right answer", "y yes")
     assert "3 are left" in done.err and "judge says" not in done.out
@@ -86,21 +88,6 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     keys("yu y")
     ragbench(*label[:-1], "9", "--by", "ann").ok()
     assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 13
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("one", "-m", "support"), "does not measure support. It measures answer_correct"),
-    (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
-    (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
-    (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
-    (("one", "-m", "answer_correct", "-o", "labels.csv"), "would be JSON lines"),
-])  # fmt: skip
-def test_what_cannot_be_labelled(
-    ragbench: Ragbench, keys: Any, arguments: Sequence[str], message: str
-) -> None:
-    answers(ragbench, "one")
-    keys("y")
-    ragbench("label", *arguments).refused(message)
 
 
 def test_a_judge_card_reads_them_and_says_first_what_it_takes(ragbench: Ragbench) -> None:

@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 
 from ragbench_cli.main import COMMANDS
-from tests.cli.runs import ROOT, cases_of, in_python, lines
+from tests.cli.runs import cases_of, environment, in_python, lines, sent_to
 
 HEAVY = (
     "bm25s", "datasets", "httpx", "ir_measures", "numpy", "pandas", "pyarrow", "qdrant_client",
     "ragas", "rapidfuzz", "rich", "sacrebleu", "scipy", "torch",
 )  # fmt: skip
 NEEDS_PTY = pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
-
-
-def environment(**more: str) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    return inherited | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", **more}
 
 
 def start(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
@@ -104,13 +99,7 @@ def on_terminal(*arguments: str, **more: str) -> str:
         stderr=theirs, env=environment(COLUMNS="80", **more),
     )  # fmt: skip
     os.close(theirs)
-    shown = b""
-    try:
-        while block := os.read(ours, 65536):
-            shown += block
-    except OSError:  # how Linux says that the other side has closed
-        pass
-    os.close(ours)
+    shown = sent_to(ours)
     assert process.wait() == 0
     return shown.decode()
 

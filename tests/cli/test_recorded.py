@@ -99,13 +99,6 @@ def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.Mo
     ragbench("eval", "-").refused("the baseline RAG needs documents")
 
 
-def test_a_run_is_not_written_over_while_it_is_read(ragbench: Ragbench) -> None:
-    ragbench("eval", "office", "-o", "run", "-q")
-    before = Path("run/report.json").read_bytes()
-    ragbench("eval", "run", "-o", "run").refused("--out run is the run that is read: choose an")
-    assert Path("run/report.json").read_bytes() == before
-
-
 def test_another_file_of_answers_is_another_run(ragbench: Ragbench) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         lines(name, [{"id": "c1", "response": name}])

@@ -40,6 +40,14 @@ USAGE = {
     "cache stats --cache nowhere.sqlite": "there is no cache at nowhere.sqlite",
     "history": "ragbench-baseline.json cannot be read",
     "history good.jsonl": "is not a baseline file",
+    "gate none": "none cannot be read",
+    "gate office": "office is not a run folder",
+    "why memory:store": "give a question with --gold ID, or --run RUN",
+    "why memory:store rent": "name with --gold ID the chunk or document that it should find",
+    "why memory:store rent --run office": "give a question with --gold ID, or --run RUN",
+    "why memory:store --run office --gold x": "the cases of --run have their own",
+    "why memory:store --run office/cases.jsonl --case no": "has no case 'no'. There are: c1",
+    "why memory:store rent --gold x -k 0": "top_k must be at least 1",
 }
 EVAL = {
     "nope.jsonl": "nope.jsonl: no such file or folder",
@@ -115,6 +123,26 @@ OF_A_RUN = {
     "cases run --worst token_f2": "Did you mean 'token_f1'?",
     "explain run c9": "the run has no case 'c9'",
     "report run --against run": "--baseline shows cases in a page: name it with --html FILE",
+    "eval run -o run": "--out run is the run that is read: choose an",
+    "gate run": "no checks are configured",
+    "gate run -b none": "the baseline none does not exist",
+    "gate run --min m": "--min: 'm' is not understood",
+    "gate run --min token_f1=1 --annotations x": "--annotations must be one of",
+    "gate run --min token_f1=1 --json --md -": "both want standard output",
+    "gate run --min token_f1=0 --md no/x.md": "no/x.md: cannot be written",
+    "gate run --min token_f1=1 --min TOKEN_F1=0": "--min: TOKEN_F1 is given more than once",
+    "gate run --max-cost each=1": "expected case=NUMBER or all=NUMBER",
+    "gate run --config none.yaml": "none.yaml: cannot be read",
+    "label run -m support": "does not measure support. It measures",
+    "label nowhere -m answer_correct": "holds no answers to label",
+    "label run -m answer_correct --against run": "no pairs of different answers",
+    "label run -m answer_correct -o labels.csv": "would be JSON lines",
+    "compare run": "compare needs 2 to 16 runs, got 1 run",
+    "compare run run": "is compared with itself",
+    "compare run nowhere": "nowhere cannot be read",
+    "compare run other -m recal@5": "Did you mean recall@5?",
+    "compare run other --pass-metrics ECE": "ECE cannot say whether a case passes",
+    "compare run other --json --md -": "both want standard output",
 }
 COMMANDS = USAGE | {
     f"{command} {given}": said
@@ -140,6 +168,9 @@ def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: 
 
 
 def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
-    ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").ok()
+    for run in ("run", "other"):
+        ragbench("eval", "office", "-o", run, "-q").ok()
+    before = {path: path.read_bytes() for path in files()}
     for command, said in OF_A_RUN.items():
-        assert ragbench(*shlex.split(command)).refused(said).out == ""
+        assert ragbench(*shlex.split(command)).refused("Error: ", said).out == ""
+    assert {path: path.read_bytes() for path in files()} == before

@@ -16,6 +16,7 @@ from ragbench.pipeline.documents import document_chunks, make_chunker
 from ragbench.verbs.tune import SearchSetting
 from ragbench.verbs.why import why
 from tests.cli.runs import Ragbench, lines
+from tests.unit.pipeline.builders import fill_qdrant
 from tests.unit.verbs.test_tune import CASES, WORDS, collection
 
 STORE = ("--store", "memory:store")
@@ -99,20 +100,6 @@ def test_a_run_gives_ranked_changes_that_add_up(indexed: Ragbench) -> None:
     assert case["golds"]["golds"][0]["cause"] == "retrieved"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ([], "give a question with --gold ID, or --run RUN"),
-    (["rent"], "name with --gold ID the chunk or document that it should find"),
-    (["rent", "--run", "cases.jsonl"], "give a question with --gold ID, or --run RUN"),
-    (["--run", "cases.jsonl", "--gold", "x"], "the cases of --run have their own"),
-    (["--run", "cases.jsonl", "--case", "no"], "has no case 'no'. There are: rent"),
-    (["rent", "--gold", "x", "-k", "0"], "top_k must be at least 1"),
-])  # fmt: skip
-def test_what_cannot_be_asked_is_one_error(
-    indexed: Ragbench, arguments: list[str], message: str
-) -> None:
-    indexed("why", "memory:store", *arguments).refused(message)
-
-
 def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ragbench) -> None:
     # Each document says two things far from each other: chunks of half the size hold both in the
     # same length of context, and a chunk of the present size holds one.
@@ -148,16 +135,9 @@ def test_documents_are_put_together_again_before_they_are_cut_anew() -> None:
 def test_bm25_and_static_vectors_are_estimated_beside_a_foreign_store(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    from qdrant_client import QdrantClient, models
-
     texts = [f"How the {word} of this house is kept in the winter" for word in WORDS]
-    client = QdrantClient(path="mine")
-    size = models.VectorParams(size=8, distance=models.Distance.COSINE)
-    client.create_collection("docs", vectors_config=size)
     held = [{"text": text, "document_id": word} for text, word in zip(texts, WORDS, strict=True)]
-    rows = [models.PointStruct(id=at, vector=[1.0] * 8, payload=one) for at, one in enumerate(held)]
-    client.upsert("docs", rows)
-    client.close()
+    fill_qdrant(["all are the same"] * len(held), held, dimension=8)
     cases = ({"query": f"the {w}", "reference_context_ids": [w]} for w in WORDS)
     store = ("why", "qdrant:mine", "--collection", "docs", "--embedder", "hashing:8")
     done = ragbench(*store, "--run", lines("c.jsonl", cases), "-k", "1", "-q", "--json").ok()

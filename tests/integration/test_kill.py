@@ -29,10 +29,10 @@ from ragbench_cli.main import main
 real, wanted, when, count = journal.transaction, int(sys.argv[1]), sys.argv[2], 0
 
 @contextmanager
-def mortal(db):
+def mortal(db, **undo):
     global count
     count += 1
-    with real(db):
+    with real(db, **undo):
         yield
         if count == wanted and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report
     from ragbench.io.entries import EntrySource
-    from ragbench.io.read import Selection
+    from ragbench.io.only import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.on_workers import Workers
@@ -235,7 +235,7 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
 
 @contextmanager
 def _opened(options: EvalOptions) -> Generator[_Parts]:
-    from ragbench.io.read import Selection
+    from ragbench.io.only import Selection
     from ragbench.ledger.watch import Watch
     from ragbench.metrics.registry import default_metrics, parse_metrics
     from ragbench_cli.models import models_in_use

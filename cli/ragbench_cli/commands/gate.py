@@ -47,7 +47,6 @@ from ragbench_cli.options import (
 )
 from ragbench_cli.output import Blocks, Cell, Output, draw_fitted, fitted_table, paragraph, styled
 from ragbench_cli.report_tables import corrected_blocks, run_text
-from ragbench_cli.settle import reasked_baseline, settled_gate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,6 +201,10 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
+    if not (asked.settle or asked.reask_baseline):
+        return gate_run(asked.run, wanted)
+    from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system
+
     reask = partial(reasked_baseline, asked.run, asked.ask) if asked.reask_baseline else None
     if asked.settle:
         most = asked.max_asked

@@ -12,7 +12,7 @@ import typer
 from ragbench.core.judge_card import CardFigure, JudgeCard, ProbeFigure, Usefulness
 from ragbench.errors import ConfigError
 from ragbench.io.labels import read_labels
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import judge_card, probes_named, rehearse_card
 from ragbench_cli import console

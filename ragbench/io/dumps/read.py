@@ -102,12 +102,12 @@ class OpenDump:
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
         self.problems.items.clear()  # those of the first lines, which are read again
-        self.problems.more = 0
+        self.problems.count = 0
         self._retrievals = _placed(self.name, pieces, self.mapping, self.problems)
 
     @property
     def malformed(self) -> int:
-        return len(self.problems)
+        return self.problems.count
 
 
 @contextmanager
@@ -220,6 +220,7 @@ def _read_ahead(
 
     def again() -> Iterator[DumpRecord]:
         problems.items.clear()
+        problems.count -= len(noted)
         before = 0
         for record, count in zip(first, counts, strict=True):
             problems.note(*noted[before:count])
@@ -357,7 +358,7 @@ def _placed(
                 return
             before += item
         elif isinstance(item, Passed):
-            problems.more += item.problems
+            problems.count += item.problems
         elif isinstance(item, PlacedRetrieval):
             number += 1
             query_id, problem = item.query_id, item.problem

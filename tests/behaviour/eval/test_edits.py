@@ -17,7 +17,7 @@ import pytest
 
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.errors import InterruptedRunError
-from ragbench.io.read import Selection
+from ragbench.io.only import Selection
 from ragbench.io.sources import open_source
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch

@@ -10,9 +10,8 @@ import pytest
 from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import Label, RunScores
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import column, config, run
 
 SIZE = 40
 RATES = [float(at % 2) for at in range(SIZE)]
@@ -39,8 +38,7 @@ def sides(
 
 
 def judged(runs: tuple[RunScores, RunScores], drop: float = 0.1) -> tuple[GateResult, GateCheck]:
-    limits = MetricGate(limits=FigureLimits(max_drop=drop))
-    result = gate(*runs, GateConfig(baseline="base", metrics={"support": limits}))
+    result = gate(*runs, config({"baseline": "base"}, support={"max_drop": drop}))
     (check,) = [one for one in result.checks if one.kind == "drop"]
     return result, check
 
@@ -97,12 +95,12 @@ def test_pairs_of_the_same_answers_need_no_label() -> None:
 
 def test_a_floor_is_held_against_what_people_say() -> None:
     now, _ = sides([0.9] * SIZE, [0.9] * SIZE, [0.0, 1.0] * (SIZE // 2))
-    limits = MetricGate(limits=FigureLimits(minimum=0.8))
-    result = gate(now, None, GateConfig(metrics={"support": limits}))
+    wanted = config(support={"minimum": 0.8})
+    result = gate(now, None, wanted)
     (check,) = [one for one in result.checks if one.kind == "floor"]
     assert check.outcome is GateOutcome.FAILED
     assert check.observed == pytest.approx(0.5)
     assert "By people, from 40 labelled cases; by the judge alone 0.900" in check.reason
     bare = replace(now, cases=tuple(replace(case, labels={}) for case in now.cases))
-    result = gate(bare, None, GateConfig(metrics={"support": limits}))
+    result = gate(bare, None, wanted)
     assert "judge's opinion, unproved" in result.checks[-1].reason + result.checks[0].reason

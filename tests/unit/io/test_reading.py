@@ -332,7 +332,7 @@ def test_elements_are_those_of_the_array_in_blocks_of_any_size(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_files, "_BLOCK_BYTES", size)
         found = list(array_elements(Source.of(path), "rows" if nested else None, problems))
-    assert not len(problems)
+    assert not problems.count
     assert [json.loads(element.raw) for element in found] == rows
 
 

@@ -15,11 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, Evidence, GenerationResult, RetrievalResult, Turn
+from ragbench import Case, Evidence, GenerationResult, Outcome, RetrievalResult, Status, Turn
 from ragbench.core import validation
-from ragbench.ledger.codec import CODECS, decode_case, decoded, encode_case, encoded
+from ragbench.ledger.codec import (
+    CODECS,
+    decode_case,
+    decoded,
+    encode_case,
+    encode_outcome,
+    encoded,
+)
 
-RETRIEVAL, GENERATION = CODECS["retrieve"], CODECS["generate"]
+
+def through(stage: str, result: Any) -> Any:
+    """A result as it comes back from the journal."""
+    body = encode_outcome(stage, Outcome(status=Status.MEASURED, value=result)).body
+    return CODECS[stage].decode([*getattr(result, "contexts", ())], body)
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 finite = st.floats(allow_nan=False, allow_infinity=False)
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -96,12 +109,12 @@ def test_a_case_comes_back_as_it_was(case: Case) -> None:
 
 @given(retrievals())
 def test_a_retrieval_comes_back_as_it_was(result: RetrievalResult[Any]) -> None:
-    assert RETRIEVAL.decode(list(result.contexts), RETRIEVAL.encode(result)) == result
+    assert through("retrieve", result) == result
 
 
 @given(generations)
 def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> None:
-    assert GENERATION.decode([], GENERATION.encode(result)) == result
+    assert through("generate", result) == result
 
 
 @settings(max_examples=30)
@@ -152,25 +165,25 @@ class Unknown: ...
 ], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
     result = GenerationResult[Any]("Paris", metadata={"value": value})
-    back = GENERATION.decode([], GENERATION.encode(result))
+    back = through("generate", result)
     assert (back.response, back.metadata) == ("Paris", {"value": stored})
 
 
 def test_metadata_that_holds_itself_costs_no_answer() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    back = GENERATION.decode([], GENERATION.encode(GenerationResult("Paris", metadata=circle)))
+    back = through("generate", GenerationResult("Paris", metadata=circle))
     assert back.response == "Paris"
 
 
 def test_numbers_of_any_type_come_back_as_floats() -> None:
     scores: list[Any] = [np.float32(0.5), Decimal("0.25"), 1]
     result = RetrievalResult(["a", "b", "c"], scores=scores)
-    back = RETRIEVAL.decode(["a", "b", "c"], RETRIEVAL.encode(result))
+    back = through("retrieve", result)
     assert back.scores == [0.5, 0.25, 1]
     assert {type(score) for score in back.scores or ()} == {float, int}
     confident = GenerationResult("a", confidence=np.float32(0.5))  # type: ignore[arg-type]  # numpy's
-    assert GENERATION.decode([], GENERATION.encode(confident)).confidence == 0.5
+    assert through("generate", confident).confidence == 0.5
 
 
 @pytest.mark.parametrize("result", [
@@ -180,4 +193,4 @@ def test_numbers_of_any_type_come_back_as_floats() -> None:
 ])  # fmt: skip
 def test_half_a_character_in_an_answer_is_an_error(result: GenerationResult[Any]) -> None:
     with pytest.raises(ValueError, match="not valid Unicode: half of a surrogate pair"):
-        GENERATION.encode(result)
+        through("generate", result)

@@ -126,7 +126,7 @@ MANIFEST = Manifest(
     settings={"matching": "id", "top_k": None},
     packages={"ragbench": "0.1"},
     git={"commit": "c0ffee", "dirty": False},
-).with_fingerprints()
+)
 
 
 def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -135,7 +135,8 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     found = read_manifest(first)
     write_manifest(found, second)
     assert first.read_bytes() == second.read_bytes()
-    assert replace(found, metrics=()) == replace(MANIFEST, metrics=())
+    known = {"metrics": (), "fingerprints": {}}
+    assert replace(found, **known) == replace(MANIFEST, **known)
     assert metrics_of(found) == METRICS
 
 

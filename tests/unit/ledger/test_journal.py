@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, Cell, Failure, Outcome, Status
+from ragbench import Case, Cell, Failure, GenerationResult, Outcome, Status
+from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError, RunError, RunMismatchError
 from ragbench.ledger.codec import Encoded
 from ragbench.ledger.fingerprint import text_digest
@@ -59,6 +60,20 @@ def test_a_case_with_half_a_character_is_reported(path: Path, facts: dict[str, A
     case = replace(Case(id="a", query="q"), **facts)
     with Journal(path) as journal, pytest.raises(DataError, match=r"case 2 .* surrogate"):
         journal.replace_cases([Case(id="good", query="q"), case])
+
+
+def test_of_cases_that_are_refused_no_recorded_outcome_stays(path: Path) -> None:
+    good, bad = (
+        Outcome(status=Status.MEASURED, value=GenerationResult(text)) for text in "a\ud800"
+    )
+    entries = [
+        Entry(case=case, recorded={"generate": outcome})
+        for case, outcome in zip(cases("x", "y"), (good, bad), strict=True)
+    ]
+    with Journal(path) as journal, pytest.raises(ValueError, match="surrogate"):
+        journal.replace_cases(entries)
+    with Journal(path) as journal:
+        assert journal.is_empty()
 
 
 def test_a_report_is_of_the_cases_that_are_there(path: Path) -> None:

@@ -17,15 +17,7 @@ import pytest
 
 from ragbench import errors
 from ragbench.core.chat import Embeddings, Reply
-from ragbench.errors import (
-    ConfigError,
-    LLMBudgetError,
-    LLMCacheError,
-    LLMError,
-    LLMReplyError,
-    LLMRequestError,
-    LLMUnavailableError,
-)
+from ragbench.errors import LLMError, LLMReplyError, LLMRequestError
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
@@ -369,11 +361,11 @@ def test_when_answers_cannot_be_kept_no_more_are_bought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
-        raise LLMCacheError("the disk is full")
+        raise errors.LLMCacheError("the disk is full")
 
     async def work(client: LLMClient) -> None:
         assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
-        with pytest.raises(LLMCacheError, match="the disk is full"):
+        with pytest.raises(errors.LLMCacheError, match="the disk is full"):
             await client.ask(asked("b"))
 
     script = Script([said("Yes.")])
@@ -516,13 +508,13 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
 )
 def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
     with ResponseCache(tmp_path / "c") as cache:
-        with pytest.raises(LLMUnavailableError, match="one vector for each of 1 texts"):
+        with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):
             embedded(Script([said("", data=data)]), ["a"], cache=cache)
         assert cache.stats().entries == 0
 
 
 def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
-    with pytest.raises(LLMBudgetError):
+    with pytest.raises(errors.LLMBudgetError):
         embedded(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
-    with pytest.raises(ConfigError, match="an empty text"):
+    with pytest.raises(errors.ConfigError, match="an empty text"):
         embedded(FaultServer(), ["a", " "])

@@ -39,6 +39,22 @@ def saved(text: str) -> Path:
     return path
 
 
+def fill_qdrant(
+    embedded: Sequence[str], payloads: Sequence[Any], *, dimension: int, distance: str = "Cosine"
+) -> None:
+    """The collection ``docs`` in the folder ``mine`` as a program of the user's fills it."""
+    from qdrant_client import QdrantClient, models
+
+    size = models.VectorParams(size=dimension, distance=models.Distance(distance))
+    vectors = HashingEmbedder(dimension=dimension).embed_passages(embedded).tolist()
+    rows = enumerate(zip(vectors, payloads, strict=True))
+    points = [models.PointStruct(id=at, vector=row, payload=held) for at, (row, held) in rows]
+    client = QdrantClient(path="mine")
+    client.create_collection("docs", vectors_config=size)
+    client.upsert("docs", points)
+    client.close()
+
+
 class Forgetful:
     is_exact = False
     has_documents = True

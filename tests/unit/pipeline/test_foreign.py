@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from ragbench import load_pipeline
-from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import DataError, ForeignCollectionError
 from ragbench_cli.main import main
-from tests.unit.pipeline.builders import saved
+from tests.unit.pipeline.builders import fill_qdrant, saved
 
 pytestmark = pytest.mark.extra("qdrant")
 
@@ -28,27 +27,13 @@ retrieval: {type: dense, top_k: 3}
 """
 
 
-def fill(embedder: HashingEmbedder, embedded: list[str], payloads: list[dict[str, str]]) -> None:
-    """A collection as a program of the user's fills it."""
-    from qdrant_client import QdrantClient, models
-
-    distance = models.Distance.EUCLID if embedder.dimension == 64 else models.Distance.COSINE
-    size = models.VectorParams(size=embedder.dimension, distance=distance)
-    rows = zip(embedder.embed_passages(embedded).tolist(), payloads, strict=True)
-    points = [models.PointStruct(id=i, vector=row, payload=p) for i, (row, p) in enumerate(rows)]
-    client = QdrantClient(path="mine")
-    client.create_collection("docs", vectors_config=size)
-    client.upsert("docs", points)
-    client.close()
-
-
 @pytest.fixture
 def filled(place: Path) -> Path:
     lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
     documents = [json.loads(line) for line in lines]
     texts = [document["text"] for document in documents]
     payloads = [{"body": one["text"], "from": one["id"]} for one in documents]
-    fill(HashingEmbedder(dimension=64), [*texts, texts[0]], [*payloads, {}])
+    fill_qdrant([*texts, texts[0]], [*payloads, {}], dimension=64, distance="Euclid")
     return place
 
 
@@ -171,7 +156,7 @@ MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
 def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
     place: Path, embedded: list[str], kept: list[str], wanted: str
 ) -> None:
-    fill(HashingEmbedder(dimension=128), embedded, [{"text": text} for text in kept])
+    fill_qdrant(embedded, [{"text": text} for text in kept], dimension=128)
     file = 'indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}'
     with load_pipeline(saved(f"{file}\nretrieval: {{type: dense, top_k: 3}}")).open() as opened:
         warnings = [line for line in opened.retriever.notes if line.startswith("Warning")]

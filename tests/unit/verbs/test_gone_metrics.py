@@ -10,24 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from ragbench import (
-    FigureLimits,
-    GateConfig,
-    MetricGate,
-    compare,
-    evaluate,
-    export_run,
-    gate_run,
-    parse_metrics,
-    read_run,
-    report_of,
-)
+from ragbench import compare, evaluate, export_run, gate_run, parse_metrics, read_run, report_of
 from ragbench.core.metric import metric_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.folder import RunFolder
 from ragbench.metrics.registry import computable
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases
+from tests.unit.gate.builders import config
 
 MODULE = '''
 from ragbench import metric
@@ -96,9 +86,8 @@ def test_a_figure_that_nobody_stored_is_missing_and_the_report_says_so(run: Path
 def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> None:
     written = export_run(run, "jsonl", tmp_path / "out.jsonl").paths[0]
     assert written.read_text("utf-8").count("shout(loud=2)@3") == 2
-    most = {NAMES[0]: 5.0, NAMES[1]: 8.0}
-    limits = {name: MetricGate(limits=FigureLimits(maximum=at)) for name, at in most.items()}
-    verdict = gate_run(run, GateConfig(metrics=limits, baseline=str(run)))
+    most = {NAMES[0]: {"maximum": 5.0}, NAMES[1]: {"maximum": 8.0}}
+    verdict = gate_run(run, config({"baseline": str(run)}, **most))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
     assert [found[name] for name in NAMES[:2]] == [("failed", 6.0), ("passed", 7.0)]
     comparison = compare([read_run(run), read_run(run)])

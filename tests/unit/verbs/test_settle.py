@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench import GateConfig
 from ragbench.core.gate_result import GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.gate import gate
 from ragbench.verbs.settle import settle
-from tests.unit.gate.builders import column, run
+from tests.unit.gate.builders import column, config, run
 
 CASES = 40
 
@@ -24,8 +24,7 @@ def undecided(direction: Direction) -> tuple[RunScores, RunScores, GateConfig]:
     metric = column("m", direction=direction)
     before = run({"m": [1.0, 0.0] * (CASES // 2)}, metric)
     now = run({"m": [0.0, 1.0] * 5 + [1.0, 0.0] * (CASES // 2 - 5)}, metric)
-    wanted = MetricGate(limits=FigureLimits(max_drop=0.05))
-    return now, before, GateConfig(metrics={"m": wanted}, alpha=0.025)
+    return now, before, config({"alpha": 0.025}, m={"max_drop": 0.05})
 
 
 def asked(before: float, now: float) -> Callable[..., tuple[RunScores, RunScores]]:
@@ -45,10 +44,10 @@ def asked(before: float, now: float) -> Callable[..., tuple[RunScores, RunScores
 
 
 def settled(before: float, now: float, *, direction: Direction) -> GateResult:
-    after, earlier, config = undecided(direction)
-    verdict = gate(after, earlier, config)
+    after, earlier, wanted = undecided(direction)
+    verdict = gate(after, earlier, wanted)
     assert [check.is_open_drop for check in verdict.checks].count(True) == 1
-    return settle(verdict, after, earlier, config, asked(before, now), most=4_000)
+    return settle(verdict, after, earlier, wanted, asked(before, now), most=4_000)
 
 
 @pytest.mark.parametrize(("before", "now", "direction", "ground"), [
@@ -72,22 +71,21 @@ def test_what_was_open_is_settled(
 
 def test_nothing_is_asked_where_nothing_is_open() -> None:
     before, now = run({"m": [1.0] * 20}), run({"m": [0.0] * 20})
-    config = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.05))})
-    verdict = gate(now, before, config)
+    wanted = config(m={"max_drop": 0.05})
+    verdict = gate(now, before, wanted)
 
     def never(*_: object) -> tuple[RunScores, RunScores]:
         raise AssertionError("asked")
 
-    assert settle(verdict, now, before, config, never, most=10) == verdict
+    assert settle(verdict, now, before, wanted, never, most=10) == verdict
 
 
 @pytest.mark.parametrize(("now", "code"), [(0.1, 1), (0.6, 0)])
 def test_a_total_loss_on_few_documents_is_settled_too(now: float, code: int) -> None:
     """One of four had been right, and none is now: chance may explain it, and does not pass."""
     before, after = run({"m": [1.0, 0.0, 0.0, 0.0]}), run({"m": [0.0] * 4})
-    limits = MetricGate(limits=FigureLimits(max_drop=0.2))
-    config = GateConfig(metrics={"m": limits}, alpha=0.025)
-    verdict = gate(after, before, config)
+    wanted = config({"alpha": 0.025}, m={"max_drop": 0.2})
+    verdict = gate(after, before, wanted)
     assert verdict.outcome.exit_code == 3
-    found = settle(verdict, after, before, config, asked(0.6, now), most=4_000)
+    found = settle(verdict, after, before, wanted, asked(0.6, now), most=4_000)
     assert found.outcome.exit_code == code

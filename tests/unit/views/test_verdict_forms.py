@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateResult
 from ragbench.core.metric import Direction
@@ -32,7 +31,7 @@ from ragbench.views.gate import (
     verdict_object,
 )
 from ragbench.views.html.document import document_page
-from tests.unit.gate.builders import column, run, run_of, told
+from tests.unit.gate.builders import column, config, run, run_of, told
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
 SCHEMA = json.loads(files("ragbench.views").joinpath("verdict.schema.json").read_text("utf-8"))
@@ -48,9 +47,8 @@ def failed_verdict(*, id: str = "case", text: str = "text", metric: str = "m") -
     now = replace(now, cases=(broken, *now.cases[1:]))
     before = run({metric: [1.0] * 10, "n": [0, 1] * 5})
     before = replace(before, cases=(replace(before.cases[0], id=id), *before.cases[1:]))
-    falls = FigureLimits(max_drop=0.02)
-    limits = {metric: MetricGate(limits=falls), "n": MetricGate(limits=replace(falls, minimum=0.5))}
-    found = gate(now, before, GateConfig(max_error_rate=0.2, metrics=limits), notes=(text,))
+    limits = {metric: {"max_drop": 0.02}, "n": {"max_drop": 0.02, "minimum": 0.5}}
+    found = gate(now, before, config({"max_error_rate": 0.2}, **limits), notes=(text,))
     lost = tuple(replace(one, query=text if one.id == id else None) for one in found.lost_cases)
     return replace(found, lost_cases=lost)
 
@@ -61,8 +59,8 @@ def page_of(verdict: GateResult) -> str:
 
 def refused_verdict() -> GateResult:
     """Of runs whose chunks were matched in two ways."""
-    config = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.02))})
-    return gate(run({"m": [1]}), run({"m": [1]}, matching="text"), config)
+    wanted = config(m={"max_drop": 0.02})
+    return gate(run({"m": [1]}), run({"m": [1]}, matching="text"), wanted)
 
 
 @pytest.fixture(params=["plain", "nasty", "refused"])
@@ -270,9 +268,8 @@ def test_an_annotation_decodes_to_its_text(text: str) -> None:
 def test_the_page_draws_each_check_with_its_interval_and_its_limit() -> None:
     lower = column("brier", direction=Direction.LOWER)
     now, before = (run({"m": [m] * 10, "brier": [0.5] * 10}, lower) for m in (0.0, 1.0))
-    limits = {"m": MetricGate(limits=FigureLimits(minimum=0.5, max_drop=0.02)),
-              "brier": MetricGate(limits=FigureLimits(max_drop=0.1))}  # fmt: skip
-    document = gate_document(gate(now, before, GateConfig(metrics=limits)))
+    wanted = config(m={"minimum": 0.5, "max_drop": 0.02}, brier={"max_drop": 0.1})
+    document = gate_document(gate(now, before, wanted))
     page = "".join(document_page(document).body)
     drawn = re.findall(r'aria-label="(-?[\d.]+.*?; limit .*?)"', page)
     assert drawn[:3] == [
