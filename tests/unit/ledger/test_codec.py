@@ -59,7 +59,7 @@ OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
 
 def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Of a dataclass, with every field that it has."""
-    given = {one.name: OF_TYPE[str(one.type)] for one in fields(cls)} | other
+    given = {one.name: OF_TYPE[str(one.type)] for one in fields(cls) if one.init} | other
     found = st.builds(cls, **given)
     OF_TYPE[cls.__name__] = found
     OF_TYPE[f"tuple[{cls.__name__}, ...]"] = several = st.lists(found, max_size=2).map(tuple)
