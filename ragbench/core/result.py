@@ -71,7 +71,7 @@ context_metadata=None, metadata=None)
         for name in ("context_ids", "scores", "context_metadata"):
             given = cast("Sequence[Any] | None", getattr(self, name))
             # As it should be, it costs no call.
-            if given is not None and (type(given) is not list or len(given) != size):
+            if given is not None and (not isinstance(given, list) or len(given) != size):
                 _check_sequence(name, given, size)
 
     @staticmethod
