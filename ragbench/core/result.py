@@ -69,9 +69,9 @@ context_metadata=None, metadata=None)
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
         for name in ("context_ids", "scores", "context_metadata"):
-            given = getattr(self, name)
+            given = cast("Sequence[Any] | None", getattr(self, name))
             # As it should be, it costs no call.
-            if given is not None and not (isinstance(given, list) and len(given) == size):
+            if given is not None and (not isinstance(given, list) or len(given) != size):
                 _check_sequence(name, given, size)
 
     @staticmethod

@@ -145,7 +145,6 @@ class CallStage(Generic[InputT, ValueT]):
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
         run.journal.flush(if_due=True)
-        failed = sum(outcome.status is Status.FAILED for outcome in given)
         run.settled(name, len(asked), failed=failed)
 
     def ask_once(

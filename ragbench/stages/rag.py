@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 
@@ -192,11 +192,8 @@ def _calls(
     """
     name, is_async = family.rich_batch.name, isinstance(rag, AsyncRAGInterface)
     where, is_own = f"{type(rag).__name__}.{name}", name in rag.implemented
-    ask: Callable[..., Any] = partial(
-        derived_async if is_async else derived, rag, name, top_k=top_k
-    )
-    if is_own:
-        ask = own_method(rag, name, top_k)
+    derive = cast("Callable[..., Any]", derived_async if is_async else derived)
+    ask = own_method(rag, name, top_k) if is_own else partial(derive, rag, name, top_k=top_k)
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
         columns, said = columns_of(inputs)

@@ -34,18 +34,15 @@ def expression(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
     return _REFERENCE.sub(lambda found: expression(entries[found[1]], entries), text)
 
 
-class Patterns:
+class Patterns(dict[str, re.Pattern[str]]):
     """The patterns of a section, each compiled when it is first used."""
 
     def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
+        super().__init__()
         self._place = package, name, section
         self._flags = flags
-        self._compiled: dict[str, re.Pattern[str]] = {}
 
-    def __getitem__(self, name: str) -> re.Pattern[str]:
-        found = self._compiled.get(name)
-        if found is None:
-            entries = table(*self._place)
-            found = re.compile(expression(entries[name], entries), self._flags)
-            self._compiled[name] = found
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        entries = table(*self._place)
+        found = self[name] = re.compile(expression(entries[name], entries), self._flags)
         return found

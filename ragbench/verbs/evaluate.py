@@ -168,7 +168,7 @@ def evaluate(
                 notes=(*settings.notes, *opened.info.notes),
             )
             cases = opened
-        elif isinstance(cases, Mapping) or not isinstance(cases, Iterable):
+        elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):
             raise ConfigError(
                 f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: give "
                 '[{"query": ..., "reference": ...}], or the path of a dataset'
