@@ -17,8 +17,8 @@ NOISY = """with open("asked.log", "a+") as log:
 """Yes and no in turn, by the number of times that it was asked a question."""
 
 
-@pytest.fixture
-def cases() -> None:
+@pytest.fixture(autouse=True)
+def _cases() -> None:
     rows = ({"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4))
     lines("cases.jsonl", rows)
     own_rag(NOISY)
@@ -31,7 +31,6 @@ def asked() -> int:
     return len(Path("asked.log").read_text("utf-8").splitlines())
 
 
-@pytest.mark.usefixtures("cases")
 def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None:
     report = json.loads(ragbench(*EVAL, "--rag-repeats", "3", "--json").ok().out)
     (f1,) = [one for one in report["summaries"] if one["metric"] == "token_f1"]
@@ -51,7 +50,6 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     assert Path("run/report.json").read_bytes() == before
 
 
-@pytest.mark.usefixtures("cases")
 def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None:
     for _ in range(2):
         ragbench(*EVAL, "--rag-repeats", "2", "--reuse").ok()
@@ -64,7 +62,6 @@ def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None
     assert "repeats" not in cases_of()[0]
 
 
-@pytest.mark.usefixtures("cases")
 def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     assert ragbench(*EVAL, "--rag-repeats", "3").code == 0
     assert ragbench("baseline", "set", "run").code == 0
