@@ -110,7 +110,7 @@ class Repeated:
             return
         for stage, again in self._seconds.items():
             took = statistics.median(first.get(stage) or (0.0,))
-            if took >= _LONG and statistics.median(again) < _KEPT * took:
+            if again and took >= _LONG and statistics.median(again) < _KEPT * took:
                 yield (
                     f"Asked again, {stage} took next to no time, and every score is the same: "
                     "where the system keeps its answers, repeats say nothing of its noise. Turn "

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from ragbench_cli.main import main
-from tests.cli.runs import Ragbench, schema
+from tests.cli.runs import Ragbench, report, schema
 
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 SCHEMA = schema("comparison")
@@ -38,8 +38,7 @@ def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> N
     (difference,) = recall["differences"]
     assert difference["difference"] < 0
     assert difference["higher"] == 0 < difference["lower"]
-    report = json.loads((Path(runs["five"]) / "report.json").read_text("utf-8"))
-    (summary,) = [one for one in report["summaries"] if one["metric"] == "recall@5"]
+    (summary,) = [x for x in report(runs["five"])["summaries"] if x["metric"] == "recall@5"]
     same = ("score", "measured")
     assert [recall["figures"][0][name] for name in same] == [summary[name] for name in same]
     assert metrics["ECE"]["untested"] == "its figure is not a mean over cases"

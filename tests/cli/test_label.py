@@ -52,15 +52,12 @@ def said(name: str, wrong: Sequence[int], rows: Sequence[int] = ROWS, **more: An
     ]
 
 
-@pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def pressed(text: str) -> None:
-        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+def test_labels_are_given_taken_back_and_continued(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys(pressed: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(pressed))
 
-    return pressed
-
-
-def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any) -> None:
     label = ("label", answers(ragbench, "one"), "-m", "answer_correct", "-n", "6")
     keys("y")
     ragbench(*label, "-o", "missing/labels.jsonl").refused("cannot be written")

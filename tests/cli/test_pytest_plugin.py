@@ -67,13 +67,10 @@ def demand(**metrics: dict[str, Any]) -> None:
     Path("ragbench.yaml").write_text(json.dumps({"gate": gate}), "utf-8")
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        ({"min": 0.9}, "0.500 is below 0.900"),
-        ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
-    ],
-)
+@pytest.mark.parametrize(("limits", "reason"), [
+    ({"min": 0.9}, "0.500 is below 0.900"),
+    ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
+])  # fmt: skip
 def test_a_check_that_does_not_pass_fails_with_its_reason_alone(
     inner: Pytest, run: str, limits: dict[str, Any], reason: str
 ) -> None:

@@ -88,7 +88,9 @@ def test_an_operator_is_explained_with_every_setting(ragbench: Ragbench, kind: s
         name = one["name"]
         flat = " ".join(ragbench("show", "operator", name).out.split())
         assert flat.startswith(name if kind == "operators" else f"rerank.{name}")
-        assert all(f" {setting} " in flat for setting in one["settings"].get("properties", {}))
+        settings = one["settings"].get("properties", {})
+        assert one["summary"].endswith(".") and all(f" {setting} " in flat for setting in settings)
+        assert [each for each, setting in settings.items() if not setting["description"]] == []
         assert json.loads(ragbench("show", "operator", name, "--json").out) == one
 
 

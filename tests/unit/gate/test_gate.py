@@ -284,11 +284,10 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert gate(before, now, wanted).colour == "green"
 
 
-@pytest.mark.parametrize(
-    ("left", "outcome"),
-    [(["abstained"] * 59, CANNOT_TELL), (["failed"] * 2, CANNOT_TELL), (["failed"], PASSED),
-     (["skipped"] * 59, PASSED)],
-)  # fmt: skip
+@pytest.mark.parametrize(("left", "outcome"), [
+    (["abstained"] * 59, CANNOT_TELL), (["failed"] * 2, CANNOT_TELL), (["failed"], PASSED),
+    (["skipped"] * 59, PASSED),
+])  # fmt: skip
 def test_a_floor_that_rests_on_less_than_half_of_its_cases_is_not_passed(
     left: list[float | str], outcome: GateOutcome
 ) -> None:

@@ -51,21 +51,13 @@ def runs(draw: st.DrawFn) -> RunScores:
 
 
 @given(runs())
-def test_a_baseline_file_reads_back_as_it_was_written(run: RunScores) -> None:
+def test_a_baseline_file_reads_back_whatever_the_order_of_the_cases(run: RunScores) -> None:
     baseline = baseline_of([run])
+    turned = replace(run, cases=tuple(run.cases)[::-1])
+    assert baseline_bytes(baseline_of([turned])) == baseline_bytes(baseline)
     back = baseline_from(json.loads(baseline_bytes(baseline)))
     assert baseline_bytes(back) == baseline_bytes(baseline)
     assert replace(back.scores(run.source), drift=None, made_of=()) == run
-
-
-def test_the_order_of_cases_and_metrics_does_not_show() -> None:
-    cases = [
-        ScoredCase(id=id_, fingerprint="f", scores={"a": Cell.measured(0.1), "b": Cell.measured(1)})
-        for id_ in ("x", "y")
-    ]
-    one = run_of(cases, column("a"), column("b"))
-    other = run_of(reversed(cases), column("b"), column("a"))
-    assert baseline_bytes(baseline_of([one])) == baseline_bytes(baseline_of([other]))
 
 
 def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:

@@ -501,11 +501,9 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
     assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"], ["a"]]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [[{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None],
-    ids=str,
-)
+@pytest.mark.parametrize("data", [
+    [{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None,
+], ids=str)  # fmt: skip
 def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
     with ResponseCache(tmp_path / "c") as cache:
         with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):

@@ -101,11 +101,10 @@ def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], 
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "shown"),
-    [("", "is empty"), ("two words", "is not an API key"), ("a\nb", "is not an API key"),
-     ("ä", "ASCII"), (None, "No such file")],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "shown"), [
+    ("", "is empty"), ("two words", "is not an API key"), ("a\nb", "is not an API key"),
+    ("ä", "ASCII"), (None, "No such file"),
+])  # fmt: skip
 def test_a_file_that_holds_no_key_is_reported(
     tmp_path: Path, content: str | None, shown: str
 ) -> None:

@@ -15,9 +15,7 @@ ENGLISH = [
     Document(id="leave", text="How many days of vacation are there for people who work at night?"),
 ]
 GERMAN = [
-    Document(
-        id="miete", text="Die Miete ist am ersten des Monats fällig und wird von allen bezahlt."
-    ),
+    Document(id="miete", text="Die Miete ist am ersten des Monats fällig und wird bezahlt."),
     Document(id="urlaub", text="Wie viele Tage Urlaub gibt es für die Leute, die nachts arbeiten?"),
 ]
 

@@ -69,13 +69,10 @@ def test_what_is_only_read_is_not_filled_and_says_what_to_do(
         assert "secret" not in said
 
 
-@pytest.mark.parametrize(
-    ("address", "package"),
-    [
-        ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
-        ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
-    ],
-)
+@pytest.mark.parametrize(("address", "package"), [
+    ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
+    ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
+])  # fmt: skip
 def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
     pytest.importorskip(package)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -11,14 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RAGInterface
+from ragbench import Case, RAGInterface, errors
 from ragbench.core.report import Report
-from ragbench.errors import (
-    InterruptedRunError,
-    LLMReplyError,
-    LLMUnavailableError,
-    LLMUnreachableError,
-)
 from ragbench.llm.transport import NoAnswerError
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
@@ -94,9 +88,9 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
 
 def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) -> None:
     dead = Script([NoAnswerError("connection", "refused")], latency=0.0)
-    with pytest.raises(LLMUnavailableError, match="nothing was"):
+    with pytest.raises(errors.LLMUnavailableError, match="nothing was"):
         judged(tmp_path, dead)
-    with pytest.raises(LLMUnreachableError):
+    with pytest.raises(errors.LLMUnreachableError):
         judged(tmp_path, dead, preflight=False)
     assert judged(tmp_path, FaultServer()).summaries[1].measured == 4
 
@@ -108,7 +102,7 @@ def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_pat
         for stop in stops:
             with (
                 judged_by(InMemory(server, latency=0.01), model(folder)) as judge,
-                suppress(InterruptedRunError),
+                suppress(errors.InterruptedRunError),
             ):
                 run(folder, judge, stopped=lambda at=stop: len(server.calls) >= at)
         write_reports(judged(folder, InMemory(server, latency=0.01)), folder / "run")
@@ -143,7 +137,7 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
 
 def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
     server = FaultServer(say=lambda _: "I would rather talk about bees.")
-    with pytest.raises(LLMReplyError, match="not in the structure that is needed"):
+    with pytest.raises(errors.LLMReplyError, match="not in the structure that is needed"):
         judged(tmp_path, server)
     assert len(server.calls) == 5  # in four ways, and mended once
 

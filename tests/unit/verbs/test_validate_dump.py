@@ -20,6 +20,7 @@ from ragbench import Chunk, open_dump, validate_dump
 from ragbench.core.validation import Conflict, DumpSummary, EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.errors import ConfigError, DataError, LLMBudgetError
 from ragbench.verbs.validate import ValidatedQuery
+from tests.cli.runs import lines
 
 QUERIES = 48
 
@@ -61,11 +62,6 @@ def record(number: int, query: str = "") -> dict[str, Any]:
     return {"query_id": f"q{number}", "query": query, "chunks": chunks}
 
 
-def written(path: Path, records: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
-    return path
-
-
 def judge(path: Path, make: Callable[[], Plain], **options: Any) -> DumpSummary:
     with open_dump(path) as dump:
         return validate_dump(dump, make, **options)
@@ -73,11 +69,6 @@ def judge(path: Path, make: Callable[[], Plain], **options: Any) -> DumpSummary:
 
 def asked(log: Path) -> list[str]:
     return log.read_text("utf-8").splitlines() if log.exists() else []
-
-
-@pytest.fixture
-def dump(tmp_path: Path) -> Path:
-    return written(tmp_path / "dump.jsonl", [record(number) for number in range(QUERIES)])
 
 
 def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
@@ -108,7 +99,7 @@ def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], wor
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         records = [record(number, "raise it" * (number == 7)) for number in range(QUERIES)]
-        path = written(place / "dump.jsonl", records)
+        path = Path(lines(place / "dump.jsonl", records))
         whole = judge(path, Plain, out=place / "whole.jsonl")
         for count in kills:
             killed_after(count, path, place / "v.jsonl", workers)
@@ -120,7 +111,7 @@ def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], wor
 @pytest.mark.parametrize("threads", [1, 4])
 def test_what_was_answered_before_the_money_ran_out_is_kept(tmp_path: Path, threads: int) -> None:
     records = [record(number, "budget" * (number == 20)) for number in range(QUERIES)]
-    dump = written(tmp_path / "dump.jsonl", records)
+    dump = Path(lines(tmp_path / "dump.jsonl", records))
     log, out = tmp_path / "log", tmp_path / "v.jsonl"
     with pytest.raises(LLMBudgetError, match="no money is left"):
         judge(dump, partial(Plain, log), out=out, threads=threads)
@@ -133,7 +124,7 @@ def test_what_was_answered_before_the_money_ran_out_is_kept(tmp_path: Path, thre
 
 
 def test_what_every_query_would_fail_of_ends_the_run(tmp_path: Path) -> None:
-    dump = written(tmp_path / "dump.jsonl", [record(1), record(2, "config"), record(3)])
+    dump = Path(lines(tmp_path / "dump.jsonl", [record(1), record(2, "config"), record(3)]))
     with pytest.raises(ConfigError, match="the model is gone"):
         judge(dump, Plain, out=tmp_path / "v.jsonl")
     assert not (tmp_path / "v.jsonl").exists()
@@ -144,7 +135,7 @@ def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path)
     found = record(1)
     found["chunks"][1]["text"] = ""
     found["chunks"].append(17)
-    dump = written(tmp_path / "dump.jsonl", [record(0), found])
+    dump = Path(lines(tmp_path / "dump.jsonl", [record(0), found]))
     verdicts: list[ValidatedQuery] = []
     summary = judge(dump, Plain, emit=verdicts.append)
     own = ["conflict: 12 against 14", "validator: I am not sure"]
@@ -172,10 +163,10 @@ def faulty(tmp_path: Path) -> Path:
     for row in rows:
         row["chunks"][0]["metadata"] = {"source": "a.pdf", "more": [row["query_id"]]}
         row["chunks"][1]["text"] = ""
-    path = written(tmp_path / "dump.jsonl", rows)
-    lines = path.read_text("utf-8").splitlines()
-    lines[50:50] = ["", "{", '{"chunks": ["of nobody"]}']
-    path.write_text("\n".join(lines), "utf-8")
+    known = [json.dumps(row) for row in rows]
+    known[50:50] = ["", "{", '{"chunks": ["of nobody"]}']
+    path = tmp_path / "dump.jsonl"
+    path.write_text("\n".join(known), "utf-8")
     return path
 
 
