@@ -36,16 +36,10 @@ MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 that with its parameters and cutoff."""
 
 _FAMILIES = (
-    "ragbench.metrics.rank",
-    "ragbench.metrics.correct",
-    "ragbench.metrics.answer",
-    "ragbench.metrics.citations",
-    "ragbench.metrics.candidates",
-    "ragbench.metrics.operational",
-    "ragbench.metrics.hops",
-    "ragbench.metrics.ragas",
-    "ragbench.metrics.support",
-)
+    "ragbench.metrics.rank", "ragbench.metrics.correct", "ragbench.metrics.answer",
+    "ragbench.metrics.citations", "ragbench.metrics.candidates", "ragbench.metrics.operational",
+    "ragbench.metrics.hops", "ragbench.metrics.ragas", "ragbench.metrics.support",
+)  # fmt: skip
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
 DEFAULT = (

@@ -67,7 +67,6 @@ def test_that_a_system_seems_to_keep_its_answers_is_said(
     assert any(note.endswith("Turn its cache off.") for note in notes) is said
 
 
-@pytest.mark.usefixtures("cases")
 def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None:
     for _ in range(2):
         ragbench(*EVAL, "--rag-repeats", "2", "--reuse").ok()
