@@ -132,8 +132,8 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     out = f"{fate} {options}".replace(" ", "")
     killed, resumed = undisturbed.killed(out, *options, MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL")
     repeated = set(killed.finished) & set(resumed.finished)
-    # Calls side by side may all have been finished and not yet stored.
-    assert len(repeated) <= (3 if "--concurrency" in options else 0), repeated
+    # Three calls side by side, and those in their places, may be finished and not yet stored.
+    assert len(repeated) <= (6 if "--concurrency" in options else 0), repeated
     assert set(killed.finished) | set(resumed.finished) == CALLS
 
 
