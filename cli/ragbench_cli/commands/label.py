@@ -22,9 +22,8 @@ from ragbench.io.people import LabelBook, read_people
 from ragbench.safe_text import shown_text
 from ragbench.verbs.label import draw as drawn_from
 from ragbench.verbs.label import raters, with_labels
-from ragbench.views.html.document import label_page
 from ragbench.views.html.page import write_html
-from ragbench.views.labels import ask_text, raters_text
+from ragbench.views.labels import ask_text, label_page, raters_text
 from ragbench_cli import console
 from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
 from ragbench_cli.output import draw_fitted

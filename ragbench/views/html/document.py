@@ -1,8 +1,7 @@
-"""The page of a document; and that on which people label answers, which saves a file of labels."""
+"""The page of a document."""
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from ragbench.core.comparison import CaseDifference, CaseKind
-from ragbench.core.labels import Drawn, Judged, LabelTask
-from ragbench.core.metric import Need
 from ragbench.views.document import Document, cause_text, flip_text, ids_text
 from ragbench.views.html.case import anchor, compared_texts
 from ragbench.views.html.page import Page, render
-from ragbench.views.labels import ask_text
 
 _MOST = 500
 """Cases of a kind that a page holds."""
@@ -48,40 +44,3 @@ def _told(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
         ),
         "ids": ids_text(case.ids, case.gold),
     }
-
-
-def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page:
-    """A page with a block for each case; what is asked stands in it for every answer.
-
-    Args:
-        by: who labels, where that is known.
-        shows_judge: whether the judge's value and the run are shown, too.
-    """
-
-    def shown(task: LabelTask, judged: Judged) -> dict[str, object]:
-        return {
-            "line": json.dumps(drawn.line(task, judged)),
-            "text": judged.answer if drawn.reads(Need.RESPONSE) else None,
-            "judge": judged.value if shows_judge else None,
-            "run": judged.run,
-            "contexts": judged.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
-        }
-
-    values = {
-        "metric": drawn.metric.name,
-        "about": drawn.metric.definition.summary,
-        "asks": ask_text(drawn),
-        "of": drawn.of,
-        "seed": drawn.seed,
-        "by": by,
-        "choices": [{**one._asdict(), "value": f"{one.value:g}"} for one in drawn.choices],
-        "tasks": [
-            {
-                "question": task.question,
-                "references": task.references if drawn.reads(Need.REFERENCE) else (),
-                "answers": [shown(task, judged) for judged in task.answers],
-            }
-            for task in drawn.tasks
-        ],
-    }
-    return Page(title=f"Labels: {drawn.metric.name}", body=[render("label.html.jinja", values)])
