@@ -121,7 +121,7 @@ _SHOWS_ALL = "ragbench.help_all"
 
 
 class _Program(TyperGroup, _Reading):
-    gc.freeze()  # what is left ends with the process: looking through it takes a while
+    """All commands, and the options that stand before one."""
 
 
 class _Command(_Reading):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,8 +66,9 @@ def report_of(path: str | Path) -> Report:
     if body is not None:
         # `len` stands for what is not kept: formulas, and what reads the cases.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
-        stored = cases.report(decoder.decode(body))
-        if not repeat_folders(cases.path):
+        with suppress(msgspec.ValidationError):  # kept by another version: counted again
+            stored = cases.report(decoder.decode(body))
+        if stored is not None and not repeat_folders(cases.path):
             return stored
     builder = ReportBuilder(cases)
     for case in cases.traces():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,13 @@ def test_a_run_that_kept_names_only_is_refused_in_one_line(run: Path) -> None:
     folder.manifest.write_bytes(orjson.dumps(manifest))
     with pytest.raises(RunMismatchError, match=r"is not a manifest of ragbench: .*definition"):
         report_of(run)
+
+
+def test_a_report_that_another_version_kept_is_counted_again(tmp_path: Path) -> None:
+    made = evaluate(cases("one", "two"), NotingRAG(), out=tmp_path, metrics=["recall@5"])
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db, db:
+        (body,) = db.execute("SELECT body FROM report").fetchone()
+        stored = orjson.loads(body)
+        del stored["summaries"][0]["metric"]
+        db.execute("UPDATE report SET body = ?", [orjson.dumps(stored)])
+    assert report_of(tmp_path).summaries == made.summaries
