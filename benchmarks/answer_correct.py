@@ -29,7 +29,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
-from ragbench.metrics.correct import AGREED, CONTRADICTED, AnswerBeside, probability
+from ragbench.metrics.correct import AGREED, CONTRADICTED, SAME, AnswerBeside, is_same, probability
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "ragbench" / "metrics" / "correct.toml"
@@ -80,12 +80,13 @@ class Rows(NamedTuple):
     labelled: list[Labelled]
     features: list[Floats]
     contradicted: list[list[bool]]
-    agreed: list[list[bool]]
+    floors: list[list[float]]
+    """What the probability is at least, where what can be compared says so."""
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Iterable[Labelled], *, long: bool) -> Rows:
-        labelled, features, contradicted, agreed = [], [], [], []
+        labelled, features, contradicted, floors = [], [], [], []
         names: tuple[str, ...] = ()
         for one in given:
             known, asked = len(one.references), (one.query, one.response)
@@ -96,14 +97,23 @@ class Rows(NamedTuple):
             found = [each.features() for each in kept]
             names = LONG if long else tuple(found[0])
             labelled.append(one)
-            agreed.append([each.agrees() for each in kept])
+            same = [is_same(one.response, each.reference) for each in kept]
+            agreed = [AGREED * each.agrees() for each in kept]
+            floors.append(
+                [max(SAME * floor, other) for floor, other in zip(same, agreed, strict=True)]
+            )
             features.append(np.array([[each[name] for name in names] for each in found]))
             contradicted.append([each.contradiction() is not None for each in kept])
-        return cls(labelled, features, contradicted, agreed, names)
+        return cls(labelled, features, contradicted, floors, names)
 
     @property
     def labels(self) -> npt.NDArray[np.bool_]:
         return np.array([one.is_right for one in self.labelled])
+
+    @property
+    def are_open(self) -> npt.NDArray[np.bool_]:
+        """Whether an answer is in other words than each reference: these are fitted."""
+        return np.array([max(one) < SAME for one in self.floors])
 
     @property
     def systems(self) -> npt.NDArray[np.str_]:
@@ -114,9 +124,10 @@ class Rows(NamedTuple):
         return np.array([zlib.crc32(one.query.encode()) % FOLDS for one in self.labelled])
 
 
-def fitted(features: Sequence[Floats], labels: npt.NDArray[np.bool_]) -> Floats:
+def fitted(rows: Rows, chosen: npt.NDArray[np.bool_]) -> Floats:
     """Weights of the reference that speaks most for each answer, chosen anew six times."""
-    signs = np.where(labels, 1.0, -1.0)
+    features = [rows.features[at] for at in np.flatnonzero(chosen)]
+    signs = np.where(rows.labels[chosen], 1.0, -1.0)
     picked = [rows[np.argmax(rows.sum(axis=1))] for rows in features]
     weights = np.zeros(features[0].shape[1])
     for _ in range(6):
@@ -137,7 +148,7 @@ def probabilities(rows: Rows, weights: Floats, chosen: npt.NDArray[np.bool_]) ->
     found = []
     for at in np.flatnonzero(chosen):
         each = 1 / (1 + np.exp(-(rows.features[at] @ weights)))
-        each = np.where(rows.agreed[at], np.maximum(each, AGREED), each)
+        each = np.maximum(each, rows.floors[at])
         found.append(np.where(rows.contradicted[at], np.minimum(each, CONTRADICTED), each).max())
     return np.array(found)
 
@@ -147,8 +158,7 @@ def held_out(rows: Rows, folds: npt.NDArray[Any]) -> Floats:
     found = np.zeros(len(rows.labelled))
     for fold in np.unique(folds):
         inside = folds == fold
-        features = [one for one, skip in zip(rows.features, inside, strict=True) if not skip]
-        found[inside] = probabilities(rows, fitted(features, rows.labels[~inside]), inside)
+        found[inside] = probabilities(rows, fitted(rows, rows.are_open & ~inside), inside)
     return found
 
 
@@ -263,7 +273,7 @@ def main(arguments: Sequence[str]) -> Any:
     if "--write" in arguments:
         written(
             *(
-                dict(zip(rows.names, fitted(rows.features, rows.labels), strict=True))
+                dict(zip(rows.names, fitted(rows, rows.are_open), strict=True))
                 for rows in (short, long)
             )
         )

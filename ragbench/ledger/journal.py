@@ -15,8 +15,9 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import Entry, RunCase
+from ragbench.core.trace import Entry, RunCase, StageOutcome
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.codec import (
     CODECS,
@@ -185,24 +186,39 @@ class Journal(AbstractContextManager["Journal"]):
         What the source recorded of a case becomes the outcome of its stage. What is given back is
         what `cases_digest` says from now on.
         """
+        for _ in self.placed(cases):
+            pass
+        return self.cases_digest()
+
+    def placed(
+        self, cases: Iterable[Case | Entry], epoch: int = 0
+    ) -> Generator[list[RunCase], None, None]:
+        """Does the same, and gives the cases window by window with their recorded outcomes.
+
+        Args:
+            epoch: the one in which these outcomes are valid, where it has begun.
+        """
         self.flush()
-        count, whole = 0, blake2b(digest_size=SIZE)
-        with transaction(self._db, undo=self._forget):
+        position = 0
+        with self.whole():
             self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             self._db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
+            is_new = self._db.execute("SELECT 1 FROM cases LIMIT 1").fetchone() is None
             rows = enumerate(cases, start=1)
             while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
-                placed = [row for row, _ in batch]
+                placed = [row for row, *_ in batch]
                 # A case whose id already has a position in this order is not written.
                 if self._db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
-                count += len(batch)
-                whole.update(b"".join([row[2] for row in placed]))
-                if any(recorded for _, recorded in batch):
-                    self._record_entries(batch)
+                numbers = range(position + 1, position + len(batch) + 1)
+                position += len(batch)
+                yield self._recorded(batch, [*numbers] if is_new else self._numbers(placed), epoch)
         self.was_empty = self._db.execute(_ANY).fetchone() is None
-        return count, whole.hexdigest()
+
+    def whole(self) -> AbstractContextManager[None]:
+        """All that is written inside is kept, or nothing; on an error what waits is dropped."""
+        return transaction(self._db, undo=self._forget)
 
     def _forget(self) -> None:
         """Drops what waits to be stored: the cases that it is of were not placed."""
@@ -219,19 +235,31 @@ class Journal(AbstractContextManager["Journal"]):
             field="id",
         )
 
-    def _record_entries(self, batch: Sequence[tuple[_CaseRow, Recorded]]) -> None:
-        """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
-        ids = [row[0] for row, recorded in batch if recorded]
+    def _numbers(self, placed: Sequence[_CaseRow]) -> list[int]:
+        ids = [row[0] for row in placed]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
-        numbers = dict(self._db.execute(query, ids))
-        for row, recorded in batch:
+        found = dict(self._db.execute(query, ids))
+        return [found[id] for id in ids]
+
+    def _recorded(
+        self, batch: Sequence[tuple[_CaseRow, Case, Recorded]], numbers: Sequence[int], epoch: int
+    ) -> list[RunCase]:
+        """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
+        found: list[RunCase] = []
+        for (row, case, recorded), number in zip(batch, numbers, strict=True):
+            one = RunCase(number, case, row[2])
+            found.append(one)
             for stage, outcome in recorded.items():
                 encoded = encode_outcome(stage, outcome)
-                self.record_outcome(numbers[row[0]], stage, RECORDED, outcome, encoded)
+                self.record_outcome(number, stage, RECORDED, outcome, encoded, epoch)
+                if outcome.known is not Known.RECORDED:
+                    outcome = replace(outcome, known=Known.RECORDED)
+                one.settled[stage] = StageOutcome(outcome, encoded.joined, encoded.output)
         self._db.executemany(_TEXT, self._new_texts)
         self._db.executemany(_OUTCOME, self._new_outcomes)
         self._new_texts.clear()
         self._new_outcomes.clear()
+        return found
 
     def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
@@ -298,10 +326,16 @@ class Journal(AbstractContextManager["Journal"]):
         return dict(rows)
 
     def record_outcome(
-        self, number: int, stage: str, key: bytes, outcome: Outcome[Any], encoded: Encoded
+        self,
+        number: int,
+        stage: str,
+        key: bytes,
+        outcome: Outcome[Any],
+        encoded: Encoded,
+        epoch: int = 0,
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
-        epoch, run, said = 0, 0, _RECORDED
+        run, said = 0, _RECORDED
         if key != RECORDED:
             if self._path is None:
                 return
@@ -377,7 +411,7 @@ class Journal(AbstractContextManager["Journal"]):
             ) from None
 
 
-def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Recorded]:
+def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Case, Recorded]:
     case = each.case if isinstance(each, Entry) else each
     recorded: Recorded = each.recorded if isinstance(each, Entry) else {}
     try:
@@ -390,4 +424,4 @@ def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Recorded]:
     except (ValueError, TypeError) as error:
         place = f"case {position} ({case.id!a})"
         raise DataError([Problem(message=f"{place} cannot be stored: {error}")]) from error
-    return (case.id, body, digest((case.id.encode(), body)), position), recorded
+    return (case.id, body, digest((case.id.encode(), body)), position), case, recorded

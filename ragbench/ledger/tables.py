@@ -113,7 +113,13 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
 def transaction(
     db: sqlite3.Connection, undo: Callable[[], object] = lambda: None
 ) -> Generator[None]:
-    """Everything that is written inside happens, or nothing; then what is remembered of it goes."""
+    """Everything that is written inside happens, or nothing; then what is remembered of it goes.
+
+    Inside of another one it is a part of that.
+    """
+    if db.in_transaction:
+        yield
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -163,15 +169,18 @@ class RunTables:
         return self._db.execute(query, (self.number,)).fetchone() is None
 
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted."""
+        """Begins a run, or continues the latest one where that was interrupted.
+
+        Args:
+            setting: empty where it is not known yet: that of the next call is this run's.
+        """
         # To the microsecond: by it a baseline knows whether it holds a run already.
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
             self._db.execute("DELETE FROM report")
-            is_new = self.kept.get("setting") != setting
-            if is_new:
-                self.epoch += 1
-                self.keep(setting=setting, epoch=self.epoch)
+            is_new = self.kept.get("setting", None) not in (setting, b"")
+            self.epoch += is_new
+            self.keep(setting=setting, epoch=self.epoch)
             if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
                 kept = hidden(orjson.dumps(list(notes)).decode())

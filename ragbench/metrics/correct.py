@@ -19,7 +19,7 @@ _CITE = (
 )
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=3)
+@metric(group="generator", abstains=True, cite=_CITE, version=4)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     known = len(references)
@@ -30,11 +30,14 @@ def answer_correct(query: str, response: str, references: Sequence[str]) -> floa
 def probability(query: str, response: str, reference: str, known: int = 1) -> float:
     """That people would call an answer right, by one of the known references: 0 to 1.
 
-    What a reference says in a form that can be compared comes first: an amount, a date, yes or no,
-    a name, a negation. An answer that contradicts it is wrong, whatever else it shares. Otherwise
-    a logistic regression on words decides; the one for references of more than twelve telling
-    words knows little more than how much of them is said, and rarely is sure.
+    An answer in the words of the reference is right. In others, what a reference says in a form
+    that can be compared comes first: an amount, a date, yes or no, a name, a negation. An answer
+    that contradicts it is wrong, whatever else it shares. Otherwise a logistic regression on words
+    decides; the one for references of more than twelve telling words knows little more than how
+    much of them is said, and rarely is sure.
     """
+    if response == reference or is_same(response, reference):
+        return SAME
     compared = AnswerBeside(query, response, reference, known)
     weights = _table()["weights"]["long" if compared.is_long else "short"]
     total = sum(map(mul, weights.values(), compared.features().values()))
@@ -42,6 +45,12 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     if compared.contradiction():
         return min(found, CONTRADICTED)
     return max(found, AGREED) if compared.agrees() else found
+
+
+def is_same(response: str, reference: str) -> bool:
+    """Whether two texts have the same words, and at least one."""
+    words = wording(reference[:_LONGEST]).tokens
+    return bool(words) and wording(response[:_LONGEST]).tokens == words
 
 
 def told(found: float) -> bool | None:
@@ -57,6 +66,8 @@ def is_long(reference: str) -> bool:
 _WRONG, _RIGHT = 0.2, 0.8
 CONTRADICTED, AGREED = 0.08, 0.95
 """At most and at least, where what can be compared says so."""
+SAME = 0.999
+"""Of an answer in the words of the reference: people called all 2,023 of EVOUNA right."""
 _LONGEST = 20_000
 """Characters of a text that are read: nobody answers at such a length."""
 _LONGEST_PHRASE = 300
@@ -113,7 +124,6 @@ class AnswerBeside:
         self.reference = reference[:_LONGEST]
         self.asked, self.said = wording(self.query), wording(self.response)
         self.right = wording(self.reference)
-        self.is_same = self.said.tokens == self.right.tokens
         self.given, self.wanted = _telling(self.response), _telling(self.reference)
         """The telling words of the answer, and of the reference."""
         self.is_long = len(self.wanted) > _LONG
@@ -130,15 +140,12 @@ class AnswerBeside:
     def features(self) -> dict[str, float]:
         """By name, each about 0 to 1; in the order of the weights."""
         given, wanted, new = set(self.given), self.wanted, self.new
-        recall = recall_of_new = precision = float(bool(wanted))
-        lacking: list[str] = []
-        if not self.is_same:
-            right = set(wanted)
-            lacking = [one for one in new if one not in given]
-            unlike = len([one for one in lacking if not _is_among(one, given)])
-            recall_of_new = 1 - unlike / len(new) if new else 0.0
-            recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
-            precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
+        right = set(wanted)
+        lacking = [one for one in new if one not in given]
+        unlike = len([one for one in lacking if not _is_among(one, given)])
+        recall_of_new = 1 - unlike / len(new) if new else 0.0
+        recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
+        precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
         unsure = float(_is_unsure(self.response.lower()))
         if self.is_long:
             return {
@@ -172,10 +179,9 @@ class AnswerBeside:
             likeness = _likeness_to(given)
             near = [1.0 if one in given else likeness(one) for one in self.new]
             nearest, farthest, average = max(near), min(near), sum(near) / len(near)
-        turned = False  # whether one of both denies something, and the other does not
-        if not self.is_same:
-            denials = word_list("denials")
-            turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
+        denials = word_list("denials")
+        # One of both denies something, and the other does not.
+        turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": alike * bool(phrase and whole) / 100,
@@ -184,7 +190,6 @@ class AnswerBeside:
             "first": float(bool(wanted) and wanted[0] in given),
             "last": float(bool(wanted) and wanted[-1] in given),
             "in_question": float(len(self.new) < len(wanted)),
-            "equal": float(self.is_same),
             "turned": float(turned),
             "unlike": float(nearest < _LIKE),
             "few": 1 / self.known,
@@ -222,7 +227,7 @@ class AnswerBeside:
         Beside a long reference nothing is: on MTRAG's answers, people called most of what looked
         like an opposite or another amount right.
         """
-        if self.is_long or self.is_same:
+        if self.is_long:
             return None
         return next((what for what, says_so in _CONTRADICTIONS.items() if says_so(self)), None)
 

@@ -69,7 +69,7 @@ class MatchingVerdict(NamedTuple):
 
 @dataclass(slots=True)
 class GoldSpace:
-    """What is relevant to the cases of a run, gathered before anything is asked."""
+    """What is relevant to the cases of a run, gathered as they are read."""
 
     ids: set[str] = field(default_factory=set[str])
     checkable: int = 0
@@ -181,6 +181,11 @@ class MatchingTally:
             chunk = normalised(result.contexts[rank - 1])
             self.checked += 1
             self.agreeing += any(chunk in text or holds(chunk, text) for text in gold)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is as if all gold had been known before the first case was added."""
+        return not self.gold.ids or (bool(self.shared) and not self.gold.has_texts)
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
         gold = self.gold

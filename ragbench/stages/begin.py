@@ -11,8 +11,9 @@ from typing import Any
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Status
-from ragbench.core.trace import Entry
+from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
+from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES, Selection
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import digest, fingerprint
@@ -37,7 +38,7 @@ from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
 from ragbench.stages.stage import USUAL_CALLS, InLoop, Stage
-from ragbench.stages.system import Evaluation, absent_stages, call_stages
+from ragbench.stages.system import NOT_RECORDED, Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
 _PACKAGES = (
@@ -47,30 +48,69 @@ _PACKAGES = (
 
 @dataclass(kw_only=True, slots=True)
 class BegunRun:
-    """A run whose setting stands in the journal."""
+    """A run in its folder: from what is asked to a setting in the journal, once its cases are."""
 
     journal: Journal
     folder: RunFolder
+    asked: Evaluation
     draft: Manifest
     """What was known before its cases were."""
     manifest: Manifest
     """As far as it is known: how gold is matched is decided during the run."""
-    stages: list[Stage]
-    """Those up to generation, in order."""
     reuse: OutcomeReuse
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
+    stages: list[Stage]
+    """Those up to generation, in order."""
+    windows: Iterable[Sequence[RunCase]]
+    """Its cases, in order."""
+    setting: bytes = b""
+    """Digest of all that outcomes depend on; empty until all cases are placed."""
     stands: bool = False
     """Whether nothing was begun, since the latest run is the same, and its report is kept."""
     written: Manifest | None = None
     """As readers of the folder find it."""
 
+    def know(self, draw: Draw, in_loop: InLoop) -> None:
+        """Finds stages and setting; needs the cases in the journal."""
+        asked, journal, reuse = self.asked, self.journal, self.reuse
+        absent, recorded = dict[str, str](), journal.recorded_counts()
+        if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
+            absent = absent_stages(asked, recorded, draw.source)
+        count, cases = journal.cases_digest()
+        stages, calls = call_stages(asked, absent, reuse.generations), asked.settings.limits
+        if reuse.is_inferred and (
+            case := differing_case(stages, journal, calls or USUAL_CALLS, in_loop, seed=cases)
+        ):
+            reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
+            stages = call_stages(asked, absent, reuse.generations)
+        # How outcomes are scored is not part of it.
+        keys = [(one.name, one.identity.hex()) for one in stages if isinstance(one, CallStage)]
+        judge = None if self.draft.judge is None else self.draft.judge["fingerprint"]
+        self.setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
+        dataset = replace(self.draft.dataset, fingerprint=cases, cases=count)
+        self.stages, self.manifest = stages, replace(self.draft, dataset=dataset, absent=absent)
+
+    def start(self, draw: Draw) -> None:
+        """Begins the run in the journal, or goes on with it, and notes what readers must know."""
+        self.journal.runs.begin(self.setting, self.reuse.notes)
+        said: tuple[str, ...] = ()
+        if draw.declining:
+            said = (
+                f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken "
+                "as unanswerable: the reference says that there is no answer. `answerable` in the "
+                "dataset overrides that.",
+            )
+        notes = (*self.draft.notes, *said, *self.journal.runs.notes)
+        self.manifest = replace(self.manifest, notes=notes)
+
     def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
         """Writes down how retrieved chunks are compared with relevant ones, and why."""
         settings = {**self.manifest.settings, "matching": str(matching)}
         notes = (*notes, *self.manifest.notes)
-        known = replace(self.manifest, settings=settings, notes=notes)
-        self.written = write_manifest(known, self.folder.manifest)
-        self.manifest = replace(known, fingerprints=self.written.fingerprints)
+        self.manifest = replace(self.manifest, settings=settings, notes=notes)
+        if self.setting:
+            self.written = write_manifest(self.manifest, self.folder.manifest)
+            self.manifest = replace(self.manifest, fingerprints=self.written.fingerprints)
 
 
 def begin(
@@ -88,54 +128,48 @@ def begin(
 
     They are not read where its latest run was asked for the same.
     """
-    draft, placed = drafted(asked, draw), None
+    draft = drafted(asked, draw)
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
-            placed = new.replace_cases(draw)
+            new.replace_cases(draw)
     journal = stack.enter_context(Journal(folder.journal))
+    left_out: list[str | Path] = [draw.source, folder.path]
+    begun = BegunRun(
+        journal=journal, folder=folder, asked=asked, draft=draft, manifest=draft, stages=[],
+        reuse=OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew),
+        windows=journal.cases(),
+    )  # fmt: skip
     may_stand = bool(draw.content) and not fresh and journal.runs.number > 0
     may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
-    if not (fresh or may_stand):
-        placed = journal.replace_cases(draw)
-    settings = asked.settings
-    recorded = {} if journal.was_empty else journal.recorded_counts()
-    absent = dict[str, str]()
-    if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
-        absent = absent_stages(asked, recorded, draw.source)
-    count, cases = placed or journal.cases_digest()
-    dataset = replace(draft.dataset, fingerprint=cases, cases=count)
-    left_out: list[str | Path] = [draw.source, folder.path]
-    reuse = OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew)
-    stages = call_stages(asked, absent, reuse.generations)
-    calls = settings.limits or USUAL_CALLS
-    if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
-        reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
-        stages = call_stages(asked, absent, reuse.generations)
-    # All that outcomes depend on; how they are scored is not part of it.
-    keys = [(stage.name, stage.identity.hex()) for stage in stages if isinstance(stage, CallStage)]
-    judge = None if draft.judge is None else draft.judge["fingerprint"]
-    setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
-    begun = BegunRun(
-        journal=journal, folder=folder, draft=draft, stages=stages, reuse=reuse,
-        manifest=replace(draft, dataset=dataset, absent=absent),
-        stands=may_stand and not reuse.notes and journal.runs.kept.get("setting") == setting,
-    )  # fmt: skip
-    if begun.stands:
+    if not (fresh or journal.runs.number) and asked.asks_nobody and draw.is_recorded:
+        absent = dict.fromkeys(("retrieve", "generate"), NOT_RECORDED)
+        begun.stages, begun.windows = call_stages(asked, absent, {}), _at_once(begun, draw, in_loop)
         return begun
-    if not draw.is_read:
+    if not (fresh or may_stand):
         journal.replace_cases(draw)
-    journal.runs.begin(setting, reuse.notes)
-    journal.before_flush = reuse.keep
-    said: tuple[str, ...] = ()
-    if draw.declining:
-        said = (
-            f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken as "
-            "unanswerable: the reference says that there is no answer. `answerable` in the dataset "
-            "overrides that.",
-        )
-    notes = (*draft.notes, *said, *journal.runs.notes)
-    begun.manifest = replace(begun.manifest, notes=notes)
+    begun.know(draw, in_loop)
+    is_same = may_stand and journal.runs.kept.get("setting") == begun.setting
+    begun.stands = is_same and not begun.reuse.notes
+    if not begun.stands:
+        if not draw.is_read:
+            journal.replace_cases(draw)
+        begun.start(draw)
+        journal.before_flush = begun.reuse.keep
     return begun
+
+
+def _at_once(begun: BegunRun, draw: Draw, in_loop: InLoop) -> Iterator[Sequence[RunCase]]:
+    """The cases of a new run that asks nobody, each window while it is at hand.
+
+    Whatever is written of them is kept once all could be read, or not at all.
+    """
+    journal = begun.journal
+    with journal.whole():
+        journal.runs.begin(b"")  # the setting is known at the end
+        yield from journal.placed(draw, journal.runs.epoch)
+        begun.know(draw, in_loop)
+        begun.start(draw)
+    begun.decide(Matching(begun.manifest.settings["matching"]))
 
 
 def drafted(asked: Evaluation, draw: Draw) -> Manifest:
@@ -203,6 +237,12 @@ class Draw:
     content: str = ""
     """Digest of all that they are read from, before that; empty where nobody can tell."""
     is_read: bool = False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a first look at the source shows what a system retrieved, or answered."""
+        recorded = self.cases.info.recorded if isinstance(self.cases, EntrySource) else {}
+        return bool(recorded) and recorded.keys() <= {"retrieve", "generate"}
 
     def __iter__(self) -> Iterator[Case | Entry]:
         given, cases = None, self.cases

@@ -239,12 +239,16 @@ class AbsentStage:
         name, journal, done, failed = self.name, run.journal, 0, 0
         known = {} if journal.was_empty else journal.outcomes(name, [r.number for r in window])
         for row in window:
-            stored = known.get((row.number, RECORDED))
-            if stored is None:
-                row.settled[name] = skipped(self.reason)
-            else:
+            stored, placed = known.get((row.number, RECORDED)), row.settled.pop(name, None)
+            if placed is not None:  # as it was just read, in the place of this stage
+                row.settled[name] = placed
+                failed += placed.outcome.status is Status.FAILED
+            elif stored is not None:
                 failed += settle_stored(name, row, stored, journal)
-                done += 1
+            else:
+                row.settled[name] = skipped(self.reason)
+                continue
+            done += 1
         run.settled(name, done, failed=failed, recorded=done)
 
 

@@ -120,6 +120,12 @@ class Evaluation:
     post_retrieval: PostRetrieval | None = None
     validator: Validator | None = None
 
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether nothing but recorded outcomes is scored, by metrics that ask no model."""
+        given = (self.rag, self.post_retrieval, self.validator, self.judge, self.settings.corpus)
+        return all(one is None for one in given)
+
 
 def evaluation_of(
     rag: RAG | None,

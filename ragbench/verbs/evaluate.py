@@ -309,7 +309,7 @@ def _running(
         giving_up=giving_up,
         in_loop=in_loop,
         report=advance or (lambda _: None),
-        cases=count,
+        cases=count or None,
         in_flight=stack.enter_context(InFlight.opened(begun.folder.in_flight, count)),
     )
 
@@ -340,8 +340,8 @@ def _counted(
     How gold is matched is known for sure once all cases are through: where that is not what was
     thought before, they are scored and counted again.
     """
-    journal, table, corpus = begun.journal, score.table, asked.settings.corpus
-    windows: Iterable[Sequence[RunCase]] = journal.cases()
+    journal, table, windows = begun.journal, score.table, begun.windows
+    names, is_at_once = [stage.name for stage in begun.stages], not begun.setting
     if asked.settings.turns == OWN:
         windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
         if left := unasked_turns(journal):
@@ -354,20 +354,34 @@ def _counted(
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
+    if is_at_once and names != [stage.name for stage in begun.stages]:
+        # The source records more than its beginning shows.
+        score.tally = score.tally and MatchingTally(score.tally.gold)
+        stages = [*begun.stages, *stages[len(names) :]]
+        return _counted(stages, score, running, begun, asked, collect)
     if score.tally is not None:
-        ids = None if corpus is None else lambda: [one.id for one in corpus()]
-        verdict = score.tally.verdict(ids)
-        begun.decide(verdict.matching, verdict.notes)
-        if verdict.matching is not table.matching:
+        manifest, metrics = begun.manifest, cases.metrics
+        stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
+        if is_at_once and not score.tally.is_sure:
+            score.tally = MatchingTally(score.tally.gold)
+            for row in (row for window in journal.cases() for row in stored.rows(window)):
+                score.tally.add(row.trace)
+        matching = _matching(score.tally, begun, asked)
+        if matching is not table.matching:
             builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-            stored = StoredTraces(
-                journal=journal, manifest=cases.manifest, metrics=cases.metrics, with_texts=True
-            )
-            for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
-                builder.add(row, verdict.matching, journal)
+            for row in score.rematch(map(stored.rows, journal.cases()), matching):
+                builder.add(row, matching, journal)
     # The report is made of what every later reader finds in the folder.
     cases.manifest = begun.written or begun.manifest
     return builder
+
+
+def _matching(tally: MatchingTally, begun: BegunRun, asked: Evaluation) -> Matching:
+    """How gold is matched, as all cases show it, and written down."""
+    corpus = asked.settings.corpus
+    verdict = tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
+    begun.decide(verdict.matching, verdict.notes)
+    return verdict.matching
 
 
 _RECORDED_STAND = (
