@@ -117,7 +117,8 @@ def transaction(
 
     Inside of another one it is a part of that.
     """
-    if db.in_transaction:
+    is_part = db.in_transaction
+    if is_part:
         yield
         return
     db.execute("BEGIN IMMEDIATE")

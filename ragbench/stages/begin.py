@@ -169,6 +169,7 @@ def _at_once(begun: BegunRun, draw: Draw, in_loop: InLoop) -> Iterator[Sequence[
         yield from journal.placed(draw, journal.runs.epoch)
         begun.know(draw, in_loop)
         begun.start(draw)
+    begun.windows = journal.cases()
     begun.decide(Matching(begun.manifest.settings["matching"]))
 
 

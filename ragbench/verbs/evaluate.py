@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.trace import Entry, RunCase
+from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES
@@ -62,7 +62,7 @@ from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
 if TYPE_CHECKING:
-    from ragbench.stages.judge import Judging
+    from ragbench.stages.judge import JudgeStage, Judging
     from ragbench.stages.on_workers import Workers
 
 GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
@@ -223,11 +223,6 @@ def evaluate_entries(
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
     has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
     chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
-    judge = None
-    if any(metric.is_judged for metric in chosen):
-        from ragbench.stages.judge import judge_of
-
-        judge = judge_of(chosen, judging)
     asked = evaluation_of(
         rag,
         settings,
@@ -235,10 +230,8 @@ def evaluate_entries(
         validator=validator,
         version=version,
         metrics=chosen,
-        judge=judge,
+        judge=_judge(chosen, judging, settings.matching),
     )
-    # What cannot be computed is reported before anything runs.
-    Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
     if watch is None:
         if out.resolve() in _asked_here:
             anew = "it was asked by this process before, and no version is named"
@@ -275,6 +268,18 @@ def evaluate_entries(
         is_same = draw.content and content() == draw.content  # also after it was read
         standing = asked_for(begun.draft, draw, folder) if is_same else b""
         return builder.report(begun.journal, standing)
+
+
+def _judge(
+    metrics: tuple[Metric, ...], judging: Judging | None, matching: Matching
+) -> JudgeStage | None:
+    """Who judges; what cannot be computed is reported here, before anything runs."""
+    Plan([metric for metric in metrics if not metric.is_judged], matching=matching)
+    if not any(metric.is_judged for metric in metrics):
+        return None
+    from ragbench.stages.judge import judge_of
+
+    return judge_of(metrics, judging)
 
 
 _asked_here: set[Path] = set()
@@ -356,17 +361,14 @@ def _counted(
         raise
     if is_at_once and names != [stage.name for stage in begun.stages]:
         # The source records more than its beginning shows.
+        journal.scores.were_empty = False
         score.tally = score.tally and MatchingTally(score.tally.gold)
         stages = [*begun.stages, *stages[len(names) :]]
         return _counted(stages, score, running, begun, asked, collect)
     if score.tally is not None:
         manifest, metrics = begun.manifest, cases.metrics
         stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
-        if is_at_once and not score.tally.is_sure:
-            score.tally = MatchingTally(score.tally.gold)
-            for row in (row for window in journal.cases() for row in stored.rows(window)):
-                score.tally.add(row.trace)
-        matching = _matching(score.tally, begun, asked)
+        matching = _matching(score, begun, asked, stored if is_at_once else None)
         if matching is not table.matching:
             builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
@@ -376,9 +378,21 @@ def _counted(
     return builder
 
 
-def _matching(tally: MatchingTally, begun: BegunRun, asked: Evaluation) -> Matching:
-    """How gold is matched, as all cases show it, and written down."""
-    corpus = asked.settings.corpus
+def _matching(
+    score: ScoreStage, begun: BegunRun, asked: Evaluation, again: StoredTraces | None
+) -> Matching:
+    """How gold is matched, as all cases show it; written down.
+
+    Args:
+        again: the cases, where gold was not all known while they were tallied.
+    """
+    tally, corpus = score.tally, asked.settings.corpus
+    assert tally is not None
+    if again is not None and not tally.is_sure:
+        tally = MatchingTally(tally.gold)
+        for window in begun.journal.cases():
+            for row in again.rows(window):
+                tally.add(row.trace)
     verdict = tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
     begun.decide(verdict.matching, verdict.notes)
     return verdict.matching

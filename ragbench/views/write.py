@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
-from typing import IO, cast
 
 import orjson
 
@@ -55,12 +54,16 @@ class CaseFiles(ExitStack):
         self.table, self.judgements = (
             self.enter_context(SpooledTemporaryFile[bytes](_HELD)) for _ in range(2)
         )
-        self.text = io.TextIOWrapper(
-            cast("IO[bytes]", self.table), "utf-8", "backslashreplace", newline=""
-        )
+        self._text = io.StringIO(newline="")
         # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
-        self._rows = csv.writer(self.text, lineterminator="\r\n")
+        self._rows = csv.writer(self._text, lineterminator="\r\n")
         return self._add
+
+    def flush(self) -> None:
+        """Brings the rows so far to where the others are."""
+        self.table.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
+        self._text.seek(0)
+        self._text.truncate()
 
     def _add(self, row: CaseRow) -> None:
         """Collects a case: as a row of a table in which lists are JSON, and for the page.
@@ -80,10 +83,14 @@ class CaseFiles(ExitStack):
         shown = [id, query, language, cluster, tags, reference, response, golds, ids, *stages]
         verdict = _verdict_fields(row) if "validate" in row.stages else ()
         self._rows.writerow([*shown, failures, *values, *verdict])
+        if self._text.tell() > _BUFFERED:
+            self.flush()
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
 
 
+_BUFFERED = 1 << 18
+"""Characters of rows from which on they are encoded together."""
 _HELD = 1 << 24
 """Bytes of a file that are held in memory until it is written; more are held on disk."""
 
@@ -111,7 +118,7 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
         columns = (name for name, _ in cases.columns)
         csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *columns, *verdict])
         files[1].write(head.getvalue().encode("utf-8", "backslashreplace"))
-        cases.text.flush()
+        cases.flush()
         spools = zip((cases.table, cases.judgements), (files[1], *files[4:]), strict=False)
         for spooled, file in spools:
             spooled.seek(0)

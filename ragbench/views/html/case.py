@@ -45,9 +45,6 @@ _NO_STORY = CaseStory(
     references=(),
 )
 
-if TYPE_CHECKING:
-    from ragbench.core.comparison import Against, CaseBefore
-
 
 def anchor(case: str) -> str:
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"

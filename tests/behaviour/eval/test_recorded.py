@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ragbench import (
     Case,
     Entry,
+    EvalSettings,
     GenerationResult,
     Known,
     Outcome,
@@ -22,7 +24,10 @@ from ragbench import (
     parse_metrics,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
+from ragbench.io.entries import EntrySource, SourceInfo, looked_at
 from ragbench.stages.stored import entries
+from ragbench.verbs.evaluate import evaluate_entries
+from tests.behaviour.eval.test_resume import written
 from tests.behaviour.rags import NotingRAG, OnlyGenerates, cases, run
 from tests.unit.metrics.builders import generated, retrieved
 
@@ -180,6 +185,69 @@ def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_pa
 
 
 # --- a stored run as the source of another evaluation
+
+
+def source(entries: list[Entry], beyond: list[Entry] | None = None) -> EntrySource:
+    """A source of which the first entries are looked at."""
+    info = looked_at(SourceInfo(path="x", form="x", mapping={}), entries, is_whole=beyond is None)
+    return EntrySource(info=info, read=lambda: iter([*entries, *(beyond or ())]))
+
+
+def golden(number: int, gold: str, *found: str, text: str | None = None) -> Entry:
+    texts = None if text is None else (text,)
+    case = Case(
+        id=f"c{number}", query=f"{number}?", reference=f"It is {number}.", tags=("a",),
+        reference_context_ids=(gold,), reference_contexts=texts,
+    )  # fmt: skip
+    recorded = {"retrieve": retrieved(*found), "generate": generated(f"It is {number % 7}.")}
+    return Entry(case=case, recorded=recorded)
+
+
+VALIDATED = Entry(
+    case=Case(id="last", query="last?"),
+    recorded={
+        **golden(0, "a", "a").recorded,
+        "validate": Outcome(status=Status.SKIPPED, reason="nothing to judge"),
+    },
+)
+
+
+@pytest.mark.parametrize(("first", "beyond"), [
+    ([golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)], []),
+    # The ids agree; the texts say otherwise, which shows only when all gold is known.
+    ([golden(n, "a", "a", text=f"text of d{n}, which is long enough") for n in range(9)],
+     [golden(n, "b", f"d{n}, which is long enough", text=f"text of d{n}, which is long enough")
+      for n in range(9, 50)]),
+    # What was retrieved is the gold of the case behind it.
+    ([golden(n, f"d{n}", f"d{n + 1}") for n in range(5)], []),
+    ([golden(1, "a", "a")], [VALIDATED]),
+], ids=["ids", "texts", "shifted", "a stage that only the last case has"])  # fmt: skip
+def test_a_first_run_is_as_if_all_cases_had_been_read_before(
+    tmp_path: Path, first: list[Entry], beyond: list[Entry]
+) -> None:
+    settings, given = EvalSettings(source="x"), [*first, *beyond]
+    scored(given, tmp_path / "read before", settings=settings)
+    evaluate(source(first, beyond), out=tmp_path / "at once", metrics=METRICS, settings=settings)
+    one, other = (written(tmp_path / name) for name in ("read before", "at once"))
+    assert one == other
+    for name in ("read before", "at once"):
+        scored(given, tmp_path / name, settings=settings)
+        assert written(tmp_path / name) == one
+
+
+@pytest.mark.parametrize(("entries", "stop", "error"), [
+    ([golden(1, "a", "a"), golden(1, "a", "a")], lambda: False, DataError),
+    ([golden(1, "a", "a")], lambda: True, InterruptedRunError),
+])  # fmt: skip
+def test_a_first_run_keeps_all_cases_or_none(
+    tmp_path: Path, entries: list[Entry], stop: Callable[[], bool], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        evaluate_entries(
+            source(entries), None, out=tmp_path / "run", metrics=METRICS, stopped=stop,
+            settings=EvalSettings(),
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
