@@ -186,35 +186,36 @@ class Journal(AbstractContextManager["Journal"]):
         What the source recorded of a case becomes the outcome of its stage. What is given back is
         what `cases_digest` says from now on.
         """
-        for _ in self.placed(cases):
-            pass
+        with self.whole():
+            for _ in self.placed(cases):
+                pass
         return self.cases_digest()
 
-    def placed(
-        self, cases: Iterable[Case | Entry], epoch: int = 0
-    ) -> Generator[list[RunCase], None, None]:
+    def placed(self, cases: Iterable[Case | Entry], epoch: int = 0) -> Generator[list[RunCase]]:
         """Does the same, and gives the cases window by window with their recorded outcomes.
 
         Args:
             epoch: the one in which these outcomes are valid, where it has begun.
         """
         self.flush()
-        position = 0
-        with self.whole():
-            self._db.execute("DELETE FROM report")  # it is of the cases of before
-            self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
-            self._db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
-            is_new = self._db.execute("SELECT 1 FROM cases LIMIT 1").fetchone() is None
-            rows = enumerate(cases, start=1)
-            while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
-                placed = [row for row, *_ in batch]
+        position, db = 0, self._db
+        with transaction(db):
+            db.execute("DELETE FROM report")  # it is of the cases of before
+            db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
+            db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
+        is_new = db.execute("SELECT 1 FROM cases LIMIT 1").fetchone() is None
+        rows = enumerate(cases, start=1)
+        while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
+            placed = [row for row, *_ in batch]
+            numbers = [*range(position + 1, position + len(batch) + 1)]
+            position += len(batch)
+            with transaction(db):
                 # A case whose id already has a position in this order is not written.
-                if self._db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
+                if db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
-                numbers = range(position + 1, position + len(batch) + 1)
-                position += len(batch)
-                yield self._recorded(batch, [*numbers] if is_new else self._numbers(placed), epoch)
-        self.was_empty = self._db.execute(_ANY).fetchone() is None
+                window = self._recorded(batch, numbers if is_new else self._numbers(placed), epoch)
+            yield window
+        self.was_empty = db.execute(_ANY).fetchone() is None
 
     def whole(self) -> AbstractContextManager[None]:
         """All that is written inside is kept, or nothing; on an error what waits is dropped."""
@@ -261,7 +262,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._new_outcomes.clear()
         return found
 
-    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[RunCase]]:
+    def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
         if ids is not None:
             for at in range(0, len(ids), _BATCH):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
-from ragbench.stages.stage import USUAL_CALLS, InLoop, Stage
+from ragbench.stages.stage import STOPPED, USUAL_CALLS, InLoop, Stage
 from ragbench.stages.system import NOT_RECORDED, Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
@@ -61,7 +61,7 @@ class BegunRun:
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
     stages: list[Stage]
     """Those up to generation, in order."""
-    windows: Iterable[Sequence[RunCase]]
+    windows: Generator[Sequence[RunCase]]
     """Its cases, in order."""
     setting: bytes = b""
     """Digest of all that outcomes depend on; empty until all cases are placed."""
@@ -102,6 +102,14 @@ class BegunRun:
             )
         notes = (*self.draft.notes, *said, *self.journal.runs.notes)
         self.manifest = replace(self.manifest, notes=notes)
+
+    def close(self, draw: Draw, in_loop: InLoop) -> None:
+        """Gives a run its setting that was begun without."""
+        matching = Matching(self.manifest.settings["matching"])
+        self.know(draw, in_loop)
+        self.start(draw)
+        self.windows = self.journal.cases()
+        self.decide(matching)
 
     def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
         """Writes down how retrieved chunks are compared with relevant ones, and why."""
@@ -158,19 +166,24 @@ def begin(
     return begun
 
 
-def _at_once(begun: BegunRun, draw: Draw, in_loop: InLoop) -> Iterator[Sequence[RunCase]]:
+def _at_once(begun: BegunRun, draw: Draw, in_loop: InLoop) -> Generator[Sequence[RunCase]]:
     """The cases of a new run that asks nobody, each window while it is at hand.
 
-    Whatever is written of them is kept once all could be read, or not at all.
+    Where that is stopped, the run is of those so far, and the next command goes on from there.
     """
-    journal = begun.journal
-    with journal.whole():
-        journal.runs.begin(b"")  # the setting is known at the end
-        yield from journal.placed(draw, journal.runs.epoch)
-        begun.know(draw, in_loop)
-        begun.start(draw)
-    begun.windows = journal.cases()
-    begun.decide(Matching(begun.manifest.settings["matching"]))
+    journal, count = begun.journal, 0
+    journal.runs.begin(b"")  # the setting is known at the end
+    try:
+        for window in journal.placed(draw, journal.runs.epoch):
+            count += len(window)
+            yield window
+    except (GeneratorExit, InterruptedRunError) as stopped:
+        if count:
+            begun.close(draw, in_loop)
+        if count and isinstance(stopped, InterruptedRunError):
+            raise InterruptedRunError(STOPPED) from None
+        raise
+    begun.close(draw, in_loop)
 
 
 def drafted(asked: Evaluation, draw: Draw) -> Manifest:

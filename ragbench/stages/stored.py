@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -168,7 +168,7 @@ class OwnTurns:
                     own._add(one.case, restored("generate", outcome, journal).outcome)
         return own
 
-    def windows(self) -> Iterator[list[RunCase]]:
+    def windows(self) -> Generator[list[RunCase]]:
         """The run's cases, those of each turn behind those of the turn before."""
         turns: dict[int, list[str]] = {}
         for window in self.journal.cases():

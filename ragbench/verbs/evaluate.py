@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -354,7 +354,10 @@ def _counted(
     cases = RunCases(begun.folder.path, begun.manifest, asked.metrics)
     builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
     try:
-        run_stages(windows, stages, running, lambda row: builder.add(row, table.matching, journal))
+        with closing(windows):
+            run_stages(
+                windows, stages, running, lambda row: builder.add(row, table.matching, journal)
+            )
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ragbench import (
     open_source,
     open_traces,
     parse_metrics,
+    report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
 from ragbench.io.entries import EntrySource, SourceInfo, looked_at
@@ -248,6 +250,22 @@ def test_a_first_run_keeps_all_cases_or_none(
             settings=EvalSettings(),
         )  # fmt: skip
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("after", [515, 1030, 1100])
+def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, after: int) -> None:
+    given, asked = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)], count(1)
+    settings = EvalSettings(source="x")
+    with pytest.raises(InterruptedRunError, match="the same command continues"):
+        evaluate_entries(
+            source(given), None, out=tmp_path / "run", metrics=METRICS, settings=settings,
+            stopped=lambda: next(asked) > after,
+        )  # fmt: skip
+    scored_so_far = {s.measured for s in report_of(tmp_path / "run").summaries}
+    assert scored_so_far <= {512, 1024}
+    for name in ("run", "whole"):
+        evaluate(source(given), out=tmp_path / name, metrics=METRICS, settings=settings)
+    assert written(tmp_path / "run") == written(tmp_path / "whole")
 
 
 def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
