@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
@@ -32,13 +33,14 @@ from ragbench.ledger.watch import Watch
 from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
-from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
-from ragbench.stages.stage import USUAL_CALLS, InLoop, Stage
+from ragbench.stages.stage import USUAL_CALLS, AbsentStage, InLoop, Stage
 from ragbench.stages.system import Evaluation, absent_stages, call_stages
 from ragbench.text.declining import read_answer
+
+if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
 
 _PACKAGES = (
     "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
@@ -55,7 +57,7 @@ class BegunRun:
     """What was known before its cases were."""
     manifest: Manifest
     """As far as it is known: how gold is matched is decided during the run."""
-    stages: list[Stage]
+    stages: Sequence[Stage]
     """Those up to generation, in order."""
     reuse: OutcomeReuse
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
@@ -112,7 +114,8 @@ def begin(
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(asked, absent, reuse.generations)
     # All that outcomes depend on; how they are scored is not part of it.
-    keys = [(stage.name, stage.identity.hex()) for stage in stages if isinstance(stage, CallStage)]
+    called = (stage for stage in stages if not isinstance(stage, AbsentStage))
+    keys = [(stage.name, stage.identity.hex()) for stage in called]
     judge = None if draft.judge is None else draft.judge["fingerprint"]
     setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
     begun = BegunRun(

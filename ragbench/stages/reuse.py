@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.core.outcome import Outcome
@@ -22,12 +23,20 @@ from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
 from ragbench.ledger.project import Project, named_origin
 from ragbench.ledger.watch import Watch, file_of
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
-from ragbench.rag.load import stage_origin
-from ragbench.stages.call_stage import CallStage
-from ragbench.stages.rag import LOCATE
-from ragbench.stages.stage import AbsentStage, CallSettings, InLoop, Stage, restored, skipped
+from ragbench.stages.stage import (
+    LOCATE,
+    AbsentStage,
+    CallSettings,
+    InLoop,
+    Stage,
+    restored,
+    skipped,
+)
 from ragbench.stages.system import Evaluation
+
+if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.call_stage import CallStage
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
@@ -215,6 +224,8 @@ def _origin_of(stage: str, asked: Evaluation, project: Project) -> Callable[[], 
     if "stated_version" in description:
         return lambda: named_origin(stage, description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
+        from ragbench.rag.load import stage_origin
+
         more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": asked.settings.top_k}
         name = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
         return lambda: stage_origin(rag, name, project, description, **more)
@@ -247,6 +258,8 @@ def _reused(
     row: RunCase, stages: Sequence[Stage], journal: Journal
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
     """The stages whose stored outcome would be used again, with their input and that outcome."""
+    from ragbench.stages.call_stage import CallStage
+
     for stage in stages:
         if isinstance(stage, AbsentStage):
             row.settled[stage.name] = skipped(stage.reason)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.trace import STAGES
@@ -13,31 +14,22 @@ from ragbench.errors import ConfigError
 from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
-from ragbench.rag.load import describe_rag
-from ragbench.rag.parts import AdaptedRAG
-from ragbench.stages.rag import (
-    LOCATE,
-    RAG,
-    Locator,
-    generate_stage,
-    locate_stage,
-    post_retrieve_stage,
-    retrieve_stage,
-)
 from ragbench.stages.stage import (
+    LOCATE,
     NO_GENERATION,
     NO_RETRIEVAL,
     OWN,
     TURNS,
     AbsentStage,
     CallSettings,
-    Stage,
 )
-from ragbench.validators.validator import Validator
 
 if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.call_stage import CallStage
     from ragbench.stages.judge import JudgeStage
+    from ragbench.stages.rag import RAG, Locator
+    from ragbench.validators.validator import Validator
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:
@@ -143,6 +135,8 @@ def evaluation_of(
     stages: dict[str, str] = {}
     shown, found = name or "recorded", settings.rag_description or {"spec": "recorded"}
     if rag is not None:
+        from ragbench.rag.load import describe_rag
+
         shown = name or type(cast("object", rag)).__name__
         found = settings.rag_description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
@@ -196,34 +190,39 @@ NOT_RECORDED = "not recorded"
 
 def call_stages(
     asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
-) -> list[Stage]:
-    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
-    makers: dict[str, Callable[[bytes], Stage]] = {
-        "retrieve": lambda key: retrieve_stage(rag, key, top_k),
-        LOCATE: lambda key: locate_stage(cast("Locator", asked.settings.locator), key, top_k),
-        POST_RETRIEVE: lambda key: post_retrieve_stage(
-            cast("PostRetrieval", asked.post_retrieval), key
-        ),
-        "validate": lambda key: _validation(cast("Validator", asked.validator), key),
-        "generate": lambda key: generate_stage(rag, key),
-    }
+) -> list[AbsentStage | CallStage[Any, Any]]:
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
-        else makers[stage](bytes.fromhex(fingerprint((asked.stages[stage], generations[stage]))))
+        else _call_stage(
+            stage, asked, bytes.fromhex(fingerprint((asked.stages[stage], generations[stage])))
+        )
         for stage in STAGES
         if stage in absent or stage in asked.stages
     ]
 
 
-def _validation(validator: Validator, key: bytes) -> Stage:
+def _call_stage(stage: str, asked: Evaluation, key: bytes) -> CallStage[Any, Any]:
+    from ragbench.stages import rag as stages  # only a system that is asked needs its callers
+
+    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
+    if stage == "retrieve":
+        return stages.retrieve_stage(rag, key, top_k)
+    if stage == "generate":
+        return stages.generate_stage(rag, key)
+    if stage == LOCATE:
+        return stages.locate_stage(cast("Locator", asked.settings.locator), key, top_k)
+    if stage == POST_RETRIEVE:
+        return stages.post_retrieve_stage(cast("PostRetrieval", asked.post_retrieval), key)
     from ragbench.stages.validate import validate_stage
 
-    return validate_stage(validator, key)
+    return validate_stage(cast("Validator", asked.validator), key)
 
 
 def _check_room(rag: RAG) -> None:
     """Refuses post-retrieval for a RAG that nothing can be put into."""
+    from ragbench.rag.parts import AdaptedRAG
+
     if "retrieval" not in rag.families:
         raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
     if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
