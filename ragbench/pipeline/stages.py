@@ -19,7 +19,6 @@ from ragbench.core.biography import POST_RETRIEVE, written_text
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
-from ragbench.core.config import RAGConfig
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
@@ -38,7 +37,7 @@ from ragbench.plugins import Registry
 from ragbench.post.operator import Checked, Positive
 from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import settled
-from ragbench.rag.interface import RAGInterface
+from ragbench.rag.interface import RAGConfig, RAGInterface
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
