@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.chunk import Document
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ragbench.stages.judge import JudgeStage
     from ragbench.stages.rag import RAG, Locator
     from ragbench.validators.validator import Validator
+
+Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
+"""Those up to generation, in order."""
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:
@@ -190,7 +193,7 @@ NOT_RECORDED = "not recorded"
 
 def call_stages(
     asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
-) -> list[AbsentStage | CallStage[Any, Any]]:
+) -> Stages:
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
