@@ -20,6 +20,7 @@ from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.answer import declined
+from ragbench.metrics.citations import cited
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import ranking_of
@@ -360,12 +361,6 @@ def _relevant_ids(case: Case) -> tuple[str, ...]:
     return tuple([id for id, grade in case.grades.items() if grade > 0])
 
 
-def _citations(trace: Any) -> Any:
-    from ragbench.metrics.citations import cited  # few ask for these, and they know many words
-
-    return cited(trace.generation.value, trace.context.value)
-
-
 # A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
 # one metric does with them must not reach the next.
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -374,7 +369,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "multi_responses": lambda trace: tuple(trace.generation.value.multi_responses),
     "confidence": lambda trace: trace.generation.value.confidence,
     "declined": lambda trace: declined(trace.generation),
-    "citations": _citations,
+    "citations": lambda trace: cited(trace.generation.value, trace.context.value),
     "tokens": lambda trace: token_counts(trace.generation.value.metadata),
     "reference": lambda trace: trace.case.references[0],
     "references": lambda trace: trace.case.references,

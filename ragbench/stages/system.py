@@ -194,32 +194,33 @@ NOT_RECORDED = "not recorded"
 def call_stages(
     asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> Stages:
+    if not asked.stages:  # nobody can be asked
+        return [AbsentStage(name=one, reason=absent[one]) for one in STAGES if one in absent]
+    from ragbench.stages import rag as called
+
+    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
+    locator = cast("Locator", asked.settings.locator)
+    operators = cast("PostRetrieval", asked.post_retrieval)
+    makers: dict[str, Callable[[bytes], CallStage[Any, Any]]] = {
+        "retrieve": lambda key: called.retrieve_stage(rag, key, top_k),
+        LOCATE: lambda key: called.locate_stage(locator, key, top_k),
+        POST_RETRIEVE: lambda key: called.post_retrieve_stage(operators, key),
+        "validate": lambda key: _validation(cast("Validator", asked.validator), key),
+        "generate": lambda key: called.generate_stage(rag, key),
+    }
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
-        else _call_stage(
-            stage, asked, bytes.fromhex(fingerprint((asked.stages[stage], generations[stage])))
-        )
+        else makers[stage](bytes.fromhex(fingerprint((asked.stages[stage], generations[stage]))))
         for stage in STAGES
         if stage in absent or stage in asked.stages
     ]
 
 
-def _call_stage(stage: str, asked: Evaluation, key: bytes) -> CallStage[Any, Any]:
-    from ragbench.stages import rag as stages  # only a system that is asked needs its callers
-
-    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
-    if stage == "retrieve":
-        return stages.retrieve_stage(rag, key, top_k)
-    if stage == "generate":
-        return stages.generate_stage(rag, key)
-    if stage == LOCATE:
-        return stages.locate_stage(cast("Locator", asked.settings.locator), key, top_k)
-    if stage == POST_RETRIEVE:
-        return stages.post_retrieve_stage(cast("PostRetrieval", asked.post_retrieval), key)
+def _validation(validator: Validator, key: bytes) -> CallStage[Any, Any]:
     from ragbench.stages.validate import validate_stage
 
-    return validate_stage(cast("Validator", asked.validator), key)
+    return validate_stage(validator, key)
 
 
 def _check_room(rag: RAG) -> None:
