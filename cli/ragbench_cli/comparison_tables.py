@@ -23,29 +23,20 @@ from ragbench.views.comparison import (
 from ragbench.views.document import number_text, range_text, what_changed
 from ragbench.views.gate import after_text, check_cells
 from ragbench.views.run_document import flow_text
-from ragbench_cli.output import (
-    Blocks,
-    Cell,
-    can_show,
-    fitted_table,
-    paragraph,
-    styled,
-    table,
-)
+from ragbench_cli.output import Blocks, Cell, can_show, fitted_table, paragraph, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_ROWS, _PASSED = 5, 2
 _FEW = 3
-"""How many cases and changes of a system are shown; --md and the page have all of them."""
-_ROWS = 5
-
-
-# --- gate
-
-_PASSED = 2
+"""How many cases and changes of a system are shown; --md and the page have more."""
+_WAYS, _NOTES = 2, 1
+_LONGEST, _LONGEST_ID, _LABEL = 150, 24, 8
+_RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
+_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 _WORDS = {
     GateOutcome.PASSED: ("passed", "green"),
     GateOutcome.FAILED: ("failed", "red"),
@@ -131,14 +122,6 @@ def _next_step(verdict: GateResult) -> str:
     if first.drop is not None and verdict.baseline is not None:
         return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
     return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
-
-
-# --- compare
-
-_WAYS, _NOTES = 2, 1
-_LONGEST, _LONGEST_ID, _LABEL = 150, 24, 8
-_RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
-_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
 
 def comparison_blocks(comparison: Comparison, page: Console, *, named: bool, cases: int) -> Blocks:

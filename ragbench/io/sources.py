@@ -29,25 +29,12 @@ from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
-from ragbench.io.fields import (
-    ANSWER_FIELDS,
-    HIT_FIELDS,
-    case_fields,
-    entry_fields,
-    named,
-)
+from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
 from ragbench.io.json_files import load
 from ragbench.io.only import Only
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
-from ragbench.io.source import (
-    STDIN,
-    IdRegister,
-    Problems,
-    Row,
-    Source,
-    noting_read_errors,
-)
+from ragbench.io.source import STDIN, IdRegister, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]

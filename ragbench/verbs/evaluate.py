@@ -24,14 +24,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
-from ragbench.stages.begin import (
-    BegunRun,
-    Draw,
-    asked_for,
-    begin,
-    dated,
-    earlier_settings,
-)
+from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.score import CellTable, ScoreStage

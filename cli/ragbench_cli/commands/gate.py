@@ -14,14 +14,7 @@ from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, Run
 from ragbench.masking import mask_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.options import (
-    ASKING,
-    DEMANDED,
-    Labelled,
-    RunArgument,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import ASKING, DEMANDED, Labelled, RunArgument, option, takes_records
 from ragbench_cli.output import Output, draw_fitted
 
 if TYPE_CHECKING:
