@@ -6,7 +6,6 @@ from ragbench.core.case import Turn as Turn
 from ragbench.core.chunk import Chunk as Chunk
 from ragbench.core.chunk import Document as Document
 from ragbench.core.chunk import Node as Node
-from ragbench.core.config import RAGConfig as RAGConfig
 from ragbench.core.metric import Skip as Skip
 from ragbench.core.outcome import Cell as Cell
 from ragbench.core.outcome import Failure as Failure
@@ -53,6 +52,7 @@ from ragbench.post.stage import PostRetrieval as PostRetrieval
 from ragbench.rag.adapt import as_rag as as_rag
 from ragbench.rag.fallback import PartialBatchError as PartialBatchError
 from ragbench.rag.interface import AsyncRAGInterface as AsyncRAGInterface
+from ragbench.rag.interface import RAGConfig as RAGConfig
 from ragbench.rag.interface import RAGInterface as RAGInterface
 from ragbench.rag.load import load_rag as load_rag
 from ragbench.stages.on_workers import Workers as Workers

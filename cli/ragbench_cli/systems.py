@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.masking import mask_url
 from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import mapping
@@ -201,23 +202,24 @@ def chosen_system(
         config: where settings of language models stand that a pipeline does not give.
         budget: what a pipeline's models may cost.
     """
-    from ragbench.masking import mask_url
-    from ragbench.rag.load import describe_rag, load_rag
-
     if pipeline is not None:
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
-    elif rag is not None:
+        return
+    if rag is None and recorded is not None:
+        if arguments:
+            raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
+        named = {"spec": "recorded", "answers": recorded} if recorded else {"spec": "recorded"}
+        yield System(None, Path(recorded).name.split(".")[0] or "recorded", named)
+        return
+    from ragbench.rag.load import describe_rag, load_rag
+
+    if rag is not None:
         loaded = load_rag(rag, arguments)
         is_url = "://" in rag
         name = mask_url(rag).split("://", 1)[1] if is_url else rag.rpartition(":")[2]
         read = documents.read if documents.corpus is not None else None
         yield System(loaded, name, dict(describe_rag(loaded, rag, arguments)), documents=read)
-    elif recorded is not None:
-        if arguments:
-            raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
-        named = {"spec": "recorded", "answers": recorded} if recorded else {"spec": "recorded"}
-        yield System(None, Path(recorded).name.split(".")[0] or "recorded", named)
     else:
         brought, texts = _baseline_over(documents, arguments)
         described = dict(describe_rag(brought, "baseline", arguments))

@@ -51,19 +51,7 @@ _LABELS = {
     Cause.RIGHT_WITHOUT: "right without evidence",
     Cause.RIGHT: "right",
 }
-LOSSES = frozenset(
-    {
-        Cause.NOT_IN_CORPUS,
-        Cause.NOT_RETRIEVED,
-        Cause.PART_MISSING,
-        Cause.NOT_SEEN,
-        Cause.DROPPED,
-        Cause.NOT_USED,
-        Cause.DECLINED,
-        Cause.ANSWERED_WITHOUT,
-        Cause.FAILED,
-    }
-)
+LOSSES = frozenset(Cause) - {Cause.UNKNOWN, Cause.SHOWN, Cause.RIGHT_WITHOUT, Cause.RIGHT}
 """Those of cases that came to no good end."""
 
 

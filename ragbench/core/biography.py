@@ -2,8 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from ragbench.core.outcome import Failure
+from ragbench.core.result import RetrievalResult
+
+POST_RETRIEVE = "post_retrieve"
+"""The stage's name, and the key of what it did in its result's metadata."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What one operator made of what stood before it."""
+
+    operator: str
+    """Its name."""
+    given: tuple[tuple[str, float | None], ...]
+    """Id and score of each chunk that it was given, in order."""
+    left: tuple[tuple[str, float | None], ...]
+    """Id and score of each chunk that it left, in order."""
+    notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    rewrote: tuple[tuple[str, str | None], ...] = ()
+    """Id and new text of each chunk whose text it changed. In a stored step the text is None where
+    it is known without it: it is the chunk's final one, or holds the one before whole."""
+    made: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Id of each chunk that it added, and the ids of the chunks that it was made of; none for one
+    that was found elsewhere."""
+    wrote_text: bool = False
+    """Whether it wrote the text for generation."""
+
+    @property
+    def acted(self) -> bool:
+        """Whether it changed anything for generation: chunks, their order or texts.
+
+        New scores alone, with the same order, change nothing.
+        """
+        if self.rewrote or self.made or self.wrote_text:
+            return True
+        return [id for id, _ in self.given] != [id for id, _ in self.left]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        left = {id for id, _ in self.left}
+        return tuple(id for id, _ in self.given if id not in left)
+
+
+def written_text(result: RetrievalResult[Any]) -> str | None:
+    """What a format operator wrote in place of the contexts; None when none did."""
+    written: str | None = record_of(result, POST_RETRIEVE).get("text")
+    return written
+
+
+def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
+    """What each operator did, out of a post-retrieval result."""
+    record = record_of(result, POST_RETRIEVE)
+    before = record.get("given", ())
+    steps: list[Step] = []
+    for kept in record.get("steps", ()):
+        left = kept.get("left", before)
+        steps.append(msgspec.convert({**kept, "given": before, "left": left}, Step))
+        before = left
+    return tuple(steps)
+
+
+def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
+    metadata: object = result.metadata
+    if not isinstance(metadata, Mapping):
+        return {}
+    found = cast("Mapping[str, Any]", metadata).get(stage)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

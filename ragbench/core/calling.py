@@ -6,9 +6,7 @@ import asyncio
 import inspect
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -16,28 +14,6 @@ from ragbench.errors import StageTimeoutError
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
-
-_accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
-
-
-@contextmanager
-def accounted() -> Generator[None]:
-    """Marks requests whose answers are known by model and parameters.
-
-    A connection inside of it says nothing more about what an outcome came from; tasks that are
-    started inside count, too.
-    """
-    token = _accounted.set(True)
-    try:
-        yield
-    finally:
-        _accounted.reset(token)
-
-
-def is_accounted() -> bool:
-    """Whether this happens inside of `accounted`."""
-    return _accounted.get()
-
 
 HISTORY = frozenset({"history", "histories", "chat_history", "conversation_history"})
 """Parameters that take what was said before a query; of a batch, one such list a query."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -93,3 +95,25 @@ class SystemChange:
     def is_ruled_out(self) -> bool:
         """Whether it is certain that both are of one system: nothing differs, all was seen."""
         return self.is_none and not self.unseen
+
+
+_accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
+
+
+@contextmanager
+def accounted() -> Generator[None]:
+    """Marks requests whose answers are known by model and parameters.
+
+    A connection inside of it says nothing more about what an outcome came from; tasks that are
+    started inside count, too.
+    """
+    token = _accounted.set(True)
+    try:
+        yield
+    finally:
+        _accounted.reset(token)
+
+
+def is_accounted() -> bool:
+    """Whether this happens inside of `accounted`."""
+    return _accounted.get()

@@ -27,38 +27,14 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
-from ragbench.io.dumps.read import open_dump
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
-from ragbench.io.fields import (
-    ANSWER_FIELDS,
-    HIT_FIELDS,
-    case_fields,
-    entry_fields,
-    named,
-)
+from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
 from ragbench.io.json_files import load
 from ragbench.io.only import Only
-from ragbench.io.rankings import (
-    Topics,
-    corpus_texts,
-    find_topics,
-    is_beir_result,
-    read_ranking_rows,
-    read_result,
-)
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
-from ragbench.io.source import (
-    STDIN,
-    IdRegister,
-    Problems,
-    Row,
-    Source,
-    noting_read_errors,
-)
-from ragbench.io.traces import TraceFile, held_traces
-from ragbench.io.trec import read_run
+from ragbench.io.source import STDIN, IdRegister, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]
@@ -181,6 +157,8 @@ class _Opening:
             with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
                 if name == "json" and (self.corpus is not None or self.is_join):
+                    from ragbench.io.rankings import is_beir_result
+
                     name = "beir" if is_beir_result(load(place, Problems())) else name
             if name is None or problems.count:
                 return self._dump(form, problems)
@@ -191,6 +169,8 @@ class _Opening:
             raise DataError([Problem(message=message, path=self.place.name)])
         reader: Reader = partial(reader_of(name), kind="cases")
         if name == "traces":
+            from ragbench.io.traces import TraceFile, held_traces
+
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
             reader = held_traces(file)
@@ -289,6 +269,8 @@ class _Opening:
         """The source, once a first look at some rows has found out how all of it is read."""
         texts = None
         if self.corpus is not None:
+            from ragbench.io.rankings import corpus_texts
+
             texts = self.stack.enter_context(corpus_texts(self.corpus))
         chunks = Retrieved(fields=self.fields, texts=texts)
         plans = FieldMap("cases", self.fields)
@@ -330,6 +312,9 @@ class _Opening:
 
     def _run(self, name: str) -> EntrySource:
         """A TREC run, or BEIR results: ids that a corpus and queries give their texts."""
+        from ragbench.io.rankings import Topics, find_topics, read_ranking_rows, read_result
+        from ragbench.io.trec import read_run
+
         if self.corpus is None:
             raise ConfigError(
                 f"{self.place.name} holds ids alone: name their texts with --corpus PATH"
@@ -351,6 +336,8 @@ class _Opening:
 
     def _dump(self, form: str | None, problems: Problems) -> EntrySource:
         """A dump whose records are no questions with fields: responses, rows, batches."""
+        from ragbench.io.dumps.read import open_dump
+
         place = self.place
         opening = partial(
             open_dump,

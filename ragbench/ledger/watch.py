@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Literal, Self, cast
 
-from ragbench.core.calling import is_accounted
+from ragbench.core.origin import is_accounted
 from ragbench.ledger.content import stamp_of
 
 

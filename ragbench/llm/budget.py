@@ -9,7 +9,6 @@ it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -23,13 +22,16 @@ from functools import cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ragbench.core.chat import Usage
 from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
 from ragbench.llm.endpoint import Endpoint, Price
+
+if TYPE_CHECKING:
+    import asyncio
 
 CALLS = "calls.jsonl"
 """Of the command that runs, or was killed."""
@@ -354,8 +356,10 @@ class Budget:
             if fits:
                 self.reserved += amount
                 return None
-            changed = asyncio.Event()
-            self._waiting.append((asyncio.get_running_loop(), changed))
+            from asyncio import Event, get_running_loop
+
+            changed = Event()
+            self._waiting.append((get_running_loop(), changed))
             return changed
 
     def settle(self, amount: Decimal, cost: Decimal) -> None:

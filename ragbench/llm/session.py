@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragbench.core.calling import LoopThread
-from ragbench.core.chat import Message, Reply
 from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 
 if TYPE_CHECKING:  # every evaluation has a session, and few have a model
+    from ragbench.core.calling import LoopThread
+    from ragbench.core.chat import Message, Reply
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
     from ragbench.llm.endpoint import Price
@@ -115,9 +115,11 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     same connections, cache, cap on cost and books, from whichever thread they run in.
     """
 
+    _thread: LoopThread
+    """There with the clients."""
+
     def __init__(self, opening: Callable[[], AbstractAsyncContextManager[ModelClients]]) -> None:
         self._opening = opening
-        self._thread = LoopThread()
         self._stack = AsyncExitStack()
         self._lock = threading.Lock()
         self._models: ModelClients | None = None
@@ -139,6 +141,9 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         """The clients; opened now where they are not yet."""
         with self._lock:
             if self._models is None:
+                from ragbench.core.calling import LoopThread
+
+                self._thread = LoopThread()
                 self._thread.start()
                 try:
                     opening = self._stack.enter_async_context(self._opening())
@@ -153,7 +158,8 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
-        return self._thread.run(work(self.models))
+        models = self.models
+        return self._thread.run(work(models))
 
     def stream(
         self, work: Callable[[ModelClients, Callable[[ValueT], None]], Coroutine[Any, Any, None]]

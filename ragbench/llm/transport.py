@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ragbench.core.calling import accounted
+from ragbench.core.origin import accounted
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint

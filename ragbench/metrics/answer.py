@@ -142,7 +142,8 @@ def bleu(response: str, references: Sequence[str]) -> float:
     """Sentence BLEU with effective order, divided by 100."""
     # Without effective order, an answer of fewer than four tokens is always 0.
     text = "".join(references)
-    tokens = "char" if _OTHER_SPACELESS.search(text) else "zh" if _HAN.search(text) else "13a"
+    is_zh = re.search(_HAN, text)
+    tokens = "char" if re.search(_OTHER_SPACELESS, text) else "zh" if is_zh else "13a"
     scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokens)
     return _sentence_score(scorer, response, references)
 
@@ -172,8 +173,9 @@ def _rouge(variant: str) -> Any:
     return package.RougeScorer([variant], tokenizer=_Tokeniser())
 
 
-_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
-_OTHER_SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]")
+# Wide ranges take milliseconds to compile: re does it once, when they are first used.
+_HAN = r"[\u3400-\u4dbf\u4e00-\u9fff]"
+_OTHER_SPACELESS = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]"
 
 
 @cache

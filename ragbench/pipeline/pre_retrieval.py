@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, runtime_ch
 import msgspec
 from msgspec import Meta
 
+from ragbench.core.biography import record_of
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message
@@ -33,7 +34,6 @@ from ragbench.ledger.identity import described
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.plugins import Registry
 from ragbench.post.operator import AboveZero, Checked
-from ragbench.post.stage import record_of
 
 QueryKind = Literal["query", "passage"]
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, cast
 
+from ragbench.core.biography import POST_RETRIEVE, written_text
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
-from ragbench.core.config import RAGConfig
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
@@ -35,9 +35,9 @@ from ragbench.pipeline.pre_retrieval import (
 )
 from ragbench.plugins import Registry
 from ragbench.post.operator import Checked, Positive
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, written_text
+from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import settled
-from ragbench.rag.interface import RAGInterface
+from ragbench.rag.interface import RAGConfig, RAGInterface
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

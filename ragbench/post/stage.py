@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from ragbench.core.biography import POST_RETRIEVE, Step
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
@@ -32,43 +33,6 @@ from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 POST_RETRIEVAL_VERSION = 4
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """What one operator made of what stood before it."""
-
-    operator: str
-    """Its name."""
-    given: tuple[tuple[str, float | None], ...]
-    """Id and score of each chunk that it was given, in order."""
-    left: tuple[tuple[str, float | None], ...]
-    """Id and score of each chunk that it left, in order."""
-    notes: tuple[str, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    rewrote: tuple[tuple[str, str | None], ...] = ()
-    """Id and new text of each chunk whose text it changed. In a stored step the text is None where
-    it is known without it: it is the chunk's final one, or holds the one before whole."""
-    made: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Id of each chunk that it added, and the ids of the chunks that it was made of; none for one
-    that was found elsewhere."""
-    wrote_text: bool = False
-    """Whether it wrote the text for generation."""
-
-    @property
-    def acted(self) -> bool:
-        """Whether it changed anything for generation: chunks, their order or texts.
-
-        New scores alone, with the same order, change nothing.
-        """
-        if self.rewrote or self.made or self.wrote_text:
-            return True
-        return [id for id, _ in self.given] != [id for id, _ in self.left]
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        left = {id for id, _ in self.left}
-        return tuple(id for id, _ in self.given if id not in left)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,10 +236,6 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     )
 
 
-POST_RETRIEVE = "post_retrieve"
-"""The stage's name, and the key of what it did in its result's metadata."""
-
-
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
@@ -293,24 +253,6 @@ def post_retrieved(
         context_metadata=metadata if any(metadata) else None,
         metadata={POST_RETRIEVE: _step_object(done, result)},
     )
-
-
-def written_text(result: RetrievalResult[Any]) -> str | None:
-    """What a format operator wrote in place of the contexts; None when none did."""
-    written: str | None = record_of(result, POST_RETRIEVE).get("text")
-    return written
-
-
-def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
-    """What each operator did, out of a post-retrieval result."""
-    record = record_of(result, POST_RETRIEVE)
-    before = record.get("given", ())
-    steps: list[Step] = []
-    for kept in record.get("steps", ()):
-        left = kept.get("left", before)
-        steps.append(msgspec.convert({**kept, "given": before, "left": left}, Step))
-        before = left
-    return tuple(steps)
 
 
 def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dict[str, Any]:
@@ -331,11 +273,3 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
         steps.append({k: v for k, v in plain.items() if v and k not in same})
     record: dict[str, Any] = {"given": done.steps[0].given if done.steps else (), "steps": steps}
     return {**record, "text": done.history_text} if done.formatted else record
-
-
-def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
-    metadata: object = result.metadata
-    if not isinstance(metadata, Mapping):
-        return {}
-    found = cast("Mapping[str, Any]", metadata).get(stage)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

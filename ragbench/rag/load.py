@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ragbench.core.case import Said
-from ragbench.core.config import RAGConfig
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
@@ -22,7 +21,7 @@ from ragbench.masking import mask_url
 from ragbench.plugins import directory_kept, error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
-from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
+from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
 from ragbench.rag.parts import AdaptedRAG, Parts, compose, parts_of_one_call
 from ragbench.rag.shapes import as_mapping
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
-from ragbench.core.biography import Biography
+from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
 from ragbench.core.outcome import Cell
@@ -22,7 +22,6 @@ from ragbench.metrics.answer import declined, holds_answer, is_telling
 from ragbench.metrics.correct import SAME, answer_correct, is_long, told
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
-from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 
 _CORRECT = 0.5

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry, RunCase
@@ -33,13 +34,14 @@ from ragbench.ledger.watch import Watch
 from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
-from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse, differing_case
-from ragbench.stages.stage import STOPPED, USUAL_CALLS, InLoop, Stage
-from ragbench.stages.system import NOT_RECORDED, Evaluation, absent_stages, call_stages
+from ragbench.stages.stage import STOPPED, USUAL_CALLS, AbsentStage, InLoop
+from ragbench.stages.system import NOT_RECORDED, Evaluation, Stages, absent_stages, call_stages
 from ragbench.text.declining import read_answer
+
+if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
 
 _PACKAGES = (
     "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
@@ -59,7 +61,7 @@ class BegunRun:
     """As far as it is known: how gold is matched is decided during the run."""
     reuse: OutcomeReuse
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
-    stages: list[Stage]
+    stages: Stages
     """Those up to generation, in order."""
     windows: Generator[Sequence[RunCase]]
     """Its cases, in order."""
@@ -84,7 +86,8 @@ class BegunRun:
             reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
             stages = call_stages(asked, absent, reuse.generations)
         # How outcomes are scored is not part of it.
-        keys = [(one.name, one.identity.hex()) for one in stages if isinstance(one, CallStage)]
+        called = (stage for stage in stages if not isinstance(stage, AbsentStage))
+        keys = [(stage.name, stage.identity.hex()) for stage in called]
         judge = None if self.draft.judge is None else self.draft.judge["fingerprint"]
         self.setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
         dataset = replace(self.draft.dataset, fingerprint=cases, cases=count)

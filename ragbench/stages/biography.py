@@ -8,14 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ragbench.core.biography import Biography, ChunkLife, GoldFate, OperatorEffect, OperatorTable
+from ragbench.core.biography import (
+    Biography,
+    ChunkLife,
+    GoldFate,
+    OperatorEffect,
+    OperatorTable,
+    Step,
+    steps_of,
+)
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.metrics.summary import most_frequent
-from ragbench.post.stage import Step, steps_of
 
 _Held = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that it holds."""

@@ -159,7 +159,7 @@ class CallStage(Generic[InputT, ValueT]):
             asked = run_async(
                 self.call_async, [[given]], manner, lambda _, some: found.extend(some)
             )
-            in_loop(asked)
+            (in_loop or asyncio.run)(asked)
         return found[0]
 
     def _ask_workers(
@@ -201,11 +201,10 @@ class CallStage(Generic[InputT, ValueT]):
                 self.keep(batch, outcomes, run)
         elif coroutine is not None:
             keep = partial(self.keep, run=run)
-            run.in_loop(
-                run_async(
-                    lambda items: coroutine([one.input for one in items]), batches, manner, keep
-                )
+            asked = run_async(
+                lambda items: coroutine([one.input for one in items]), batches, manner, keep
             )
+            (run.in_loop or asyncio.run)(asked)
 
     def _ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running

@@ -9,25 +9,13 @@ just these cases once more.
 from __future__ import annotations
 
 import asyncio
-import mmap
 import queue
 import signal
 import threading
 import time
 import warnings
-from array import array
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
@@ -233,71 +221,6 @@ async def run_async(
 
 
 # --- cases that take the process down
-
-
-@dataclass(slots=True)
-class InFlight:
-    """The numbers of the cases that are being asked: 8 bytes each, and 1 more, so that 0 is free.
-
-    A case is in it once, however many parts of its batch are asked: it never needs more room than
-    for all cases of the run.
-    """
-
-    left_over: Sequence[int]
-    """The cases that an earlier process was asking when it ended.
-
-    They stay in the file until `end` takes them out, and in this list for as long as it is
-    open: what was lost with that process may be a stage before the one that ended it."""
-    _slots: memoryview[int]
-    _place: dict[int, int]
-    _free: list[int]
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    @contextmanager
-    def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
-        """The file, for the length of a block; without a case in it, it is removed at the end."""
-        try:
-            kept = path.read_bytes() if path.exists() else b""
-            numbers = {number for number in memoryview(kept[: len(kept) // 8 * 8]).cast("Q")}
-            left_over = sorted(number - 1 for number in numbers - {0})
-            place = {number: at for at, number in enumerate(left_over)}
-            free = list(range(len(place), len(place) + max(cases, 1)))
-            # In full: to write into a hole of a mapped file on a full disk ends the process.
-            path.write_bytes(array("Q", [number + 1 for number in left_over] + [0] * len(free)))
-            with path.open("r+b") as file:
-                mapped = mmap.mmap(file.fileno(), 0)
-        except OSError as error:
-            raise RunError(f"{path} cannot be written: {error.strerror}") from error
-        found = cls(left_over, memoryview(mapped).cast("Q"), place, free)
-        try:
-            yield found
-        except BaseException:
-            found.end(place.keys() - set(left_over))
-            raise
-        finally:
-            with found._lock:
-                found._slots.release()
-                mapped.close()
-                if not place:
-                    path.unlink(missing_ok=True)
-
-    def begin(self, numbers: Iterable[int]) -> None:
-        """Notes cases before they are asked; any thread may call it."""
-        with self._lock:
-            for number in numbers:
-                if number not in self._place:
-                    at = self._place[number] = self._free.pop()
-                    self._slots[at] = number + 1
-
-    def end(self, numbers: Iterable[int]) -> None:
-        """Takes cases out whose outcomes are recorded."""
-        with self._lock:
-            for number in numbers:
-                at = self._place.pop(number, None)
-                if at is not None:
-                    self._slots[at] = 0
-                    self._free.append(at)
 
 
 TIMED_OUT = "StageTimeoutError"

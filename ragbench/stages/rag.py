@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 import orjson
 
+from ragbench.core.biography import POST_RETRIEVE, steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
@@ -19,7 +20,7 @@ from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest
 from ragbench.metrics.answer import abstained
 from ragbench.post.operator import ChunkSearch
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
+from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import (
     PartialBatchError,
     derived,
@@ -34,7 +35,7 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
+from ragbench.stages.stage import LOCATE, NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
@@ -297,9 +298,6 @@ class _SearchAndNeighbours(_RagSearch):
         repr=False, metadata={"setting": False}
     )
 
-
-LOCATE = "locate"
-"""The stage's name."""
 
 LocateInput = tuple[Case, RetrievalResult[Any]]
 """A case with gold, and what was retrieved for it."""

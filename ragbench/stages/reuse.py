@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.core.outcome import Outcome
@@ -22,12 +23,12 @@ from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
 from ragbench.ledger.project import Project, named_origin
 from ragbench.ledger.watch import Watch, file_of
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
-from ragbench.rag.load import stage_origin
-from ragbench.stages.call_stage import CallStage
-from ragbench.stages.rag import LOCATE
-from ragbench.stages.stage import AbsentStage, CallSettings, InLoop, Stage, restored, skipped
-from ragbench.stages.system import Evaluation
+from ragbench.stages.stage import LOCATE, AbsentStage, CallSettings, InLoop, restored, skipped
+from ragbench.stages.system import Evaluation, Stages
+
+if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.call_stage import CallStage
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
@@ -215,6 +216,8 @@ def _origin_of(stage: str, asked: Evaluation, project: Project) -> Callable[[], 
     if "stated_version" in description:
         return lambda: named_origin(stage, description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
+        from ragbench.rag.load import stage_origin
+
         more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": asked.settings.top_k}
         name = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
         return lambda: stage_origin(rag, name, project, description, **more)
@@ -231,7 +234,7 @@ ASKED = 3
 
 
 def differing_case(
-    stages: Sequence[Stage], journal: Journal, calls: CallSettings, in_loop: InLoop, *, seed: str
+    stages: Stages, journal: Journal, calls: CallSettings, in_loop: InLoop, *, seed: str
 ) -> str:
     """The stage and the id of the first case drawn that has another outcome now; empty if none."""
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
@@ -244,16 +247,14 @@ def differing_case(
 
 
 def _reused(
-    row: RunCase, stages: Sequence[Stage], journal: Journal
+    row: RunCase, stages: Stages, journal: Journal
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
     """The stages whose stored outcome would be used again, with their input and that outcome."""
     for stage in stages:
         if isinstance(stage, AbsentStage):
             row.settled[stage.name] = skipped(stage.reason)
-        if not isinstance(stage, CallStage):
             continue
-        called = cast("CallStage[Any, Any]", stage)
-        given = called.reads(row)
+        given = stage.reads(row)
         if isinstance(given, StageOutcome):
             row.settled[stage.name] = given
             continue
@@ -265,7 +266,7 @@ def _reused(
         entry = row.settled[stage.name] = restored(stage.name, stored, journal)
         has_value = recorded is None and entry.outcome.value is not None
         if has_value and stage.name in ("retrieve", "generate"):
-            yield called, given.input, entry.outcome
+            yield stage, given.input, entry.outcome
 
 
 def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:

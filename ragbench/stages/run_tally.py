@@ -19,6 +19,7 @@ from ragbench.core.attribution import (
     Reliability,
     RightShare,
 )
+from ragbench.core.biography import steps_of
 from ragbench.core.case import Case
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
@@ -27,7 +28,6 @@ from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
-from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
 from ragbench.stats.mean import mean_interval, student_quantile
 from ragbench.text.declining import read_answer

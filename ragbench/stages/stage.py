@@ -6,30 +6,41 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 
 from __future__ import annotations
 
+import mmap
+import threading
+from array import array
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from ragbench.core.outcome import Cell, Known, Outcome, Status
 from ragbench.core.trace import RunCase, StageOutcome
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, NoContextsError, warn
+from ragbench.errors import (
+    ConfigError,
+    InterfaceError,
+    InterruptedRunError,
+    NoContextsError,
+    RunError,
+    warn,
+)
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.plugins import directory_kept
 from ragbench.safe_text import shown_line
 
-if TYPE_CHECKING:
-    from ragbench.stages.calls import InFlight
-
-InLoop = Callable[[Coroutine[Any, Any, None]], None]
-"""Runs a coroutine to its end in the run's event loop."""
+InLoop = Callable[[Coroutine[Any, Any, None]], None] | None
+"""Runs a coroutine to its end in the run's event loop; None: each in a loop of its own."""
 
 STOPPED = "stopped; the same command continues"
 NO_RETRIEVAL = "the RAG does not retrieve"
 NO_GENERATION = "the RAG does not generate"
 NO_CONTEXTS = str(NoContextsError())
+LOCATE = "locate"
+"""The name of the stage that looks for gold that retrieval missed."""
 TURNS = "turns"
 """The manifest's setting, which only a run of own answers has."""
 OWN = "own"
@@ -133,6 +144,71 @@ class GivingUp:
             )
 
 
+@dataclass(slots=True)
+class InFlight:
+    """The numbers of the cases that are being asked: 8 bytes each, and 1 more, so that 0 is free.
+
+    A case is in it once, however many parts of its batch are asked: it never needs more room than
+    for all cases of the run.
+    """
+
+    left_over: Sequence[int]
+    """The cases that an earlier process was asking when it ended.
+
+    They stay in the file until `end` takes them out, and in this list for as long as it is
+    open: what was lost with that process may be a stage before the one that ended it."""
+    _slots: memoryview[int]
+    _place: dict[int, int]
+    _free: list[int]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
+        """The file, for the length of a block; without a case in it, it is removed at the end."""
+        try:
+            kept = path.read_bytes() if path.exists() else b""
+            numbers = {number for number in memoryview(kept[: len(kept) // 8 * 8]).cast("Q")}
+            left_over = sorted(number - 1 for number in numbers - {0})
+            place = {number: at for at, number in enumerate(left_over)}
+            free = list(range(len(place), len(place) + max(cases, 1)))
+            # In full: to write into a hole of a mapped file on a full disk ends the process.
+            path.write_bytes(array("Q", [number + 1 for number in left_over] + [0] * len(free)))
+            with path.open("r+b") as file:
+                mapped = mmap.mmap(file.fileno(), 0)
+        except OSError as error:
+            raise RunError(f"{path} cannot be written: {error.strerror}") from error
+        found = cls(left_over, memoryview(mapped).cast("Q"), place, free)
+        try:
+            yield found
+        except BaseException:
+            found.end(place.keys() - set(left_over))
+            raise
+        finally:
+            with found._lock:
+                found._slots.release()
+                mapped.close()
+                if not place:
+                    path.unlink(missing_ok=True)
+
+    def begin(self, numbers: Iterable[int]) -> None:
+        """Notes cases before they are asked; any thread may call it."""
+        with self._lock:
+            for number in numbers:
+                if number not in self._place:
+                    at = self._place[number] = self._free.pop()
+                    self._slots[at] = number + 1
+
+    def end(self, numbers: Iterable[int]) -> None:
+        """Takes cases out whose outcomes are recorded."""
+        with self._lock:
+            for number in numbers:
+                at = self._place.pop(number, None)
+                if at is not None:
+                    self._slots[at] = 0
+                    self._free.append(at)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
     journal: Journal
@@ -140,7 +216,7 @@ class Running:
     retry_failed: bool
     stopped: Callable[[], bool]
     """Asked before each call; once true, what is in flight is finished and no more."""
-    in_loop: InLoop
+    in_loop: InLoop = None
     report: Callable[[Progress], None]
     """Called with cases as they are settled."""
     cases: int | None = None

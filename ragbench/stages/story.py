@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from ragbench.core.biography import Step, steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
@@ -26,7 +27,6 @@ from ragbench.core.story import (
 from ragbench.core.trace import RunCase, Trace
 from ragbench.metrics.hops import gold_hop, searches_of
 from ragbench.metrics.matching import Matching
-from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold, matches_of
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise

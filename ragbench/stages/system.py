@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.trace import STAGES
@@ -13,31 +14,25 @@ from ragbench.errors import ConfigError
 from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
-from ragbench.rag.load import describe_rag
-from ragbench.rag.parts import AdaptedRAG
-from ragbench.stages.rag import (
-    LOCATE,
-    RAG,
-    Locator,
-    generate_stage,
-    locate_stage,
-    post_retrieve_stage,
-    retrieve_stage,
-)
 from ragbench.stages.stage import (
+    LOCATE,
     NO_GENERATION,
     NO_RETRIEVAL,
     OWN,
     TURNS,
     AbsentStage,
     CallSettings,
-    Stage,
 )
-from ragbench.validators.validator import Validator
 
 if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.call_stage import CallStage
     from ragbench.stages.judge import JudgeStage
+    from ragbench.stages.rag import RAG, Locator
+    from ragbench.validators.validator import Validator
+
+Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
+"""Those up to generation, in order."""
 
 
 def check_types(call: str, **given: tuple[object, type]) -> None:
@@ -123,8 +118,7 @@ class Evaluation:
     @property
     def asks_nobody(self) -> bool:
         """Whether nothing but recorded outcomes is scored, by metrics that ask no model."""
-        given = (self.rag, self.post_retrieval, self.validator, self.judge, self.settings.corpus)
-        return all(one is None for one in given)
+        return not self.stages and self.judge is None and self.settings.corpus is None
 
 
 def evaluation_of(
@@ -149,6 +143,8 @@ def evaluation_of(
     stages: dict[str, str] = {}
     shown, found = name or "recorded", settings.rag_description or {"spec": "recorded"}
     if rag is not None:
+        from ragbench.rag.load import describe_rag
+
         shown = name or type(cast("object", rag)).__name__
         found = settings.rag_description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
@@ -202,16 +198,20 @@ NOT_RECORDED = "not recorded"
 
 def call_stages(
     asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
-) -> list[Stage]:
+) -> Stages:
+    if not asked.stages:  # nobody can be asked
+        return [AbsentStage(name=one, reason=absent[one]) for one in STAGES if one in absent]
+    from ragbench.stages import rag as called
+
     top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
-    makers: dict[str, Callable[[bytes], Stage]] = {
-        "retrieve": lambda key: retrieve_stage(rag, key, top_k),
-        LOCATE: lambda key: locate_stage(cast("Locator", asked.settings.locator), key, top_k),
-        POST_RETRIEVE: lambda key: post_retrieve_stage(
-            cast("PostRetrieval", asked.post_retrieval), key
-        ),
+    locator = cast("Locator", asked.settings.locator)
+    operators = cast("PostRetrieval", asked.post_retrieval)
+    makers: dict[str, Callable[[bytes], CallStage[Any, Any]]] = {
+        "retrieve": lambda key: called.retrieve_stage(rag, key, top_k),
+        LOCATE: lambda key: called.locate_stage(locator, key, top_k),
+        POST_RETRIEVE: lambda key: called.post_retrieve_stage(operators, key),
         "validate": lambda key: _validation(cast("Validator", asked.validator), key),
-        "generate": lambda key: generate_stage(rag, key),
+        "generate": lambda key: called.generate_stage(rag, key),
     }
     return [
         AbsentStage(name=stage, reason=absent[stage])
@@ -222,7 +222,7 @@ def call_stages(
     ]
 
 
-def _validation(validator: Validator, key: bytes) -> Stage:
+def _validation(validator: Validator, key: bytes) -> CallStage[Any, Any]:
     from ragbench.stages.validate import validate_stage
 
     return validate_stage(validator, key)
@@ -230,6 +230,8 @@ def _validation(validator: Validator, key: bytes) -> Stage:
 
 def _check_room(rag: RAG) -> None:
     """Refuses post-retrieval for a RAG that nothing can be put into."""
+    from ragbench.rag.parts import AdaptedRAG
+
     if "retrieval" not in rag.families:
         raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
     if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:

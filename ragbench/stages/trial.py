@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
+from ragbench.core.biography import steps_of
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Usage
 from ragbench.core.outcome import Failure, Outcome, Status
@@ -26,13 +27,7 @@ from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.summary import most_frequent
 from ragbench.post.build import Variant
-from ragbench.post.stage import (
-    PostRetrieval,
-    post_retrieved,
-    rerankers_of,
-    steps_of,
-    with_stored_scores,
-)
+from ragbench.post.stage import PostRetrieval, post_retrieved, rerankers_of, with_stored_scores
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage

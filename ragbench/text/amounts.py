@@ -136,7 +136,7 @@ _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _GROUPED = re.compile(r"\d[,'\u2009\u202f]\d")
 _THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
-_MARK = re.compile("[\u0300-\U0010ffff]")
+_MARK = re.compile("[^\x00-\u02ff]")
 _SYMBOLS = {"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "}
 
 

@@ -46,14 +46,12 @@ _SPACELESS = (
 )
 # Patterns with wide ranges take milliseconds to compile: re does it once, when they are first used.
 _TOKEN = rf"[{_SPACELESS}]|[^\s{_SPACELESS}]+"
-
-
-_SPACELESS_LETTER = re.compile(f"[{_SPACELESS}]")
+_SPACELESS_LETTER = f"[{_SPACELESS}]"
 
 
 def is_spaceless(text: str) -> bool:
     """Whether a text begins with a letter of a script that is written without spaces."""
-    return _SPACELESS_LETTER.match(text) is not None
+    return re.match(_SPACELESS_LETTER, text) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -25,25 +24,15 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
-from ragbench.post.stage import PostRetrieval
-from ragbench.rag.interface import RAGBase
-from ragbench.stages.begin import (
-    BegunRun,
-    Draw,
-    asked_for,
-    begin,
-    dated,
-    earlier_settings,
-)
-from ragbench.stages.calls import InFlight
+from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.rag import RAG
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
     OWN,
     USUAL_CALLS,
     GivingUp,
+    InFlight,
     InLoop,
     Progress,
     Running,
@@ -58,12 +47,14 @@ from ragbench.stages.system import (
     evaluation_of,
     kind_of,
 )
-from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
 if TYPE_CHECKING:
+    from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import JudgeStage, Judging
     from ragbench.stages.on_workers import Workers
+    from ragbench.stages.rag import RAG
+    from ragbench.validators.validator import Validator
 
 GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
 """A path, an address, or records: cases, cases with what is known of them, dicts."""
@@ -137,6 +128,10 @@ def evaluate(
         RunLockedError: another process works on the folder.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.rag.interface import RAGBase
+    from ragbench.validators.validator import build_validator
+
     check_types(
         "evaluate",
         post_retrieval=(post_retrieval, PostRetrieval),
@@ -247,7 +242,7 @@ def evaluate_entries(
         selection, source = settings.selection or ALL_CASES, settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace(), content=content())
         is_async = rag is not None and rag.is_async
-        in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run
+        in_loop = stack.enter_context(_event_loop()) if is_async else None
         begun = begin(
             asked, folder, draw, stack, watch=watch, in_loop=in_loop, fresh=fresh, anew=anew
         )
@@ -427,6 +422,8 @@ def _staffed(
 @contextmanager
 def _event_loop() -> Generator[InLoop]:
     """Where the coroutines of an async RAG run: one event loop for the whole run."""
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

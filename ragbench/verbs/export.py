@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export
 from ragbench.ledger.folder import RunFolder, path_of, read_manifest
-from ragbench.post.stage import POST_RETRIEVE
 from ragbench.verbs.report import open_traces
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}

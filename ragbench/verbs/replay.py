@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench.core.attribution import Cause
+from ragbench.core.biography import steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.result import RetrievalResult
@@ -18,7 +19,6 @@ from ragbench.ledger.folder import path_of
 from ragbench.metrics.answer import declined
 from ragbench.metrics.correct import answer_correct, told
 from ragbench.metrics.operational import token_counts
-from ragbench.post.stage import steps_of, written_text
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
 from ragbench.stages.trial import Answering
 from ragbench.verbs.cases import find_case, ranked, worst_metric

@@ -9,7 +9,6 @@ that have changed are judged again.
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -324,7 +323,6 @@ def _kept(
                         calls=CallSettings(),
                         retry_failed=True,
                         stopped=stopped,
-                        in_loop=asyncio.run,
                         report=report,
                     )
                     yield run, partial(_add, lines)

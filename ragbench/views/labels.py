@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from ragbench.core.labels import Drawn, Judged, LabelTask, Raters
 from ragbench.core.metric import Need
 from ragbench.core.report import Correction, Interval
 from ragbench.views.document import Section, number_text, range_text
 from ragbench.views.html.page import Page, render
+
+if TYPE_CHECKING:
+    from ragbench.core.labels import Drawn, Judged, LabelTask, Raters
 
 
 def ask_text(drawn: Drawn) -> str:

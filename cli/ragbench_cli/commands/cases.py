@@ -19,13 +19,7 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 from ragbench_cli.output import Blocks, draw, styled
 
-CAUSES = (
-    "not_in_corpus", "not_retrieved", "part_not_retrieved", "not_seen", "dropped", "not_used",
-    "declined", "answered_without", "failed", "cannot_tell", "shown", "right_without_evidence",
-    "right",
-)  # fmt: skip
-
-
+CAUSES = tuple(map(str, Cause))
 _LISTED = 20
 
 

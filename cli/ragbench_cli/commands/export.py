@@ -8,15 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ragbench.io.export import EXPORTS
-from ragbench.ledger.folder import run_around
 from ragbench.safe_text import counted
-from ragbench.verbs.export import export_run
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 
 
 def _names(typed: str) -> list[str]:
+    from ragbench.io.export import EXPORTS
 
     return [name for name in EXPORTS.targets() if name.startswith(typed)]
 
@@ -41,6 +39,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to ragas -o samples.jsonl
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.export import export_run
+
     done = export_run(run_around(asked.run), asked.to, asked.out)
     if json:
         console.print_json(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,56 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
-from ragbench.gate.compare import cases_beside
-from ragbench.gate.config import demanded, with_options
-from ragbench.gate.runs import read_run
-from ragbench.io.atomic import write_whole
 from ragbench.masking import mask_text
-from ragbench.safe_text import shown_line
-from ragbench.verbs.gate import gate_run
-from ragbench.views.comparison import change_lines, change_title, kinds_text
-from ragbench.views.document import number_text
-from ragbench.views.gate import (
-    after_text,
-    check_cells,
-    comment_marker,
-    gate_document,
-    github_annotations,
-    github_error,
-    junit_error,
-    junit_report,
-    unjudged_document,
-    verdict_object,
-)
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.options import (
-    ASKING,
-    DEMANDED,
-    Labelled,
-    RunArgument,
-    option,
-    takes_records,
-)
-from ragbench_cli.output import Blocks, Cell, Output, draw_fitted, fitted_table, paragraph, styled
-from ragbench_cli.report_tables import corrected_blocks, run_text
+from ragbench_cli.options import ASKING, DEMANDED, Labelled, RunArgument, option, takes_records
+from ragbench_cli.output import Output, draw_fitted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from ragbench.core.gate_result import GateResult
     from ragbench.views.document import Document
-
-
-_ROWS, _PASSED = 5, 2
-_FEW = 3
-"""How many cases and changes of the system are shown; --md and the page have more."""
-_WORDS = {
-    GateOutcome.PASSED: ("passed", "green"),
-    GateOutcome.FAILED: ("failed", "red"),
-    GateOutcome.INCONCLUSIVE: ("inconclusive", "yellow"),
-}
 
 Limits = Annotated[list[str] | None, option("METRIC=NUMBER", panel=DEMANDED)]
 Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, rare=True)]
@@ -148,6 +106,10 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --rerun-inconclusive --max-reruns 2000
     """
+    from ragbench.io.atomic import write_whole
+    from ragbench.views.gate import comment_marker, github_annotations, junit_report, verdict_object
+    from ragbench_cli.comparison_tables import gate_blocks
+
     try:
         verdict = _verdict(asked)
     except RagbenchError as error:
@@ -160,7 +122,7 @@ def command(asked: Asked, shown: Shown) -> None:
     shown.show(
         partial(_document, verdict),
         data=partial(verdict_object, verdict),
-        screen=lambda: draw_fitted(partial(_blocks, verdict)),
+        screen=lambda: draw_fitted(partial(gate_blocks, verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:
@@ -172,6 +134,9 @@ def command(asked: Asked, shown: Shown) -> None:
 
 def _explain(shown: Shown, message: str) -> None:
     """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
+    from ragbench.io.atomic import write_whole
+    from ragbench.views.gate import github_error, junit_error, unjudged_document
+
     message = mask_text(message)
     if shown.junit is not None:
         write_whole(shown.junit, junit_error(message))
@@ -181,6 +146,9 @@ def _explain(shown: Shown, message: str) -> None:
 
 
 def _verdict(asked: Asked) -> GateResult:
+    from ragbench.gate.config import demanded, with_options
+    from ragbench.verbs.gate import gate_run
+
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError(
@@ -214,88 +182,12 @@ def _verdict(asked: Asked) -> GateResult:
 
 def _document(verdict: GateResult) -> Document:
     """With the run's causes, and its cases next to those of the baseline that are the same."""
+    from ragbench.gate.compare import cases_beside
+    from ragbench.gate.runs import read_run
+    from ragbench.views.gate import gate_document
+
     run, against = read_run(verdict.run.source), None
     if verdict.baseline is not None:
         with suppress(RunMismatchError):  # no case in common, which the verdict says
             against = cases_beside(run, read_run(verdict.baseline.source))
     return gate_document(verdict, run.causes, against)
-
-
-def _blocks(verdict: GateResult, page: Console) -> Blocks:
-    word, style = _WORDS[verdict.outcome]
-    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
-        word, style = "passed with a warning", "yellow"
-    yield styled((word, f"bold {style}"), f": {verdict.headline}")
-    yield ""
-    yield styled(("run       ", "dim"), run_text(verdict.run))
-    if verdict.baseline is not None:
-        yield styled(("baseline  ", "dim"), run_text(verdict.baseline))
-    if verdict.pair is not None:
-        yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
-    if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
-        yield styled(("passed    ", "dim"), _passed(passed))
-    refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
-    yield from paragraph("not compared", refusals)
-    # Slices that are too small to tell are most checks, and do not count.
-    small = {GateOutcome.PASSED: [*CheckKind], GateOutcome.INCONCLUSIVE: [CheckKind.SLICE]}
-    against = [one for one in verdict.checks if one.kind not in small.get(one.outcome, ())]
-    if against:
-        columns = ("check", "", "now", "change", "interval", "limit", "n")
-        rows: list[Sequence[Cell]] = [
-            (one.label, _WORDS[one.outcome], *check_cells(one)) for one in against[:_ROWS]
-        ]
-        yield ""
-        yield fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)
-        if len(against) > _ROWS:
-            yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
-    if corrections := [check.corrected for check in verdict.checks if check.corrected]:
-        yield from corrected_blocks(corrections, page)
-    if verdict.outcome is GateOutcome.FAILED:
-        yield from _behind(verdict, page)
-    else:
-        yield from paragraph("why", (f"{check.name} {check.reason}" for check in against[:1]))
-    yield from paragraph("notes", verdict.notes)
-    if command := _next_step(verdict):
-        yield ""
-        yield styled(("next      ", "dim"), command)
-
-
-def _passed(checks: Sequence[GateCheck]) -> str:
-    metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
-    shown = [
-        f"{check.marked} {now}{'' if check.drop is None else f' ({change})'}"
-        for check in metrics[:_PASSED]
-        for now, change, *_ in [check_cells(check)]
-    ]
-    rest = len(checks) - len(shown)
-    more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
-    return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
-
-
-def _behind(verdict: GateResult, page: Console) -> Blocks:
-    if verdict.system is not None and not verdict.refusals:
-        title = change_title("the baseline", "this run")
-        yield from paragraph(title, change_lines(verdict.system, most=_FEW))
-    lost = verdict.lost_cases
-    first = f", the first {_FEW}" if len(lost) > _FEW else ""
-    cases = (
-        f"{one.id}: {one.metric} {number_text(one.before)}, now {after_text(one)}"
-        f"{f'; {one.query}' if one.query else ''}"
-        for one in lost[:_FEW]
-    )
-    lines = (shown_line(text, longest=page.width - 6) for text in cases)
-    yield from paragraph(f"cases that lost: {len(lost):,}{first}", lines)
-
-
-def _next_step(verdict: GateResult) -> str:
-    if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
-        return ""
-    if verdict.outcome is GateOutcome.INCONCLUSIVE:
-        if any(check.can_settle for check in verdict.checks):
-            return "the same command with --rerun-inconclusive asks both systems again"
-        return ""
-    run = shlex.quote(verdict.run.source)
-    first = verdict.checks[0]
-    if first.drop is not None and verdict.baseline is not None:
-        return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
-    return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""

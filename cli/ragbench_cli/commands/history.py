@@ -7,11 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ragbench.core.history import History, MetricHistory
-from ragbench.gate.baseline_file import read_baseline
-from ragbench.gate.history import history_of
 from ragbench.safe_text import counted
-from ragbench.views.history import fall_line, history_object, people_lines, remarks, sparkline
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 from ragbench_cli.output import Cell, can_show, draw_fitted, paragraph, styled, table
@@ -19,6 +15,8 @@ from ragbench_cli.output import Cell, can_show, draw_fitted, paragraph, styled, 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+
+    from ragbench.core.history import History, MetricHistory
 
 
 def command(
@@ -37,8 +35,13 @@ def command(
       ragbench history
       ragbench history baselines/pellorin.json --json
     """
+    from ragbench.gate.baseline_file import read_baseline
+    from ragbench.gate.history import history_of
+
     history = history_of(read_baseline(baseline))
     if json:
+        from ragbench.views.history import history_object
+
         console.print_json(history_object(history))
         return
 
@@ -46,6 +49,8 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
+    from ragbench.views.history import fall_line, people_lines, remarks
+
     dates = [run.date[:10] for run in history.runs if run.date]
     days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
     span = f", {' to '.join(days)}" if days else ""
@@ -66,6 +71,8 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
 
 
 def _table(history: History, page: Console) -> Table:
+    from ragbench.views.history import sparkline
+
     shown = [metric for metric in history.metrics if _is_measured(metric)]
     longest = max((len(metric.metric) for metric in shown), default=0)
     rows: list[Sequence[Cell]] = []

@@ -10,11 +10,6 @@ from typing import Annotated
 import typer
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.gate.baseline_file import baseline_bytes
-from ragbench.gate.history import fitted_limits
-from ragbench.gate.main_runs import baseline_of
-from ragbench.gate.runs import read_run
-from ragbench.views.history import limits_yaml
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 
@@ -117,6 +112,12 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     """The baseline made of runs, and the limits that fit their cases."""
     import shlex
+
+    from ragbench.gate.baseline_file import baseline_bytes
+    from ragbench.gate.history import fitted_limits
+    from ragbench.gate.main_runs import baseline_of
+    from ragbench.gate.runs import read_run
+    from ragbench.views.history import limits_yaml
 
     scores = [read_run(run) for run in runs]
     fitted = fitted_limits(scores)

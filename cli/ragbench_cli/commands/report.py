@@ -7,17 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ragbench.errors import ConfigError
-from ragbench.gate.compare import cases_beside
-from ragbench.gate.runs import read_run
-from ragbench.ledger.folder import run_around
-from ragbench.verbs.label import corrected_report
-from ragbench.verbs.report import report_of
-from ragbench.views.html.run_page import run_page
-from ragbench.views.write import write_reports
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, RunArgument, option, takes_records
 from ragbench_cli.output import Page
-from ragbench_cli.report_tables import print_report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +34,15 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
       ragbench report reports/pellorin-baseline-1a2b3c4d --html page.html
       ragbench report branch --baseline main --html page.html
     """
+    from ragbench.gate.compare import cases_beside
+    from ragbench.gate.runs import read_run
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.label import corrected_report
+    from ragbench.verbs.report import report_of
+    from ragbench.views.html.run_page import run_page
+    from ragbench.views.write import write_reports
+    from ragbench_cli.report_tables import print_report
+
     if asked.against is not None and not page.is_wanted:
         raise ConfigError("--baseline shows cases in a page: name it with --html FILE")
     run = run_around(asked.run)

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import parse_metrics
-from ragbench.core.metric import (
-    Metric,
-    MetricDefinition,
-    Parameter,
-    ParameterValue,
-    metric_of,
-)
+from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue, metric_of
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import MetricInfo
 from ragbench.metrics.registry import (

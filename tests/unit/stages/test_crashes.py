@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from ragbench import Status
 from ragbench.errors import LLMUnreachableError, RunError
-from ragbench.stages.calls import InFlight, ask_in_child
+from ragbench.stages.calls import ask_in_child
+from ragbench.stages.stage import InFlight
 
 
 def left_over(path: Path) -> Sequence[int]:
