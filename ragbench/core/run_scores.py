@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.history import Drift, MainRun
@@ -383,6 +383,11 @@ class RunScores:
         """The metric of that name, written as the run writes it; None when it has none."""
         return next((column for column in self.metrics if column.name == metric), None)
 
+    def measures(self, column: MetricColumn) -> bool:
+        """Whether it has a metric by the same formula."""
+        own = self.column(column.name)
+        return own is not None and own.identity == column.identity
+
     def cells(self, metric: str) -> Cells:
         """A metric over the cases; of one that the run does not measure, none."""
         import numpy as np
@@ -436,7 +441,10 @@ def unchanged(first: RunScores, *others: RunScores) -> set[str]:
     return {id_ for id_, is_kept in zip(first.table.ids, kept.tolist(), strict=True) if is_kept}
 
 
-def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[str, str]]:
+RunT = TypeVar("RunT", bound=RunScores)
+
+
+def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
     """An earlier run with its cases under a later one's ids; and the new ids with the old ones.
 
     A case is known by its fingerprint. Ids that count rows move with each row that is inserted.

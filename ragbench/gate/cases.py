@@ -116,12 +116,6 @@ def main_metrics(
     return found
 
 
-def same_columns(run: RunScores, earlier: RunScores) -> list[MetricColumn]:
-    """The run's metrics that the earlier one has too, defined alike."""
-    known = ((column, earlier.column(column.name)) for column in run.metrics)
-    return [one for one, other in known if other is not None and other.identity == one.identity]
-
-
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
     found = named_columns(columns, names, "the runs do not all measure", "All of them measure")
     return tuple(dict.fromkeys(found))

@@ -54,16 +54,11 @@ def compare_inputs(
     mine = run.on(same)
     change = None if baseline.is_old else _dataset_change(run, known, same, renamed)
     whole = tuple(_refusals(run, baseline, bool(same)))
-    comparable = {
-        column.name
-        for column in columns
-        if (other := baseline.column(column.name)) is not None and other.identity == column.identity
-    }
-    changed = [column for column in columns if column.name not in comparable]
+    changed = [column for column in columns if not baseline.measures(column)]
     return Comparability(
         run=None if whole else mine,
         baseline=None if whole else known.beside(mine),
-        metrics=frozenset(comparable),
+        metrics=frozenset(column.name for column in columns if column not in changed),
         refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
         notes=() if change is None else tuple(_notes(change)),
         dataset=change,

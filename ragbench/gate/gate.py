@@ -25,7 +25,7 @@ from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
-from ragbench.gate.cases import SIDES, main_metrics, run_pair, same_columns
+from ragbench.gate.cases import SIDES, main_metrics, run_pair
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
@@ -237,7 +237,7 @@ def gate(
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
         pair=None
         if mine is None or other is None
-        else run_pair(other, mine, SIDES, main_metrics(same_columns(mine, other))),
+        else run_pair(other, mine, SIDES, main_metrics([*filter(other.measures, mine.metrics)])),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
 

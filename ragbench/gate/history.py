@@ -114,7 +114,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     ]
     held: list[list[PairedSample]] = []
     for place, run in enumerate(runs):
-        others = baseline_of([*runs[:place], *runs[place + 1 :]]).scores("the others")
+        others = baseline_of([*runs[:place], *runs[place + 1 :]])
         held.append([_sample(column, run, others) for column in columns])
     level = family_test(
         held[0], null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
