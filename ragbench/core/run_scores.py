@@ -69,6 +69,11 @@ class MetricColumn:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
+    def sign(self) -> float:
+        """1 where a higher value is better, else -1."""
+        return 1.0 if self.direction is Direction.HIGHER else -1.0
+
+    @property
     def scale(self) -> float | None:
         """Largest change that one case can show; None when unbounded."""
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
@@ -394,6 +399,14 @@ class RunScores:
 
         known, size = self.table.cells.get(metric), len(self.cases)
         return known or Cells(values=np.full(size, np.nan), states=np.zeros(size, np.uint8))
+
+    def graded(self, column: MetricColumn) -> NDArray[np.float64]:
+        """Its values so that larger is better; what was declined has the worst one, if any."""
+        import numpy as np
+
+        cells, worst = self.cells(column.name), column.low if column.sign > 0.0 else column.high
+        declined = np.nan if worst is None else worst
+        return column.sign * np.where(cells.has(Status.ABSTAINED), declined, cells.values)
 
     def values(self, metric: str) -> dict[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""

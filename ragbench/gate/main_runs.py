@@ -301,11 +301,10 @@ def _changes(
     asked: list[tuple[str, bool, RegressionQuestion]] = []
     for column in run.metrics:
         if not column.no_mean and baseline.measures(column):
-            for higher in (True, False):
-                sample = paired(column, now, before, higher_is_better=higher)
+            for way in (Direction.HIGHER, Direction.LOWER):
+                sample = paired(replace(column, direction=way), now, before)
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
-                is_loss = column.direction is (Direction.HIGHER if higher else Direction.LOWER)
-                asked.append((column.name, is_loss, question))
+                asked.append((column.name, column.direction is way, question))
     decisions = decide_family([question for *_, question in asked], alpha=alpha)
     return tuple(
         MainChange(
