@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.history import Drift, MainRun
@@ -67,6 +67,11 @@ class MetricColumn:
     @property
     def bounds(self) -> tuple[float, float] | None:
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def sign(self) -> float:
+        """1 where a higher value is better, else -1."""
+        return 1.0 if self.direction is Direction.HIGHER else -1.0
 
     @property
     def scale(self) -> float | None:
@@ -383,12 +388,25 @@ class RunScores:
         """The metric of that name, written as the run writes it; None when it has none."""
         return next((column for column in self.metrics if column.name == metric), None)
 
+    def measures(self, column: MetricColumn) -> bool:
+        """Whether it has a metric by the same formula."""
+        own = self.column(column.name)
+        return own is not None and own.identity == column.identity
+
     def cells(self, metric: str) -> Cells:
         """A metric over the cases; of one that the run does not measure, none."""
         import numpy as np
 
         known, size = self.table.cells.get(metric), len(self.cases)
         return known or Cells(values=np.full(size, np.nan), states=np.zeros(size, np.uint8))
+
+    def graded(self, column: MetricColumn) -> NDArray[np.float64]:
+        """Its values so that larger is better; what was declined has the worst one, if any."""
+        import numpy as np
+
+        cells, worst = self.cells(column.name), column.low if column.sign > 0.0 else column.high
+        declined = np.nan if worst is None else worst
+        return column.sign * np.where(cells.has(Status.ABSTAINED), declined, cells.values)
 
     def values(self, metric: str) -> dict[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""
@@ -436,7 +454,10 @@ def unchanged(first: RunScores, *others: RunScores) -> set[str]:
     return {id_ for id_, is_kept in zip(first.table.ids, kept.tolist(), strict=True) if is_kept}
 
 
-def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[str, str]]:
+RunT = TypeVar("RunT", bound=RunScores)
+
+
+def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
     """An earlier run with its cases under a later one's ids; and the new ids with the old ones.
 
     A case is known by its fingerprint. Ids that count rows move with each row that is inserted.

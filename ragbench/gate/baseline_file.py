@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -20,7 +20,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import CaseTable, Cells, MetricColumn, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
@@ -35,78 +35,52 @@ _MARK = "ragbench_baseline"
 Json = Mapping[str, Any]
 
 
-def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
-    """A case by what each metric gave, oldest first, each time that the kept runs asked.
-
-    None where the case was not asked, or the metric did not apply.
-    """
-    asked = {name: Repeats(cells=each) for name, each in cells.items()}
-    bare = replace(case, stages={}, cause=None, labels={}, judged=None)
-    return replace(
-        bare,
-        scores={name: repeats.mean for name, repeats in asked.items()},
-        repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
-    )
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Baseline:
-    dataset: str
-    rag: str
-    matching: str
-    fingerprints: Mapping[str, str]
-    """Of the newest run."""
-    metrics: tuple[MetricColumn, ...]
-    stages: tuple[StageCount, ...]
-    """Of the newest run."""
+class Baseline(RunScores):
+    """The mean of the newest runs of main, those of `made_of`, as a gate compares with it.
+
+    Fingerprints, stages and origins are of the newest run.
+    """
+
     runs: tuple[MainRun, ...]
     """All that are remembered, oldest first; at least one."""
-    kept: int
-    """How many of the newest runs the scores of the cases are from."""
-    cases: tuple[ScoredCase, ...]
-    """By id; with what the kept runs gave each time as repeats, where they asked more than once."""
-    drift: Drift | None = None
-    """Main over all its merges; None in files of earlier versions."""
-    origins: tuple[Origin, ...] | None = None
-    """What the outcomes of the newest run came from; None where nobody said."""
-    judge: str = ""
-    """The models that judged; empty without a judge."""
-    is_old: bool = False
-    """Whether an earlier version wrote it, whose cases are not recognised."""
 
     @property
-    def kept_runs(self) -> tuple[MainRun, ...]:
-        return tuple(run for run in self.runs if not run.aside)[-self.kept :]
+    def kept(self) -> int:
+        """How many of the newest runs the scores of the cases are from."""
+        return len(self.made_of)
 
-    def scores(self, source: str) -> RunScores:
-        """The mean of the kept runs, as a gate compares with it."""
-        newest = self.kept_runs[-1]
-        return RunScores(
-            source=source,
-            dataset=self.dataset,
-            rag=self.rag,
-            fingerprints=self.fingerprints,
-            matching=self.matching,
-            commit=newest.commit,
-            dirty=any(run.dirty for run in self.kept_runs),
-            metrics=self.metrics,
-            cases=self.cases,
-            stages=self.stages,
-            date=newest.date,
-            made_of=self.kept_runs,
-            origins=self.origins,
-            judge=self.judge,
-            is_old=self.is_old,
-            drift=self.drift,
-            latencies=tuple(self._latencies()),
-        )
 
-    def _latencies(self) -> Iterator[Latency]:
-        """Of each stage the median of the kept runs, which one slow machine does not move."""
-        for stage in self.kept_runs[-1].seconds:
-            known = [run.seconds[stage] for run in self.kept_runs if stage in run.seconds]
-            mean, count = median(known), len(self.cases)
-            yield Latency(stage=stage, count=count, mean=mean, p50=None, p95=None, longest=None)
+def facts_of(runs: Sequence[MainRun], kept: int, cases: int) -> dict[str, Any]:
+    """What a baseline of so many cases says of its runs, of which the newest are kept."""
+    made_of = tuple(run for run in runs if not run.aside)[-kept:]
+    newest = made_of[-1]
+    return {
+        "runs": tuple(runs),
+        "made_of": made_of,
+        "date": newest.date,
+        "commit": newest.commit,
+        "dirty": any(run.dirty for run in made_of),
+        "latencies": tuple(_latencies(made_of, cases)),
+    }
+
+
+def _latencies(runs: Sequence[MainRun], cases: int) -> Iterator[Latency]:
+    """Of each stage the median of the runs, which one slow machine does not move."""
+    for stage in runs[-1].seconds:
+        mean = median(run.seconds[stage] for run in runs if stage in run.seconds)
+        yield Latency(stage=stage, count=cases, mean=mean, p50=None, p95=None, longest=None)
+
+
+Asked = Sequence[tuple[Cell | None, ...]]
+"""What a metric gave for each case, each time that the kept runs asked it, oldest first; None where
+the case was not asked, or the metric did not apply."""
+
+
+def kept_cells(asked: Asked) -> Cells:
+    repeats = [Repeats(cells=each) for each in asked]
+    several = any(len(each) > 1 for each in asked)
+    return Cells.of([one.mean for one in repeats], dict(enumerate(repeats)) if several else {})
 
 
 _NOT_MERGED = {
@@ -145,7 +119,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
         none = f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
         raise RunMismatchError(f"{path} {otherwise or none}")
     try:
-        return baseline_from(cast("Json", content))
+        return baseline_from(cast("Json", content), str(path))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RunMismatchError(
@@ -193,26 +167,26 @@ def baseline_bytes(baseline: Baseline) -> bytes:
         )
         lines.append(_block("sums", "{}", known))
         lines.append(f'  "followed": {drift.runs}')
-    cases = sorted(baseline.cases, key=lambda case: case.id)
+    ids = baseline.table.ids
+    cases = (baseline.cases[at] for at in sorted(range(len(ids)), key=ids.__getitem__))
     entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
     lines.append(_block("cases", "{}", entries))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
-def baseline_from(content: Json) -> Baseline:
+def baseline_from(content: Json, source: str = "baseline") -> Baseline:
     if content[_MARK] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(
             f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: install the version "
             "that wrote it, or make it anew with ragbench baseline set RUN"
         )
     metrics = tuple(_column(metric) for metric in content["metrics"])
-    runs = tuple(MainRun(**run) for run in content["runs"])
-    kept = content["kept"]
+    runs, kept = [MainRun(**run) for run in content["runs"]], content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
-    asked = sum(run.repeats for run in [run for run in runs if not run.aside][-kept:])
-    names = [column.name for column in metrics]
+    facts = facts_of(runs, kept, len(content["cases"]))
     return Baseline(
+        source=source,
         is_old=content[_MARK] == _OLD_FORMAT,
         judge=content.get("judge", ""),
         dataset=content["dataset"],
@@ -221,11 +195,10 @@ def baseline_from(content: Json) -> Baseline:
         fingerprints=content["fingerprints"],
         metrics=metrics,
         stages=tuple(StageCount(**stage) for stage in content["stages"]),
-        runs=runs,
-        kept=kept,
-        cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
+        cases=_read_cases(content["cases"], metrics, sum(run.repeats for run in facts["made_of"])),
         drift=_drift(content) if "drift" in content else None,
         origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
+        **facts,
     )
 
 
@@ -235,20 +208,18 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
     return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
 
 
+_UNSAID = {
+    each.name: {} if each.default is MISSING else each.default
+    for each in fields(MainRun)
+    if each.name not in ("date", "commit", "cases", "scores")
+}
+"""What a run does not say where it is so."""
+
+
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    defaults: dict[str, Any] = {
-        "dirty": False,
-        "judge": None,
-        "linked": {},
-        "people": {},
-        "matching": None,
-        "repeats": 1,
-        "aside": False,
-        "seconds": {},
-    }
-    return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
+    return {key: value for key, value in known.items() if _UNSAID.get(key, ...) != value}
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:
@@ -302,17 +273,23 @@ def _drift(content: Json) -> Drift:
     return drift
 
 
-def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:
-    scores: Mapping[str, Any] = case["scores"]
-    bare = ScoredCase(
-        id=id_,
-        fingerprint=case["fingerprint"],
-        scores={},
-        cluster=case.get("cluster"),
-        tags=tuple(case.get("tags", ())),
-        language=case.get("language"),
+def _read_cases(cases: Json, metrics: Sequence[MetricColumn], asked: int) -> CaseTable:
+    import numpy as np
+
+    rows: list[Json] = [*cases.values()]
+    known = {name: [row.get(name) for row in rows] for name in ("cluster", "language")}
+    known["tags"] = [tuple(row.get("tags", ())) for row in rows]
+    return CaseTable(
+        ids=[*cases],
+        fingerprints=np.array([row["fingerprint"].encode() for row in rows], np.bytes_),
+        facts={name: found for name, found in known.items() if any(found)},
+        cells={
+            one.name: kept_cells(
+                [tuple(_cells(row["scores"].get(one.name), asked)) for row in rows]
+            )
+            for one in metrics
+        },
     )
-    return kept_case(bare, {name: tuple(_cells(scores.get(name), asked)) for name in names})
 
 
 def _cells(written: object, asked: int) -> Iterator[Cell | None]:

@@ -70,9 +70,7 @@ def _verdicts(
 def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each value lies in the better half of the scale; where there is none, it does not."""
     share = (cells.values - (column.low or 0.0)) / (column.scale or 1.0)
-    if column.direction is not Direction.HIGHER:
-        share = 1.0 - share
-    passed: NDArray[np.bool_] = share >= THRESHOLD
+    passed: NDArray[np.bool_] = (share if column.sign > 0.0 else 1.0 - share) >= THRESHOLD
     return passed
 
 
@@ -114,12 +112,6 @@ def main_metrics(
     if wrong:
         raise ConfigError("\n".join(wrong))
     return found
-
-
-def same_columns(run: RunScores, earlier: RunScores) -> list[MetricColumn]:
-    """The run's metrics that the earlier one has too, defined alike."""
-    known = ((column, earlier.column(column.name)) for column in run.metrics)
-    return [one for one, other in known if other is not None and other.identity == one.identity]
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:

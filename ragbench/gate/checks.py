@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
-from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
-from ragbench.errors import ConfigError
-from ragbench.gate.cases import named_columns
-from ragbench.gate.config import RISE, FigureLimits, GateConfig, MetricGate
+from ragbench.gate.config import RISE, GateConfig
+from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.labels import corrected, points_of
 from ragbench.gate.words import figure, worded
 from ragbench.stats.mean import mean_interval
@@ -31,105 +29,7 @@ _HALF = 0.5
 """With less of the cases that a metric applies to, a figure that holds says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricDemand:
-    """A metric of the run with what is demanded of it."""
-
-    column: MetricColumn
-    gate: MetricGate
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Which way a loss goes."""
-        return self.column.direction is Direction.HIGHER
-
-    @property
-    def drops(self) -> bool:
-        """Whether a drop is looked for, on all cases or on a slice."""
-        slices = (piece.limits for piece in self.gate.slices)
-        limits = [self.gate.limits, *(found for found in slices if found is not None)]
-        return any(limit.max_drop is not None for limit in limits)
-
-
-def demands_of(
-    run: RunScores, baseline: RunScores | None, config: GateConfig
-) -> tuple[MetricDemand, ...]:
-    """What is demanded, in the order of the configuration.
-
-    Where it names no metric and a baseline is named or given, every metric that is a mean over
-    cases and has a better side and a scale is held to the configuration's ``max_drop``: of times
-    there is no share, and another machine is no loss. One that neither run measured on any case is
-    left out.
-    """
-    demands: tuple[MetricDemand, ...] = ()
-    if config.metrics:
-        lacks, all_ = f"{run.source} does not measure", "It measures"
-        columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)
-        demands = tuple(map(MetricDemand, columns, config.metrics.values()))
-    elif baseline is not None or config.baseline is not None:
-        demands = tuple(
-            MetricDemand(
-                column, MetricGate(limits=FigureLimits(max_drop=config.max_drop * column.scale))
-            )
-            for column in run.metrics
-            if column.scale and not _why_no_drop(column) and _is_measured(column, baseline)
-        )
-    wrong = [text for demand in demands for text in _impossible(demand)]
-    stages = [stage.stage for stage in run.stages]
-    wrong += [
-        f"max_latency: the run has no stage '{budget.stage}'; it has {', '.join(stages)}"
-        for budget in config.latency
-        if budget.stage not in stages
-    ]
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    others = config.latency or config.max_cost or config.max_tokens or config.must_pass
-    if not demands and not others:
-        raise ConfigError(
-            "no checks are configured. Name a baseline (--baseline RUN) to check for drops, set "
-            "limits (--min 'recall@5=0.8'), or write either into ragbench.yaml"
-        )
-    return demands
-
-
-def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
-    earlier = None if baseline is None else baseline.column(column.name)
-    return column.score is not None or (earlier is not None and earlier.score is not None)
-
-
-def _impossible(demand: MetricDemand) -> Iterator[str]:
-    """What can never be judged, or would never fail, or always."""
-    column, name = demand.column, demand.column.name
-    low, high, scale = column.low, column.high, column.scale
-    if demand.drops and (why := _why_no_drop(column)):
-        yield f"{name}: a max_drop cannot be judged, since {why}"
-    if demand.gate.slices and not column.has_cells:
-        yield f"{name}: slices cannot be judged, since a report holds no per-case values of it"
-    for limits in (demand.gate.limits, *(piece.limits for piece in demand.gate.slices)):
-        if limits is None:
-            continue
-        if limits.minimum is not None and high is not None and limits.minimum > high:
-            yield f"{name}: min is {limits.minimum:g}, and its largest value is {high:g}"
-        if limits.maximum is not None and low is not None and limits.maximum < low:
-            yield f"{name}: max is {limits.maximum:g}, and its smallest value is {low:g}"
-        if limits.max_drop is not None and scale is not None and limits.max_drop >= scale:
-            yield (
-                f"{name}: max_drop is {limits.max_drop:g}, and it cannot fall by more than "
-                f"{scale:g}: nothing would ever fail"
-            )
-
-
-def _why_no_drop(column: MetricColumn) -> str:
-    if column.no_mean:
-        return f"{column.no_mean}; give min or max" if column.has_cells else column.no_mean
-    if column.direction is Direction.NEITHER:
-        return "neither of its sides is better; give min or max"
-    return ""
-
-
-def coverage_check(
-    run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
-) -> GateCheck:
+def coverage_check(run: RunScores, demands: Sequence[Demand], config: GateConfig) -> GateCheck:
     """Whether too many cases failed for the scores of the others to speak for all.
 
     A case counts when one of its stages failed, or one of the demanded metrics for it.
@@ -268,39 +168,32 @@ def _budget_check(
 
 
 def floor_checks(
-    demand: MetricDemand,
-    limits: FigureLimits,
-    run: RunScores,
-    config: GateConfig,
-    slice: str | None = None,
+    run: RunScores, demands: Sequence[Demand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """A check for each of ``min`` and ``max`` that is given.
+    """A check for each of ``min`` and ``max`` that is given, on all cases and on slices.
 
     The observed figure decides, as a reader of the limit expects; the reason says when its interval
     reaches across the limit.
-
-    Args:
-        run: with the cases of the slice.
     """
     import numpy as np
 
-    for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
-        if limit is not None:
-            observed, interval, count = _figure(demand.column, run, whole=slice is None)
-            name, people = demand.column.name, None
-            if run.has_labels:
-                people = corrected(demand.column, points_of(demand.column, run))
-            if people is not None and (known := people[1].interval) is not None:
-                interval, observed = known, people[1].corrected
-            else:
-                people = None
-            applies = int((~np.isnan(run.cells(name).coverage)).sum())
+    for demand, slice_, places in on_cases(demands, run):
+        column, limits = demand.column, demand.limits
+        for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
+            if limit is None:
+                continue
+            own = run if places is None else run.at(places)
+            observed, interval, count = _figure(column, own, whole=slice_ is None)
+            people = corrected(column, points_of(column, own)) if own.has_labels else None
+            told = None if people is None or people[1].interval is None else people[1]
+            if told is not None:
+                interval, observed = told.interval, told.corrected
             yield _limit_check(
-                CheckKind.FLOOR if slice is None else CheckKind.SLICE,
-                name, observed, limit, bound, count, applies=applies,
-                least=config.min_cases, slice=slice, unit=demand.column.unit, interval=interval,
-                corrected=None if people is None else people[1],
-                is_opinion=people is None and demand.column.is_judged,
+                CheckKind.FLOOR if slice_ is None else CheckKind.SLICE,
+                column.name, observed, limit, bound, count,
+                applies=int((~np.isnan(own.cells(column.name).coverage)).sum()),
+                least=config.min_cases, slice=slice_, unit=column.unit, interval=interval,
+                corrected=told, is_opinion=told is None and column.is_judged,
             )  # fmt: skip
 
 

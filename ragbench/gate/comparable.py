@@ -30,9 +30,8 @@ _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 class Comparability:
     """What of two runs can be compared."""
 
-    run: RunScores | None
-    """The run, with the cases to be compared; None when nothing can be."""
-    baseline: RunScores | None
+    both: tuple[RunScores, RunScores] | None
+    """The run and the baseline, with the cases to be compared; None when nothing can be."""
     metrics: frozenset[str]
     """Names of the metrics that are comparable."""
     refusals: tuple[Refusal, ...]
@@ -54,16 +53,10 @@ def compare_inputs(
     mine = run.on(same)
     change = None if baseline.is_old else _dataset_change(run, known, same, renamed)
     whole = tuple(_refusals(run, baseline, bool(same)))
-    comparable = {
-        column.name
-        for column in columns
-        if (other := baseline.column(column.name)) is not None and other.identity == column.identity
-    }
-    changed = [column for column in columns if column.name not in comparable]
+    changed = [column for column in columns if not baseline.measures(column)]
     return Comparability(
-        run=None if whole else mine,
-        baseline=None if whole else known.beside(mine),
-        metrics=frozenset(comparable),
+        both=None if whole else (mine, known.beside(mine)),
+        metrics=frozenset(column.name for column in columns if column not in changed),
         refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
         notes=() if change is None else tuple(_notes(change)),
         dataset=change,

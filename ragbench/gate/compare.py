@@ -27,7 +27,6 @@ from ragbench.gate.cases import (
     find_columns,
     id_change,
     main_metrics,
-    same_columns,
 )
 from ragbench.gate.comparable import system_change
 from ragbench.gate.labels import corrections
@@ -243,7 +242,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         )
     second = run.on(same)
     first = earlier.beside(second)
-    columns = same_columns(run, earlier)
+    columns = [*filter(earlier.measures, run.metrics)]
     counts, changed = case_changes(first, second, SIDES, main_metrics(columns))
     kinds = {case.id: case.kind for case in changed}
     names = [column.name for column in columns if column.has_cells]

@@ -9,8 +9,6 @@ from itertools import accumulate
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground, MainTrend
 from ragbench.core.history import Drift, MetricDrift
-from ragbench.core.metric import Direction
-from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_metrics
 from ragbench.gate.config import GateConfig
@@ -86,18 +84,8 @@ def _looked_at(
 
 
 def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
-    """Larger is better; what was declined has the worst value, what failed or was skipped none."""
-    import numpy as np
-
-    cells, sign = run.cells(column.name), _sign(column)
-    worst = column.low if sign > 0.0 else column.high
-    declined = np.nan if worst is None else worst
-    found = sign * np.where(cells.has(Status.ABSTAINED), declined, cells.values)
-    return [None if value != value else round(value, _DIGITS) for value in found.tolist()]
-
-
-def _sign(column: MetricColumn) -> float:
-    return 1.0 if column.direction is Direction.HIGHER else -1.0
+    found = run.graded(column).tolist()
+    return [None if value != value else round(value, _DIGITS) for value in found]
 
 
 def _sums(drift: Drift, metric: str) -> dict[str, CaseSums]:
@@ -140,7 +128,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
                     subject=f"drift: {one.metric}",
                     outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
                     ground=Ground.SHOWN if is_shown else Ground.HOLDS,
-                    observed=_sign(column) * now,
+                    observed=column.sign * now,
                     limit=tolerance,
                     bound="max_drop",
                     cases=len(both),
@@ -183,7 +171,7 @@ def _trend(
     end = math.fsum(means) / count - later
     last = math.fsum(case.last for case in sums) / count
     levels = [last - step for step in accumulate((0.0, *one.steps[::-1]))][::-1]
-    sign = _sign(column)
+    sign = column.sign
     return MainTrend(
         start=sign * (end + fallen),
         end=sign * end,

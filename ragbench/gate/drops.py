@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
+from ragbench.core.metric import Direction
 from ragbench.core.run_scores import Cells, MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
+from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
@@ -35,24 +37,45 @@ _ALONE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DropQuestion:
-    """Did this figure fall by more than is tolerated?"""
+class DropQuestion(RegressionQuestion):
+    """Did this metric fall by more than is tolerated, on all cases or on a slice?"""
 
     kind: CheckKind
-    subject: str
-    tolerance: float
-    scale: float | None
-    """Largest drop that one case can take."""
-    sample: PairedSample
-    higher_is_better: bool = True
+    column: MetricColumn
     slice: str | None = None
-    unit: str = ""
     same: tuple[str, ...] = ()
     """Metrics that are the same number on every case."""
-    group: str = ""
-    """Of the metric: of other groups none is the same number but by chance."""
-    counts_from_zero: bool = False
-    """Whether 0 is its worst value, so that half of a mean is half of what there was."""
+
+    def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
+        return GateCheck(
+            kind=self.kind,
+            subject=self.column.name,
+            outcome=outcome,
+            ground=ground,
+            observed=None if drop is None else drop.after,
+            limit=self.tolerance,
+            bound="max_drop",
+            cases=0 if drop is None else drop.cases,
+            slice=self.slice,
+            unit=self.column.unit,
+            drop=drop,
+            same=self.same,
+        )
+
+
+def drop_questions(
+    demands: Sequence[Demand], run: RunScores, baseline: RunScores
+) -> Iterator[DropQuestion]:
+    for demand, name, places in on_cases(demands, run):
+        if demand.limits.max_drop is not None:
+            yield DropQuestion(
+                kind=CheckKind.DROP if name is None else CheckKind.SLICE,
+                column=demand.column,
+                tolerance=demand.limits.max_drop,
+                largest_drop=demand.column.scale,
+                sample=paired(demand.column, run, baseline, at=places),
+                slice=name,
+            )
 
 
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
@@ -61,23 +84,20 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
 
     groups: dict[tuple[Any, ...], list[DropQuestion]] = {}
     for one in questions:
-        sample = one.sample
+        sample, column = one.sample, one.column
         places = np.asarray(sample.places, np.int64).tobytes()
         figures = (hash((places, sample.differences.tobytes())), sample.before, sample.after)
-        limits = (one.group, one.slice, one.tolerance, one.scale, one.higher_is_better, one.unit)
-        key = (*limits, *(figures if len(sample.places) else (one.subject,)))
+        limits = (one.slice, one.tolerance, one.largest_drop)
+        # Of other groups none is the same number but by chance.
+        kind = (column.group, column.sign, column.unit)
+        key = (*limits, *kind, *(figures if len(sample.places) else (column.name,)))
         groups.setdefault(key, []).append(one)
     for first, *others in groups.values():
-        yield replace(first, same=tuple(other.subject for other in others))
+        yield replace(first, same=tuple(other.column.name for other in others))
 
 
 def paired(
-    column: MetricColumn,
-    run: RunScores,
-    baseline: RunScores,
-    *,
-    higher_is_better: bool = True,
-    at: Places | None = None,
+    column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Places | None = None
 ) -> PairedSample:
     """One metric of two runs of the same cases in the same order; or of some of these."""
     if at is not None:
@@ -88,7 +108,7 @@ def paired(
         now.values,
         ids=run.table.ids,
         labels=run.clusters,
-        higher_is_better=higher_is_better,
+        higher_is_better=column.sign > 0.0,
         repeats=(lambda at: (now.asked(at).values, before.asked(at).values))
         if now.repeats or before.repeats
         else None,
@@ -124,10 +144,10 @@ def coverage_questions(
     for (old, new), (name, *others) in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            subject=f"measured: {name}",
+            column=replace(_COVERAGE, name=f"measured: {name}"),
             same=tuple(others),
             tolerance=tolerance,
-            scale=1.0,
+            largest_drop=_COVERAGE.scale,
             sample=paired_columns(
                 np.frombuffer(old),
                 np.frombuffer(new),
@@ -135,8 +155,12 @@ def coverage_questions(
                 labels=run.clusters,
                 repeats=_covered_repeatedly(run.cells(name), baseline.cells(name)),
             ),
-            unit="share",
         )
+
+
+_COVERAGE = MetricColumn(
+    name="", version=1, group="", direction=Direction.HIGHER, low=0.0, high=1.0, unit="share"
+)
 
 
 def _covered_repeatedly(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
@@ -176,24 +200,15 @@ def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float)
     if not questions:
         return []
     # By name: the signs that are drawn depend on the order.
-    order = sorted(
-        range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
-    )
-    asked = [
-        RegressionQuestion(sample=one.sample, tolerance=one.tolerance, largest_drop=one.scale)
-        for one in (questions[at] for at in order)
-    ]
-    decided = decide_family(asked, alpha=alpha, alpha_not_worse=config.alpha)
+    order = sorted(questions, key=lambda one: (one.column.name, one.slice or ""))
+    decided = decide_family(order, alpha=alpha, alpha_not_worse=config.alpha)
     decisions = dict(zip(order, decided, strict=True))
     enough = _FEW * (1.0 + math.log2(len(questions)))  # each row is one more chance of a false one
-    return [
-        _check(one, decisions[at], config.min_cases, enough) for at, one in enumerate(questions)
-    ]
+    return [_check(one, decisions[one], config.min_cases, enough) for one in questions]
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
-    count = len(question.sample.places)
-    drop = None if count == 0 else _drop(question, decision)
+    drop = _drop(question, decision) if len(question.sample.places) else None
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
@@ -203,21 +218,7 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
-    check = GateCheck(
-        kind=question.kind,
-        subject=question.subject,
-        outcome=outcome,
-        ground=ground,
-        observed=None if drop is None else drop.after,
-        limit=question.tolerance,
-        bound="max_drop",
-        cases=count,
-        slice=question.slice,
-        unit=question.unit,
-        drop=drop,
-        same=question.same,
-    )
-    return worded(check, least=least)
+    return worded(question.check(drop, outcome, ground), least=least)
 
 
 def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | None:
@@ -229,7 +230,8 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     left, is_half = drop.after, drop.after < _HALF * drop.before
     if question.kind is CheckKind.COVERAGE:
         return Ground.HALVED if is_half and drop.before * drop.cases >= _FEW else None
-    if not question.counts_from_zero or drop.rises or drop.loss <= drop.tolerance:
+    # Half of a mean is half of what there was only where 0 is the worst value.
+    if question.column.low != 0.0 or drop.rises or drop.loss <= drop.tolerance:
         return None
     had, is_all = drop.before * drop.clusters, left <= _LEFT * drop.before
     losing = sum(total < 0.0 for total in question.sample.totals().sums) if is_all else 0
@@ -270,7 +272,8 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
-    if not question.higher_is_better:
+    rises = question.column.sign < 0.0
+    if rises:
         mean, low, high = -mean, _negated(high), _negated(low)
     return Drop(
         before=sample.before or 0.0,
@@ -292,7 +295,7 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
         left_out=sample.left_out,
         detectable_drop=decision.detectable_drop,
         needed=decision.needed,
-        rises=not question.higher_is_better,
+        rises=rises,
     )
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import (
     CaseChange,
@@ -20,31 +18,28 @@ from ragbench.core.gate_result import (
     Refusal,
     Settled,
 )
-from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
-from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, labels_of
+from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores
 from ragbench.errors import ConfigError
-from ragbench.gate.cases import SIDES, main_metrics, run_pair, same_columns
+from ragbench.gate.cases import SIDES, main_metrics, run_pair
 from ragbench.gate.checks import (
-    MetricDemand,
     budget_checks,
     common_check,
     coverage_check,
     dearer_notes,
-    demands_of,
     floor_checks,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
-from ragbench.gate.config import GateConfig, SliceGate, Undecided
+from ragbench.gate.config import GateConfig, Undecided
+from ragbench.gate.demands import Demand, demands_of
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
     LEAST,
-    DropQuestion,
     coverage_questions,
     drop_checks,
+    drop_questions,
     one_row_each,
-    paired,
 )
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.gate.must_pass import must_pass_check
@@ -57,15 +52,9 @@ from ragbench.gate.words import (
     worded,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ragbench.core.run_scores import Places
-
 
 def lost_cases(
-    run: RunScores, baseline: RunScores, demands: Sequence[MetricDemand]
+    run: RunScores, baseline: RunScores, columns: Iterable[MetricColumn]
 ) -> tuple[CaseChange, ...]:
     """The cases that lost on one of the metrics, each with the metric on which it lost most.
 
@@ -78,10 +67,13 @@ def lost_cases(
     import numpy as np
 
     worst: dict[int, tuple[tuple[bool, float, str], MetricColumn]] = {}
-    for column in (demand.column for demand in demands):
-        loss, failed = _losses(run, baseline, column)
-        for place in np.flatnonzero((loss > 0.0) | failed).tolist():
-            rank = not failed[place], -float(loss[place]), column.name
+    for column in columns:
+        cells, old = run.cells(column.name), baseline.cells(column.name)
+        there = (cells.states != 0) & (old.states != 0)
+        failed = there & cells.has(Status.FAILED) & ~old.has(Status.FAILED)
+        lost = np.nan_to_num(column.sign * old.values - run.graded(column)) / (column.scale or 1.0)
+        for place in np.flatnonzero((there & (lost > 0.0)) | failed).tolist():
+            rank = not failed[place], -float(lost[place]), column.name
             if place not in worst or rank < worst[place][0]:
                 worst[place] = rank, column
     texts = run.table.texts
@@ -99,23 +91,6 @@ def lost_cases(
             )  # fmt: skip
     order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
     return tuple(order)
-
-
-def _losses(
-    run: RunScores, baseline: RunScores, column: MetricColumn
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """What each case lost, as a share of the scale; and whether it fails now and did not before."""
-    import numpy as np
-
-    cells, old = run.cells(column.name), baseline.cells(column.name)
-    sign = 1.0 if column.direction is Direction.HIGHER else -1.0
-    worst = column.low if sign > 0.0 else column.high
-    declined = np.nan if worst is None else worst
-    now = np.where(cells.has(Status.ABSTAINED), declined, cells.values)
-    there = (cells.states != 0) & (old.states != 0)
-    failed = there & cells.has(Status.FAILED) & ~old.has(Status.FAILED)
-    loss = np.where(there, np.nan_to_num(sign * (old.values - now)), 0.0)
-    return loss / (column.scale or 1.0), failed
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
@@ -200,27 +175,25 @@ def gate(
     how many cases are measured at all, only a loss that is shown counts.
     """
     demands = demands_of(run, baseline, config)
-    compared = _compared(run, baseline, demands, config)
-    checks = [
-        *_floors(run, demands, config),
-        *_drops(compared, demands, config),
-        coverage_check(run, demands, config),
-        *must_pass_check(run, baseline if compared.run else None, config.must_pass),
-        *budget_checks(run, baseline, config),
-    ]
-    if baseline is not None and compared.run is not None:
-        checks.append(common_check(len(compared.run.cases), baseline, config))
-    checks.sort(key=_rank)
+    dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
+    compared = _compared(run, baseline, [*dropping])
+    checks = sorted(_checks(run, baseline, demands, compared, config), key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
-    comparable = [one for one in demands if one.drops and one.column.name in compared.metrics]
-    mine, other = compared.run, compared.baseline
+    text = headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
+    if outcome is not GateOutcome.FAILED:
+        text += labels_way(checks) + dataset_text(compared.dataset)
+    lost: tuple[CaseChange, ...] = ()
+    pair = None
+    if compared.both is not None:
+        mine, other = compared.both
+        lost = lost_cases(mine, other, (c for c in dropping if c.name in compared.metrics))
+        main = main_metrics([*filter(other.measures, mine.metrics)])
+        pair = run_pair(other, mine, SIDES, main)
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
-        + ("" if outcome is GateOutcome.FAILED else labels_way(checks))
-        + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
+        headline=text,
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
@@ -234,12 +207,40 @@ def gate(
             *dearer_notes(run, baseline),
             *notes_on(checks, config),
         ),
-        lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
-        pair=None
-        if mine is None or other is None
-        else run_pair(other, mine, SIDES, main_metrics(same_columns(mine, other))),
+        lost_cases=lost,
+        pair=pair,
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
+
+
+def _checks(
+    run: RunScores,
+    baseline: RunScores | None,
+    demands: Sequence[Demand],
+    compared: Comparability,
+    config: GateConfig,
+) -> Iterator[GateCheck]:
+    """Limits, drops of metrics and slices, how much is measured, and main's drift."""
+    yield from floor_checks(run, demands, config)
+    if compared.both is not None:
+        mine, other = compared.both
+        able = [demand for demand in demands if demand.column.name in compared.metrics]
+        people, rest = split_labelled([*drop_questions(able, mine, other)], mine, other)
+        asked = list(one_row_each(rest))
+        family = len(people) + len(asked)
+        judged = drop_checks(asked, config, part=len(asked) / family if people else 1.0)
+        yield from labelled_checks(people, mine, other, config, family)
+        yield from opinions(judged, asked, mine, other, config)
+        # Apart: with so much tolerated it raises next to no false alarms, and would cost others
+        # power.
+        coverage = coverage_questions(mine, other, config.max_unmeasured)
+        yield from drop_checks(list(coverage), config)
+        yield from drift_checks(mine, other, config)
+    yield coverage_check(run, demands, config)
+    yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
+    yield from budget_checks(run, baseline, config)
+    if baseline is not None and compared.both is not None:
+        yield common_check(len(compared.both[0].cases), baseline, config)
 
 
 def _system(
@@ -269,9 +270,8 @@ def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> s
 
 
 def _compared(
-    run: RunScores, baseline: RunScores | None, demands: Sequence[MetricDemand], config: GateConfig
+    run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
-    columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
     refusals: tuple[Refusal, ...] = ()
@@ -284,92 +284,7 @@ def _compared(
             remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
         )
         refusals = (refusal,)
-    return Comparability(run=None, baseline=None, metrics=frozenset(), refusals=refusals)
-
-
-def _floors(
-    run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
-) -> Iterator[GateCheck]:
-    slices = _slices(run, demands)
-    for demand in demands:
-        yield from floor_checks(demand, demand.gate.limits, run, config)
-        for piece in demand.gate.slices:
-            if piece.limits is not None:
-                for name, places in _meant(piece, slices):
-                    yield from floor_checks(demand, piece.limits, run.at(places), config, name)
-
-
-def _drops(
-    compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
-) -> Iterator[GateCheck]:
-    """Three families: the metrics, their slices, and how much is measured; and main's drift."""
-    run, baseline = compared.run, compared.baseline
-    if run is None or baseline is None:
-        return
-    able = [demand for demand in demands if demand.column.name in compared.metrics]
-    people, rest = split_labelled([*_questions(able, run, baseline)], run, baseline)
-    asked = list(one_row_each(rest))
-    family = len(people) + len(asked)
-    part = len(asked) / family if people else 1.0
-    judged = drop_checks(asked, config, part=part)
-    yield from labelled_checks(people, run, baseline, config, family)
-    yield from opinions(judged, asked, run, baseline, config)
-    # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
-    coverage = coverage_questions(run, baseline, config.max_unmeasured)
-    yield from drop_checks(list(coverage), config)
-    yield from drift_checks(run, baseline, config)
-
-
-def _questions(
-    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
-) -> Iterator[DropQuestion]:
-    slices = _slices(run, demands)
-    for demand in demands:
-        column, whole, higher = demand.column, demand.gate.limits, demand.higher_is_better
-        wanted: list[tuple[str | None, float | None, Places | None]] = [
-            (None, whole.max_drop, None)
-        ]
-        wanted += [
-            (name, (piece.limits or whole).max_drop, places)
-            for piece in demand.gate.slices
-            for name, places in _meant(piece, slices)
-        ]
-        for name, tolerance, at in wanted:
-            if tolerance is not None:
-                yield DropQuestion(
-                    kind=CheckKind.DROP if name is None else CheckKind.SLICE,
-                    subject=column.name,
-                    tolerance=tolerance,
-                    scale=column.scale,
-                    sample=paired(column, run, baseline, higher_is_better=higher, at=at),
-                    higher_is_better=higher,
-                    slice=name,
-                    unit=column.unit,
-                    group=column.group,
-                    counts_from_zero=column.low == 0.0,
-                )
-
-
-def _slices(run: RunScores, demands: Sequence[MetricDemand]) -> dict[str, Places]:
-    """The places of the cases of each tag and language; nothing where no metric asks for them."""
-    import numpy as np
-
-    found: dict[str, list[int]] = defaultdict(list)
-    if any(demand.gate.slices for demand in demands):
-        for place, labels in enumerate(labels_of(run)):
-            for label in labels:
-                found[label].append(place)
-    return {name: np.array(places) for name, places in found.items()}
-
-
-def _meant(piece: SliceGate, slices: Mapping[str, Places]) -> Iterator[tuple[str, Places]]:
-    """The slices that are meant, with their cases; one that is named may have none."""
-    import numpy as np
-
-    kind = f"{piece.by}:"
-    named = [f"{kind}{piece.value}"]
-    for name in named if piece.value else sorted(one for one in slices if one.startswith(kind)):
-        yield name, slices.get(name, np.array([], np.int64))
+    return Comparability(both=None, metrics=frozenset(), refusals=refusals)
 
 
 def _outcome(

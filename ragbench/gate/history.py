@@ -114,8 +114,8 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     ]
     held: list[list[PairedSample]] = []
     for place, run in enumerate(runs):
-        others = baseline_of([*runs[:place], *runs[place + 1 :]]).scores("the others")
-        held.append([_sample(column, run, others) for column in columns])
+        others = baseline_of([*runs[:place], *runs[place + 1 :]])
+        held.append([paired(column, run, others.beside(run)) for column in columns])
     level = family_test(
         held[0], null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
     ).level
@@ -124,11 +124,6 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
         _limit(column, [samples[place] for samples in held], shrink, level)
         for place, column in enumerate(columns)
     )
-
-
-def _sample(column: MetricColumn, run: RunScores, others: RunScores) -> PairedSample:
-    higher = column.direction is Direction.HIGHER
-    return paired(column, run, others.beside(run), higher_is_better=higher)
 
 
 def _limit(

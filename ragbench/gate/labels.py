@@ -214,21 +214,15 @@ class Asked(NamedTuple):
     """A question, and what people say to it; nothing where too few labelled both sides."""
 
     question: DropQuestion
-    column: MetricColumn
     points: Sequence[Point]
     found: tuple[Corrected, Correction] | None
 
 
-def asked_of(
-    questions: Iterable[DropQuestion], run: RunScores, baseline: RunScores
-) -> Iterator[Asked]:
-    for question in questions:
-        column, ids = run.column(question.subject), set(question.sample.case_ids)
-        if column is not None:
-            points = points_of(column, run.on(ids), baseline)
-            found = corrected(column, points, ("baseline", "run")) if points else None
-            is_known = found is not None and found[1].interval is not None
-            yield Asked(question, column, points, found if is_known else None)
+def _asked(question: DropQuestion, run: RunScores, baseline: RunScores) -> Asked:
+    points = points_of(question.column, run.on(set(question.sample.case_ids)), baseline)
+    found = corrected(question.column, points, ("baseline", "run")) if points else None
+    is_known = found is not None and found[1].interval is not None
+    return Asked(question, points, found if is_known else None)
 
 
 def split_labelled(
@@ -237,7 +231,7 @@ def split_labelled(
     """Questions that people answer, since both sides are labelled; and the others."""
     if not run.has_labels:
         return [], [*questions]
-    asked = [*asked_of(questions, run, baseline)]
+    asked = [_asked(question, run, baseline) for question in questions]
     return (
         [one for one in asked if one.found is not None],
         [one.question for one in asked if one.found is None],
@@ -253,8 +247,9 @@ def labelled_checks(
         family: how many questions share the level: each of these has its part (Bonferroni).
     """
     for asked in people:
-        question, column, points, found = asked
+        question, points, found = asked
         assert found is not None
+        column = question.column
         ids = set(question.sample.case_ids)
         before = corrected(column, points_of(column, baseline.on(ids)))
         drop = _drop(question, points, found[0], family, before and before[0].mean)
@@ -266,18 +261,8 @@ def labelled_checks(
         elif drop.p_not_worse <= config.alpha:
             ground, outcome = Ground.RULED_OUT, GateOutcome.PASSED
         is_lacking = ground is Ground.OPEN and question.kind is CheckKind.DROP
-        check = GateCheck(
-            kind=question.kind,
-            subject=question.subject,
-            outcome=outcome,
-            ground=ground,
-            observed=drop.after,
-            limit=question.tolerance,
-            bound="max_drop",
-            cases=drop.cases,
-            slice=question.slice,
-            unit=question.unit,
-            drop=drop,
+        check = replace(
+            question.check(drop, outcome, ground),
             corrected=found[1],
             plan=_plan(asked, run, baseline, config) if is_lacking else None,
         )
@@ -291,7 +276,7 @@ def _drop(
     family: int,
     before: float | None,
 ) -> Drop:
-    sample, sign = question.sample, 1.0 if question.higher_is_better else -1.0
+    sample, sign = question.sample, question.column.sign
     p_not_worse = replace(found, mean=sign * found.mean).p_above(-question.tolerance)
     level = student_quantile(0.95, found.degrees) + student_quantile(POWER, found.degrees)
     changes = [sign * one.label for one in points if one.label is not None]
@@ -316,7 +301,7 @@ def _drop(
         left_out=sample.left_out,
         detectable_drop=question.tolerance + level * found.standard_error,
         needed=None,
-        rises=not question.higher_is_better,
+        rises=sign < 0.0,
     )
 
 
@@ -332,9 +317,10 @@ def opinions(
         column = run.column(check.subject)
         is_judged = column is not None and column.is_judged
         if is_judged or (check.subject in _ESTIMATED and check.is_open_drop):
-            asked = (one for one in questions if (one.subject, one.slice) == (check.subject, None))
-            plans = (_plan(one, run, baseline, config) for one in asked_of(asked, run, baseline))
-            plan = next(plans, None) if check.kind is CheckKind.DROP and check.drop else None
+            plan = None
+            if check.kind is CheckKind.DROP and check.drop:
+                (one,) = [one for one in questions if (one.column, one.slice) == (column, None)]
+                plan = _plan(_asked(one, run, baseline), run, baseline, config)
             check = replace(check, is_opinion=is_judged, plan=plan)
             check = worded(check, least=config.min_cases)
         yield check
@@ -356,7 +342,7 @@ def _plan(
         return None
     margin, deviation, correlation = question.tolerance, stdev(differing), ASSUMED
     if found is not None and found.correlation is not None:
-        margin = abs((found.mean if question.higher_is_better else -found.mean) + margin)
+        margin = abs(question.column.sign * found.mean + margin)
         deviation, correlation = found.deviation, found.correlation
     plan = Plan(
         margin=margin, deviation=deviation, correlation=correlation, cases=len(differing),
@@ -366,7 +352,7 @@ def _plan(
     into = next((one for one in known if one.endswith(".jsonl")), "")
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
-        f"-m {quote(question.subject)} -n {number} --page label.html"
+        f"-m {quote(question.column.name)} -n {number} --page label.html"
         + (f" -o {quote(into)}" if into else "")
     )
     return LabelPlan(

@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Cell, Repeats
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
+from ragbench.core.outcome import Repeats
+from ragbench.core.run_scores import (
+    Cells,
+    MetricColumn,
+    RunScores,
+    unchanged,
+    under_ids_of,
+)
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Baseline, kept_case
+from ragbench.gate.baseline_file import Asked, Baseline, facts_of, kept_cells
 from ragbench.gate.comparable import check_one_system, scale_of
 from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
@@ -64,7 +70,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
         raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
         check_one_system(runs)
-    found = _alone(runs[0], ())
+    found = _joined(None, runs[0], 1)
     drift = followed(None, runs[0])
     for run in runs[1:]:
         _check_names(found, run)
@@ -102,61 +108,56 @@ def with_run(
     _check_names(baseline, run)
     if accept:
         held = (run.date, run.commit)
-        others = [
-            one for one in baseline.runs if not (one.aside and (one.date, one.commit) == held)
-        ]
+        others = (one for one in baseline.runs if not one.aside or (one.date, one.commit) != held)
         baseline = replace(baseline, runs=tuple(others))
     if _is_known(baseline, run):
-        mine = _main_run(run)  # which may have labels by now
-        if mine.people:
-            at = [one.date for one in baseline.runs].index(run.date)
-            now = replace(baseline.runs[at], people=mine.people)
-            baseline = replace(baseline, runs=(*baseline.runs[:at], now, *baseline.runs[at + 1 :]))
-        return Added(baseline=baseline, is_known=True)
-    scores, _ = under_ids_of(run, baseline.scores("baseline"))
-    baseline = replace(baseline, cases=tuple(scores.cases), drift=scores.drift)
-    dropped = int((run.table.places(scores.table.ids) < 0).sum())
-    other = _incomparable(baseline, run)
-    changes = () if other else _changes(baseline, run, alpha)
-    same = unchanged(run, baseline.scores("baseline"))
+        return Added(baseline=_with_people(baseline, _main_run(run)), is_known=True)
+    baseline, _ = under_ids_of(run, baseline)
+    dropped = int((run.table.places(baseline.table.ids) < 0).sum())
+    other, same = _incomparable(baseline, run), unchanged(run, baseline)
+    changes = () if other else _changes(baseline, run, same, alpha)
     links = dict(_links(baseline, run, same))
-    if accept or other or changes:
-        if not accept and any(change.is_loss for change in changes):
-            aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
-            drift = followed(baseline.drift, run, same, is_aside=True)
-            lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
-            return Added(baseline=lower, changes=changes, is_held=True)
-        rose = {change.metric for change in changes}
-        known = None if accept or other else baseline.drift
-        alone = _linked(_alone(run, _without_old_formulas(baseline, run)), links)
-        alone = replace(alone, drift=followed(known, run, same, anew=rose))
-        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
-    joined = _linked(_joined(baseline, run, keep), links)
-    drift = followed(baseline.drift, run, same)
-    return Added(baseline=replace(joined, drift=drift), dropped=dropped)
+    if not (accept or other or changes):
+        joined = _joined(baseline, run, keep, links)
+        drift = followed(baseline.drift, run, same)
+        return Added(baseline=replace(joined, drift=drift), dropped=dropped)
+    if not accept and any(change.is_loss for change in changes):
+        aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
+        drift = followed(baseline.drift, run, same, is_aside=True)
+        lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
+        return Added(baseline=lower, changes=changes, is_held=True)
+    alone = _joined(baseline, run, 1, links)
+    known = None if accept or other else baseline.drift
+    drift = followed(known, run, same, anew={change.metric for change in changes})
+    return Added(
+        baseline=replace(alone, drift=drift), other=other, changes=changes, dropped=dropped
+    )
 
 
-def _linked(baseline: Baseline, links: Mapping[str, float]) -> Baseline:
-    *earlier, newest = baseline.runs
-    return replace(baseline, runs=(*earlier, replace(newest, linked=links)))
+def _with_people(baseline: Baseline, run: MainRun) -> Baseline:
+    """With what people say by now of a run that is in it."""
+    if not run.people:
+        return baseline
+    at = [one.date for one in baseline.runs].index(run.date)
+    runs = [*baseline.runs]
+    runs[at] = replace(runs[at], people=run.people)
+    return replace(baseline, **facts_of(runs, baseline.kept, len(baseline.cases)))
 
 
 def _links(baseline: Baseline, run: RunScores, same: set[str]) -> Iterator[tuple[str, float]]:
     """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
-    before, asked = baseline.scores("baseline"), baseline.kept_runs[-1].repeats
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return
-    ids = [*same]
-    places = before.table.places(ids).tolist()
+    asked, ids = baseline.made_of[-1].repeats, [*same]
+    places, now = baseline.table.places(ids).tolist(), run.on(same)
     for column in run.metrics:
-        name, other = column.name, before.column(column.name)
-        if column.no_mean or other is None or other.identity != column.identity:
+        if column.no_mean or not baseline.measures(column):
             continue
-        known = (before.cells(name).asked(place).cells[-asked:] for place in places)
+        known = _asked(baseline.cells(column.name), places, asked)
         then = {id_: Repeats(cells=each).mean.value for id_, each in zip(ids, known, strict=True)}
-        found = pair(then, run.on(same).values(name))
+        found = pair(then, now.values(column.name))
         if count := len(found.differences):
-            yield name, math.fsum(found.differences) / count
+            yield column.name, math.fsum(found.differences) / count
 
 
 def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
@@ -196,7 +197,7 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
         return "another judge graded it"
-    if not unchanged(run, baseline.scores("baseline")):
+    if not unchanged(run, baseline):
         return "no case is the same"
     return ""
 
@@ -229,94 +230,81 @@ def _main_run(run: RunScores) -> MainRun:
     )
 
 
-def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
-    if run.made_of:
-        raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
-    columns = tuple(column for column in run.metrics if column.has_cells)
-    newest = _main_run(run)
-    return Baseline(
-        dataset=run.dataset,
-        rag=run.rag,
-        matching=run.matching,
-        fingerprints=run.fingerprints,
-        metrics=columns,
-        stages=run.stages,
-        runs=(*earlier, newest)[-REMEMBERED:],
-        kept=1,
-        origins=run.origins,
-        judge=run.judge,
-        cases=tuple(_case(case, columns, newest.repeats) for case in run.cases),
-    )
-
-
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     """The runs so far, less the figures of metrics that are computed in another way now."""
-    known = {column.name: column.identity for column in baseline.metrics}
-    changed = {
-        column.name for column in run.metrics if known.get(column.name, "") != column.identity
-    }
+    changed = {column.name for column in run.metrics if not baseline.measures(column)}
     return [
         replace(each, scores={n: score for n, score in each.scores.items() if n not in changed})
         for each in baseline.runs
     ]
 
 
-def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> ScoredCase:
-    cells = {column.name: case.asked(column.name).cells for column in columns}
-    padded = {name: (*each, *[None] * (repeats - len(each))) for name, each in cells.items()}
-    return kept_case(case, padded)
+def _joined(
+    baseline: Baseline | None, run: RunScores, keep: int, links: Mapping[str, float] | None = None
+) -> Baseline:
+    """A run after those of a baseline, of which the oldest above ``keep`` are dropped."""
+    if run.made_of:
+        raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
+    columns = [column for column in run.metrics if column.has_cells]
+    runs, kept = [replace(_main_run(run), linked=links or {})], 1
+    every = range(len(run.cases))
+    asked = {c.name: _asked(run.cells(c.name), every, runs[0].repeats) for c in columns}
+    if baseline is not None:
+        runs, kept = [*_without_old_formulas(baseline, run), *runs], min(keep, baseline.kept + 1)
+        times = sum(one.repeats for one in baseline.made_of[baseline.kept - kept + 1 :])
+        same = unchanged(run, baseline) if times else ()
+        there = zip(run.table.ids, baseline.table.places(run.table.ids).tolist(), strict=True)
+        places = [at if id_ in same else -1 for id_, at in there]
+        for column in columns:
+            at = places if baseline.measures(column) else [-1] * len(places)
+            before = _asked(baseline.cells(column.name), at, times)
+            both = zip(before, asked[column.name], strict=True)
+            asked[column.name] = [(*then, *now) for then, now in both]
+    facts = facts_of(runs[-REMEMBERED:], kept, len(run.cases))
+    labels = {n: run.table.fact(n) for n in ("cluster", "tags", "language") if run.table.fact(n)}
+    cells = {name: kept_cells(each) for name, each in asked.items()}
+    return Baseline(
+        source=run.source,
+        dataset=run.dataset,
+        rag=run.rag,
+        matching=run.matching,
+        fingerprints=run.fingerprints,
+        metrics=tuple(_averaged(column, facts["made_of"]) for column in columns),
+        stages=run.stages,
+        origins=run.origins,
+        judge=run.judge,
+        cases=replace(run.table, facts=labels, cells=cells, texts=None),
+        **facts,
+    )
 
 
-def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
-    """Both, less the oldest runs above ``keep``."""
-    found = _alone(run, _without_old_formulas(baseline, run))
-    kept = min(keep, baseline.kept + 1)
-    columns = sum(one.repeats for one in baseline.kept_runs[len(baseline.kept_runs) - kept + 1 :])
-    before = {case.id: case for case in baseline.cases}
-    known = {column.name: column.identity for column in baseline.metrics}
-    same = {column.name for column in found.metrics if known.get(column.name) == column.identity}
-    cases = tuple(_with_earlier(c, before.get(c.id), columns, same) for c in found.cases)
-    joined = replace(found, kept=kept, cases=cases)
-    return replace(joined, metrics=tuple(_averaged(column, joined) for column in joined.metrics))
+def _asked(cells: Cells, places: Iterable[int], times: int) -> Asked:
+    """What a metric gave the last times; as often None of cases that were asked less often."""
+    known = (cells.asked(at).cells[-times:] if times and at >= 0 else () for at in places)
+    return [(*each, *[None] * (times - len(each))) for each in known]
 
 
-def _with_earlier(
-    case: ScoredCase, earlier: ScoredCase | None, columns: int, same: set[str]
-) -> ScoredCase:
-    """A case of the newest run after the last ``columns`` times of the earlier ones."""
-    is_same = earlier is not None and earlier.fingerprint == case.fingerprint
-    cells: dict[str, tuple[Cell | None, ...]] = {}
-    for name in case.scores:
-        old: tuple[Cell | None, ...] = (None,) * columns
-        if earlier is not None and is_same and name in same and columns:
-            old = earlier.asked(name).cells[-columns:]
-        cells[name] = (*old, *case.asked(name).cells)
-    return kept_case(case, cells)
-
-
-def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
-    known = [run.scores[column.name] for run in baseline.kept_runs if column.name in run.scores]
+def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
+    known = [run.scores[column.name] for run in runs if column.name in run.scores]
     if not known:
         return column
     is_same = min(known) == max(known)
     return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))
 
 
-def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChange, ...]:
+def _changes(
+    baseline: Baseline, run: RunScores, same: set[str], alpha: float
+) -> tuple[MainChange, ...]:
     """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
-    before = baseline.scores("baseline")
-    same = unchanged(run, before)
     now = run.on(same)
-    before = before.beside(now)
+    before = baseline.beside(now)
     asked: list[tuple[str, bool, RegressionQuestion]] = []
     for column in run.metrics:
-        other = before.column(column.name)
-        if not column.no_mean and other is not None and other.identity == column.identity:
-            for higher in (True, False):
-                sample = paired(column, now, before, higher_is_better=higher)
+        if not column.no_mean and baseline.measures(column):
+            for way in (Direction.HIGHER, Direction.LOWER):
+                sample = paired(replace(column, direction=way), now, before)
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
-                is_loss = column.direction is (Direction.HIGHER if higher else Direction.LOWER)
-                asked.append((column.name, is_loss, question))
+                asked.append((column.name, column.direction is way, question))
     decisions = decide_family([question for *_, question in asked], alpha=alpha)
     return tuple(
         MainChange(

@@ -115,7 +115,7 @@ def read_run(path: str | Path) -> RunScores:
         "is neither a run nor a baseline file of ragbench. Give the folder of a run, whose "
         "report.json holds only what is shown, or what ragbench baseline set wrote"
     )
-    return read_baseline(path, otherwise=otherwise).scores(str(path))
+    return read_baseline(path, otherwise=otherwise)
 
 
 def is_finished(path: Path) -> bool:

@@ -255,18 +255,18 @@ def _warn(scores: RunScores) -> None:
 
 
 def _facts(baseline: Baseline) -> dict[str, Any]:
-    newest = baseline.kept_runs[-1]
+    newest = baseline.made_of[-1]
     return {
         "dataset": baseline.dataset,
         "rag": baseline.rag,
         "commit": newest.commit,
-        "dirty": any(run.dirty for run in baseline.kept_runs),
+        "dirty": any(run.dirty for run in baseline.made_of),
         "matching": baseline.matching,
         "fingerprints": dict(baseline.fingerprints),
         "cases": len(baseline.cases),
         "runs": [
             {"date": run.date, "commit": run.commit, "repeats": run.repeats}
-            for run in baseline.kept_runs
+            for run in baseline.made_of
         ],
         "remembered": len(baseline.runs),
         "metrics": [_metric(baseline, column) for column in baseline.metrics],

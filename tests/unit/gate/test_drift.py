@@ -37,7 +37,7 @@ def of_main(number: int, fallen: float = 0.0, *, flipped: bool = False) -> RunSc
 
 
 def drift_of(now: RunScores, baseline: Baseline, wanted: GateConfig = ANY) -> GateCheck:
-    found = gate(now, baseline.scores("baseline"), wanted).checks
+    found = gate(now, baseline, wanted).checks
     (check,) = [check for check in found if check.kind is CheckKind.DRIFT]
     return check
 
@@ -74,13 +74,13 @@ def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -
 
 def test_what_brings_main_back_passes_and_what_does_not_fails() -> None:
     baseline = merged(0.02, 10)[-1]
-    assert gate(of_main(20), baseline.scores("b"), GateConfig()).outcome is GateOutcome.PASSED
+    assert gate(of_main(20), baseline, GateConfig()).outcome is GateOutcome.PASSED
     assert "and this run is back at 0.9" in drift_of(of_main(20), baseline).reason
     assert drift_of(of_main(20, 0.1), baseline).outcome is GateOutcome.FAILED
     # Whoever tolerates more is not bothered, nor who asks about other metrics.
     wide, floor = config(m={"max_drop": 0.5}), config(m={"minimum": 0.1})
     assert drift_of(of_main(20, 0.2), baseline, wide).outcome is GateOutcome.PASSED
-    kinds = {c.kind for c in gate(of_main(20, 0.2), baseline.scores("b"), floor).checks}
+    kinds = {c.kind for c in gate(of_main(20, 0.2), baseline, floor).checks}
     assert CheckKind.DRIFT not in kinds
 
 
@@ -91,7 +91,7 @@ def test_an_unchanged_system_is_not_marked_and_a_lower_level_that_is_accepted_be
     assert accepted.drift is not None
     (metric,) = accepted.drift.metrics
     assert (metric.since, metric.commit, metric.looks) == (of_main(11).date, "c11", 0)
-    assert gate(of_main(20, 0.22), accepted.scores("b"), GateConfig()).outcome.exit_code == 0
+    assert gate(of_main(20, 0.22), accepted, GateConfig()).outcome.exit_code == 0
 
 
 def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> None:
@@ -172,7 +172,7 @@ def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> Non
     wanted = config(m={"max_drop": limit.tolerance})
     found = {0.0: 0, limit.seen: 0}
     for _ in range(40):
-        baseline = baseline_of([drawn(rng, chance, day) for day in range(1, 4)]).scores("b")
+        baseline = baseline_of([drawn(rng, chance, day) for day in range(1, 4)])
         for drop in found:
             verdict = gate(drawn(rng, chance, 9, drop / 0.6), baseline, wanted)
             found[drop] += verdict.outcome is GateOutcome.FAILED

@@ -484,7 +484,7 @@ def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
     wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
     now, before = taking(seconds, tokens), taking(0.5, 100)
-    for baseline in (before, baseline_of([before]).scores("file")):
+    for baseline in (before, baseline_of([before])):
         verdict = gate(now, baseline, wanted)
         found = [check_of(verdict, name) for name in ("generate rise", "tokens rise")]
         assert tuple(check.outcome for check in found) == outcomes

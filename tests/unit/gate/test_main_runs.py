@@ -60,7 +60,7 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
     write_baseline(baseline, path)
     again = read_baseline(path)
     assert baseline_bytes(again) == baseline_bytes(baseline)
-    for scores in (baseline.scores("b"), again.scores("b")):
+    for scores in (baseline, again):
         assert list(scores.values("m").values()) == values
         assert scores.cells("m").coverage.tolist() == pytest.approx(coverage, nan_ok=True)
         assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
@@ -95,7 +95,7 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     last = [noisy(seed) for seed in (2, 3, 4)]
     of_first = sum(each.values("m")["q1"] or 0.0 for each in last) / 3
     figure = sum(each.metrics[0].score or 0.0 for each in last) / 3
-    assert baseline.scores("b").values("m")["q1"] == pytest.approx(of_first)
+    assert baseline.values("m")["q1"] == pytest.approx(of_first)
     assert baseline.metrics[0].score == pytest.approx(figure)
 
 
@@ -105,7 +105,7 @@ def test_a_run_that_is_shown_to_be_better_stands_alone_and_a_worse_one_only_if_a
         added = with_run(baseline, noisy(seed, chance=chance), accept=accept)
         assert [change.is_loss for change in added.changes] == [accept]
         assert (added.baseline.kept, len(added.baseline.runs), added.is_held) == (1, 4, False)
-        assert added.baseline.scores("b").values("m") == noisy(seed, chance=chance).values("m")
+        assert added.baseline.values("m") == noisy(seed, chance=chance).values("m")
 
 
 def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Path) -> None:
@@ -116,16 +116,16 @@ def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Pat
     assert (change.metric, change.is_loss, added.is_held) == ("m", True, True)
     write_baseline(added.baseline, path)
     held = read_baseline(path)
-    before, after = baseline.scores("b"), held.scores("b")
+    before, after = baseline, held
     assert (after.values("m"), after.made_of) == (dict(before.values("m")), before.made_of)
     assert [each.aside for each in held.runs] == [False] * 3 + [True]
     # The next one is compared with the three, and joins them.
     joined = with_run(held, noisy(5)).baseline
-    assert [each.commit for each in joined.kept_runs] == ["c0", "c1", "c2", "c5"]
+    assert [each.commit for each in joined.made_of] == ["c0", "c1", "c2", "c5"]
     assert with_run(held, worse).is_known
     accepted = with_run(held, worse, accept=True).baseline
-    assert (len(accepted.runs), accepted.kept_runs[0].commit) == (4, "c3")
-    assert accepted.scores("b").values("m") == worse.values("m")
+    assert (len(accepted.runs), accepted.made_of[0].commit) == (4, "c3")
+    assert accepted.values("m") == worse.values("m")
 
 
 JUDGED = {**SYSTEM, "judge": "other"}
@@ -147,10 +147,10 @@ def test_another_judge_other_cases_and_another_matching_begin_anew(
 
 def test_new_edited_and_missing_cases_have_the_scores_of_the_new_run_alone() -> None:
     added = with_run(baseline_of([main_run([1, 0])]), edited(main_run([0, 1, 1], day=2), 1))
-    assert added.baseline.scores("b").values("m") == {"q1": 0.5, "q2": 1.0, "q3": 1.0}
-    assert added.baseline.scores("b").cells("m").coverage.tolist() == [1.0, 1.0, 1.0]
+    assert added.baseline.values("m") == {"q1": 0.5, "q2": 1.0, "q3": 1.0}
+    assert added.baseline.cells("m").coverage.tolist() == [1.0, 1.0, 1.0]
     fewer = with_run(baseline_of([main_run([1, 0, 1])]), main_run([1], day=2))
-    assert (fewer.dropped, fewer.baseline.scores("b").values("m")) == (2, {"q1": 1.0})
+    assert (fewer.dropped, fewer.baseline.values("m")) == (2, {"q1": 1.0})
 
 
 def test_the_history_goes_on_over_an_edit_of_the_dataset_by_the_cases_in_common(
@@ -205,7 +205,7 @@ def test_runs_that_differ_make_no_baseline(other: RunScores, message: str) -> No
     (lambda one: with_run(one, main_run([1, 0], day=2, dataset="other")), "of the dataset other"),
     (lambda one: with_run(one, main_run([1, 0], day=2, rag="other")), "of the system other"),
     (lambda _: baseline_of([]), "0 runs"),
-    (lambda one: baseline_of([one.scores("base.json")]), "is a baseline file"),
+    (lambda one: baseline_of([one]), "is a baseline file"),
 ])  # fmt: skip
 def test_what_cannot_be_added_is_refused(work: Callable[[Any], object], message: str) -> None:
     with pytest.raises((ConfigError, RunMismatchError), match=message):
@@ -217,7 +217,7 @@ def test_the_gate_compares_with_the_mean_and_sees_more() -> None:
     present = noisy(11)
     seen: list[float] = []
     for count in (1, 5):
-        verdict = gate(present, baseline_of(runs[:count]).scores("b"), config(m={"max_drop": 0.02}))
+        verdict = gate(present, baseline_of(runs[:count]), config(m={"max_drop": 0.02}))
         (drop,) = [check.drop for check in verdict.checks if check.kind is CheckKind.DROP]
         assert drop is not None and drop.detectable_drop is not None
         seen.append(drop.detectable_drop)
@@ -234,7 +234,7 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
     baseline = baseline_of([declining(day) for day in range(1, 6)])
     silent = main_run(["abstained"] * 190 + [1.0] * 10, day=7)
     for now, outcome in ((declining(6), GateOutcome.PASSED), (silent, GateOutcome.FAILED)):
-        assert gate(now, baseline.scores("b"), config(m={"max_drop": 0.02})).outcome is outcome
+        assert gate(now, baseline, config(m={"max_drop": 0.02})).outcome is outcome
 
 
 @pytest.mark.parametrize(("date", "message"), [
@@ -246,7 +246,7 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
 def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
     date: str | None, message: str
 ) -> None:
-    baseline = baseline_of([main_run([1], day=1), main_run([1], day=2)]).scores("b")
+    baseline = baseline_of([main_run([1], day=1), main_run([1], day=2)])
     note = age_note(main_run([1], date=date), baseline)
     assert note is not None and message in note
     assert ("old:" in note) is ("185" in message)
@@ -267,7 +267,7 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
     baseline = baseline_of([measured(1.0, 1, version=1)])
     added = with_run(baseline, measured(0.0, 2, version=2, new=[0.0] * 12))
     assert (added.changes, added.baseline.kept) == ((), 2)
-    assert added.baseline.scores("b").values("old") == {f"q{at}": 0.0 for at in range(1, 13)}
+    assert added.baseline.values("old") == {f"q{at}": 0.0 for at in range(1, 13)}
     assert [each.scores.get("old") for each in added.baseline.runs] == [None, 0.0]
     changed = with_run(baseline, measured(0.0, 2, version=1))
     assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]
@@ -316,7 +316,7 @@ def test_losses_that_repeats_explain_are_not_shown_whichever_side_has_them() -> 
         (main_run([0.6] * 8, day=3), baseline_of(two), [0.5, -0.45, -0.1]),
         (repeated([[1.0, 0.4]] * 8, day=2), baseline_of([main_run([0.8] * 8)]), [0.5, -0.4, -0.1]),
     ):
-        check, drop = drop_check(now, before.scores("b"))
+        check, drop = drop_check(now, before)
         ways = [sum(way) for way in itertools.product(moves, repeat=8)]
         share = sum(way <= -0.8 + 1e-9 for way in ways) / len(ways)
         assert drop.p_worse == pytest.approx(share, abs=0.01)
@@ -330,7 +330,7 @@ def test_losses_that_repeats_explain_are_not_shown_whichever_side_has_them() -> 
 
 def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> None:
     """Ten cases were measured twice; now the metric applies to none: as if none were measured."""
-    before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)]).scores("b")
+    before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)])
     check, drop = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
     assert (drop.before, drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
 

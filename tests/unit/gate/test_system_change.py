@@ -147,7 +147,7 @@ def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> 
     written = (tmp_path / "b.json").read_text("utf-8")
     for hidden in ("AAAA", "/home", "17956", "hunter2", "badge", "d17"):
         assert hidden not in written
-    kept = read_baseline(tmp_path / "b.json").scores("b.json")
+    kept = read_baseline(tmp_path / "b.json")
     same = system_change(kept, system(*parts))
     short = sha256(b"/home/me/big").hexdigest()[:8]
     assert (same.is_none, same.unseen) == (True, (f"big#{short} has more",))
