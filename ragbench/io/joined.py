@@ -11,26 +11,26 @@ import pickle
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ragbench.core.outcome import Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
-from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import OWN, DumpRecord
-from ragbench.io.dumps.forms import forms
+from ragbench.io.dumps.form import OWN, DumpRecord, ScoreKind
+from ragbench.io.dumps.forms import RANKED, forms
 from ragbench.io.dumps.pieces import KEPT
-from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
+from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
-from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
-from ragbench.io.sources import open_source
+from ragbench.io.only import Only
+from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id
+from ragbench.io.sources import open_source, recognised
 from ragbench.safe_text import counted
 
 _EXAMPLES = 3
@@ -214,31 +214,60 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
 
 
 @contextmanager
-def open_retrievals(
-    where: str | Path, *, format: str | None = None, **options: Any
+def open_dump(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    scores: ScoreKind | None = None,
+    query: str | None = None,
+    queries: str | Path | None = None,
+    corpus: str | Path | None = None,
+    split: str | None = None,
+    encoding: str | None = None,
+    only: Only | None = None,
 ) -> Generator[OpenDump]:
-    """As `ragbench.io.dumps.read.open_dump`, also for sources that hold more than retrievals.
+    """Opens a dump: recognises its form and its fields.
 
-    A run, an export, a report or another tool's results give what generation was given, or else
-    what was retrieved.
+    A run, an export, traces or another tool's results are read, too: what generation was given, or
+    else what was retrieved.
+
+    Example:
+        >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP
+        ...     print(dump.mapping.described())
+        ...     for retrieval in dump:
+        ...         print(retrieval.query, len(retrieval.chunks))
+
+    Args:
+        path: a file, a run's folder, or ``-`` for standard input.
+        format: name of the form; recognised when not given.
+        overrides: field of a retrieval to field of the dump; see
+            `ragbench.io.dumps.form.MAPPABLE`.
+        scores: whether the higher scores or the lower ones are better; shown by the order of the
+            chunks when not given.
+        query: the query, for a dump that is one response without it.
+        queries: file of the queries, for responses that do not hold them: joined by id where the
+            dump has ids, else by their order; and for rankings (TREC, BEIR).
+        corpus: file or folder of the texts, for rankings, which hold ids alone.
+        split: the sheet of a workbook, the first when not given; a provider or prompt.
+        encoding: how text is encoded, that of ``queries`` too; where it is not UTF-8 it is guessed
+            when not given, and `OpenDump.notes` says so.
+        only: which of its records are taken.
+
+    Raises:
+        ConfigError: no such form, field or encoding, or an option that the form needs is not given.
+        DataError: the file cannot be read, or nothing in its first records is understood.
     """
-    form = format if format is None or format in _WHOLE_FORMS else ""
-    peek = getattr(sys.stdin.buffer, "peek", None) if where == STDIN else None
-    is_lost = where == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
-    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
-        with (
-            closing(Source.of(where, encoding=options.get("encoding"))) as place,
-            noting_read_errors(place.name, Problems()),
-        ):
-            form = "run" if place.run() else detect_format(place, "cases", Problems())
-    if form == "verdicts":
-        raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
-    if form not in _WHOLE_FORMS:
-        with open_dump(where, format=format, **options) as dump:
+    form = _more_than_retrievals(path, format, encoding, has_texts=corpus is not None)
+    shared: dict[str, Any] = {
+        "queries": queries, "split": split, "encoding": encoding, "only": only,
+    }  # fmt: skip
+    if form is None:
+        given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
+        with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
         return
-    ours = {name: options[name] for name in _OF_SOURCES if name in options}
-    with open_source(where, form=format, **cast("Any", ours)) as source:
+    with open_source(path, form=form, corpus=corpus, **shared) as source:
         problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
@@ -249,10 +278,24 @@ def open_retrievals(
         )
 
 
-_OF_SOURCES = ("corpus", "split", "encoding", "only")
-"""Options of dumps that other sources have, too."""
+def _more_than_retrievals(
+    path: str | Path, format: str | None, encoding: str | None, *, has_texts: bool
+) -> str | None:
+    """The form of a source that holds answers or ids beside what was retrieved; else None."""
+    form = format
+    peek = getattr(sys.stdin.buffer, "peek", None) if path == STDIN else None
+    is_lost = path == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
+    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
+        with closing(Source.of(path, encoding=encoding)) as place:
+            form = "run" if place.run() else recognised(place, Problems(), has_texts=has_texts)
+    if form == "verdicts":
+        raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
+    return form if form in _WHOLE_FORMS else None
+
+
 _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
+    | RANKED.keys()
 )
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
@@ -265,8 +308,8 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
-        if outcome is None and source.info.form == "traces":
-            continue  # the notes count those that search nothing
+        if outcome is None and source.info.form in ("traces", *RANKED):
+            continue  # it searches nothing, or is judged and not ranked
         if outcome is None or outcome.value is None:
             why = "no retrieval is recorded"
             if outcome is not None:

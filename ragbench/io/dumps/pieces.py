@@ -23,7 +23,7 @@ from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
 from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
@@ -166,10 +166,7 @@ class SplitDump:
 @lru_cache(maxsize=4)
 def _decoder(mapping: DumpMapping, name: str) -> Decoder:
     """Made anew in each process: forms hold functions that do not travel."""
-    form = find_form(name)
-    if not isinstance(form, DumpForm):
-        raise TypeError(f"{name} joins several files")
-    return Decoder(mapping, form)
+    return Decoder(mapping, find_form(name))
 
 
 def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
