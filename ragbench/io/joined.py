@@ -22,9 +22,9 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
-from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import OWN, DumpRecord, ScoreKind
-from ragbench.io.dumps.forms import RANKED, forms
+from ragbench.io.dumps.decode import from_own
+from ragbench.io.dumps.form import OWN, ScoreKind
+from ragbench.io.dumps.forms import RANKED
 from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
@@ -304,7 +304,6 @@ _NO_CHUNKS = (
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    decoder = Decoder(OWN, forms()["plain"])
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
@@ -317,13 +316,12 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             problems.add(f"case '{case.id}': {why}", path=source.info.path)
             continue
         result: RetrievalResult[Any] = outcome.value
-        row = dump_row(case.id, case.query, result.to_chunks())
+        chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
         if result.context_ids is None:
-            row["chunks"] = [{**chunk, "id": None} for chunk in row["chunks"]]
-        (raw,) = decoder.raw(DumpRecord(source.info.path, None, row))
+            chunks = [{**chunk, "id": None} for chunk in chunks]
         ids = case.reference_context_ids
         yield replace(
-            decoder.retrieval(raw, case.id, case.query),
+            from_own(chunks, case.id, case.query),
             relevant_ids=None if ids is None else frozenset(ids),
             answers=case.references,
         )

@@ -332,6 +332,22 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
         problems.add(source.limits.long_record("the element"), path=source.name, line=line)
 
 
+def json_elements(
+    source: Source, key: str | None, problems: Problems, *, is_one: bool
+) -> Iterator[tuple[int, bytes, object]]:
+    """The parsed elements of an array, as `array_elements` finds them, or the file as one.
+
+    With each its line and its bytes; what is no JSON is noted.
+    """
+    elements = iter([Element(1, read_bytes(source, problems) or b"")])
+    for line, raw in elements if is_one else array_elements(source, key, problems):
+        try:
+            if raw:
+                yield line, raw, parse_json(raw)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=source.name, line=line)
+
+
 def head_elements(head: bytes, key: str | None) -> Iterator[Element]:
     """The elements of an array that the beginning of a file shows whole."""
     stream = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(head)), max(len(head), 1))

@@ -57,7 +57,7 @@ from ragbench.io.source import (
     Source,
     noting_read_errors,
 )
-from ragbench.io.traces import TraceFile, held_traces
+from ragbench.io.traces import TraceFile
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
@@ -202,7 +202,7 @@ class _Opening:
         if name == "traces":
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
-            reader = held_traces(file)
+            reader = file.rows
         if self.only is not None:
             reader = _only(self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None

@@ -94,7 +94,7 @@ def _path(path: str) -> Callable[[object], object] | None:
 
 
 @cache
-def _named(table: str) -> Mapping[str, tuple[str, ...]]:
+def named_in(table: str) -> Mapping[str, tuple[str, ...]]:
     return {
         name: tuple(names.split()) for name, names in read_table("span_forms.toml")[table].items()
     }
@@ -103,7 +103,7 @@ def _named(table: str) -> Mapping[str, tuple[str, ...]]:
 @cache
 def _attributes_known() -> Mapping[str, tuple[str, int]]:
     """Each attribute that says something, with what it says and how telling it is."""
-    named = _named("attributes").items()
+    named = named_in("attributes").items()
     return {path: (name, at) for name, paths in named for at, path in enumerate(paths)}
 
 
@@ -128,7 +128,7 @@ def _unnested(attributes: Values) -> Values:
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    return {said: kind for kind, names in _named("kinds").items() for said in names}
+    return {said: kind for kind, names in named_in("kinds").items() for said in names}
 
 
 # --- records to spans
@@ -247,7 +247,7 @@ _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
     """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
-    for prefix in _named("attributes")[name]:
+    for prefix in named_in("attributes")[name]:
         found: dict[int, dict[str, object]] = {}
         for key, value in attributes.items():
             if key.startswith(prefix):
@@ -266,7 +266,7 @@ def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:
     """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
-        for name in _named("names")["documents"]:
+        for name in named_in("names")["documents"]:
             if name in value and (found := documents_of(value[name], depth + 1)) is not None:
                 return found
         return None
@@ -296,7 +296,7 @@ def _document(value: object) -> dict[str, Any] | None:
     for name in ("document", "node"):
         if is_object(inner := value.get(name)):
             value = {**outer, **inner}
-    names = _named("names")
+    names = named_in("names")
     held = (opened_json(value.get(name)) for name in names["metadata"])
     metadata: Values = next(filter(is_object, held), dict[str, object]())
     text = _first(value, named("hit")["text"], _plain_text)
@@ -362,11 +362,11 @@ def said(value: object, what: str, depth: int = 0) -> str | None:
 
 def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
     value = _constructed(value)
-    for name in _named("names")[what]:
+    for name in named_in("names")[what]:
         if name in value and (found := within(value[name])) is not None:
             return found
     only = next(iter(value), "") if len(value) == 1 else ""
-    if only and only not in _named("names")["documents"]:
+    if only and only not in named_in("names")["documents"]:
         return within(value[only])
     return None
 

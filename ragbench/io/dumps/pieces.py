@@ -27,16 +27,14 @@ from ragbench.io.dumps.form import DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
-    Element,
     Line,
-    array_elements,
     array_key,
     head_elements,
     is_unambiguous,
+    json_elements,
     line_value,
     object_keys,
     parse_json,
-    read_bytes,
     read_lines,
 )
 from ragbench.io.limits import ReadLimits
@@ -262,18 +260,9 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     keys = object_keys(head)
     # An object with a query of its own is one record, whatever else it holds.
     key = array_key(head, named("array")["retrievals"]) if _QUERY_KEYS.isdisjoint(keys) else None
-    if (key is None and keys) or _is_one_response(head, key):
-        whole = read_bytes(source, problems)
-        elements = iter(()) if whole is None else iter((Element(1, whole),))
-    else:
-        elements = array_elements(source, key, problems)
+    is_one = (key is None and bool(keys)) or _is_one_response(head, key)
     was_list = False
-    for line, raw in elements:
-        try:
-            value = parse_json(raw)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=source.name, line=line)
-            continue
+    for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
         is_record = is_object(value) or is_list(value) or not was_list
         if is_record and is_unambiguous(raw, value, source.name, line, problems):

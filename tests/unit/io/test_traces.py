@@ -14,9 +14,9 @@ from ragbench import open_source
 from ragbench.core.trace import STAGES, Entry, Trace
 from ragbench.errors import DataError
 from ragbench.io.export import Scores
-from ragbench.io.feedback import write_labels
 from ragbench.io.joined import open_dump
 from ragbench.io.only import Only
+from ragbench.io.people import write_labels
 from tests.unit.io.trace_forms import FORMS, Asked, Record
 from tests.unit.io.traces import lines, written
 
