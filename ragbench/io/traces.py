@@ -27,9 +27,9 @@ from ragbench.io.json_files import (
     OTLP,
     OUTER,
     json_elements,
-    keys_shown,
     line_value,
     read_lines,
+    shown_value,
 )
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
@@ -260,8 +260,8 @@ def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:
     """The records of a JSON file, one in memory at a time where they stand in an array."""
-    nothing: Mapping[str, object] = {}
-    whole = nothing if text.startswith("[") else next(keys_shown(text), nothing)
+    shown = shown_value(text)
+    whole: Mapping[str, object] = shown if is_object(shown) else {}
     key = next((name for name in OUTER if is_list(whole.get(name))), None)
     sign = sign_of(whole)
     is_one = whole and (key is None or (sign is not None and sign.spans and key not in OTLP))

@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
@@ -28,14 +26,14 @@ from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
     Line,
-    array_key,
-    head_elements,
+    array_of,
+    decode_head,
     is_unambiguous,
     json_elements,
     line_value,
-    object_keys,
     parse_json,
     read_lines,
+    shown_value,
 )
 from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Problems, Source
@@ -256,11 +254,12 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
 
 def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     """The elements of the file's array; the whole file when it is one response."""
-    head = (source.head(problems) or b"").removeprefix(b"\xef\xbb\xbf").lstrip()
-    keys = object_keys(head)
+    shown = shown_value(decode_head(source.head(problems) or b"", source.encoding))
     # An object with a query of its own is one record, whatever else it holds.
-    key = array_key(head, named("array")["retrievals"]) if _QUERY_KEYS.isdisjoint(keys) else None
-    is_one = (key is None and bool(keys)) or _is_one_response(head, key)
+    is_record = is_object(shown) and not _QUERY_KEYS.isdisjoint(shown)
+    key, held = array_of(shown, () if is_record else named("array")["retrievals"])
+    held = shown if is_list(shown) else held
+    is_one = (key is None and is_object(shown)) or _is_one_response(held)
     was_list = False
     for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
@@ -270,17 +269,11 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
         was_list = is_list(value)
 
 
-def _is_one_response(head: bytes, key: str | None) -> bool:
-    """Whether the array's elements are hits of one query, rather than records of their own."""
-    first = next(head_elements(head, key), None)
-    if first is None:
-        return False
-    if first.raw.startswith(b'"'):
-        return True  # texts alone
-    try:
-        value: object = orjson.loads(first.raw)
-    except orjson.JSONDecodeError:
-        return False
+def _is_one_response(hits: Sequence[object]) -> bool:
+    """Whether an array's elements are hits of one query, rather than records of their own."""
+    value = next(iter(hits), None)
+    if value is None or isinstance(value, str):
+        return value is not None  # texts alone
     if is_object(value) and not _QUERY_KEYS.isdisjoint(value):
         return False
     if is_list(value):  # a document in a pair with its score, or else the hits of a query
