@@ -101,7 +101,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     known = problems.count
     found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or problems.count > known:
-        return found
+        return "trec" if found == "run-file" else found
     whole: object = None
     if found == "jsonl":
         records = [*map(shown_value, text.split("\n", _FIRST)[:_FIRST])]
@@ -115,7 +115,8 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if found == "json" or len(records) == 1:  # spans, perhaps
         first = whole[0] if is_list(whole) and whole else whole
         records += array_of(first, OUTER)[1][:1]
-    signs = [sign for one in filter(is_object, records) if (sign := sign_of(one)) is not None]
+    objects = [cast("Mapping[str, object]", one) for one in records if isinstance(one, Mapping)]
+    signs = [sign for record in objects if (sign := sign_of(record)) is not None]
     if any(sign.spans for sign in signs):
         return "traces"
     refused = next((sign.refused for sign in signs if sign.refused), None)

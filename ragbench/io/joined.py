@@ -22,15 +22,18 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
+from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import from_own
 from ragbench.io.dumps.form import OWN, ScoreKind
 from ragbench.io.dumps.forms import RANKED
 from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
+from ragbench.io.json_files import load
 from ragbench.io.only import Only
-from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id
-from ragbench.io.sources import open_source, recognised
+from ragbench.io.rankings import is_beir_result
+from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
+from ragbench.io.sources import open_source
 from ragbench.safe_text import counted
 
 _EXAMPLES = 3
@@ -258,11 +261,23 @@ def open_dump(
         ConfigError: no such form, field or encoding, or an option that the form needs is not given.
         DataError: the file cannot be read, or nothing in its first records is understood.
     """
-    form = _more_than_retrievals(path, format, encoding, has_texts=corpus is not None)
+    form = format
+    peek = getattr(sys.stdin.buffer, "peek", None) if path == STDIN else None
+    is_lost = path == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
+    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
+        with (
+            closing(Source.of(path, encoding=encoding)) as place,
+            noting_read_errors(place.name, Problems()),
+        ):
+            form = "run" if place.run() else detect_format(place, "cases", Problems())
+            if form == "json" and corpus is not None and path != STDIN:
+                form = "beir" if is_beir_result(load(place, Problems())) else form
+    if form == "verdicts":
+        raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
     shared: dict[str, Any] = {
         "queries": queries, "split": split, "encoding": encoding, "only": only,
     }  # fmt: skip
-    if form is None:
+    if form not in _WHOLE_FORMS:
         given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
         with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
@@ -276,21 +291,6 @@ def open_dump(
             notes=source.info.notes,
             _retrievals=_retrievals(source, problems),
         )
-
-
-def _more_than_retrievals(
-    path: str | Path, format: str | None, encoding: str | None, *, has_texts: bool
-) -> str | None:
-    """The form of a source that holds answers or ids beside what was retrieved; else None."""
-    form = format
-    peek = getattr(sys.stdin.buffer, "peek", None) if path == STDIN else None
-    is_lost = path == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
-    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
-        with closing(Source.of(path, encoding=encoding)) as place:
-            form = "run" if place.run() else recognised(place, Problems(), has_texts=has_texts)
-    if form == "verdicts":
-        raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
-    return form if form in _WHOLE_FORMS else None
 
 
 _WHOLE_FORMS = frozenset(

@@ -134,17 +134,6 @@ def open_source(
         raise
 
 
-def recognised(place: Source, problems: Problems, *, has_texts: bool) -> str | None:
-    """The format of a place, that of rankings too; of BEIR's results where ids can have texts."""
-    with closing(replace(place)) as place, noting_read_errors(place.name, problems):
-        name = detect_format(place, "cases", problems)
-        is_kept = place.path is not None or place.address is not None  # standard input is not
-        if name == "json" and has_texts and is_kept and is_beir_result(load(place, Problems())):
-            return "beir"
-        return "trec" if name == "run-file" else name
-    return None
-
-
 def _content(paths: Iterable[str | Path | None], how: str) -> str:
     """Digests files, and folders with all below them; empty where one cannot be read so."""
     whole = blake2b(how.encode("utf-8", "backslashreplace"))
@@ -189,8 +178,10 @@ class _Opening:
         if form is not None and form not in readers().targets():
             name, dump_form = None, find_form(form, readers().targets())
         if name is None:
-            has_texts = self.corpus is not None or self.is_join
-            name = recognised(self.place, problems, has_texts=has_texts)
+            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+                name = detect_format(place, "cases", problems)
+                if name == "json" and (self.corpus is not None or self.is_join):
+                    name = "beir" if is_beir_result(load(place, Problems())) else name
             if name is None or problems.count:
                 return self._dump(form, problems)
         if name in RANKED and not self.place.is_folder:

@@ -124,7 +124,9 @@ def open_responses(
         else:
             container, _ = detect_container(source, "cases", problems)
         problems.raise_if_any()
-        known = _given_queries(query, queries, encoding, source.notes)
+        known = None
+        if query is not None or queries is not None:
+            known = _given_queries(query, queries, encoding, source.notes)
         records = read_records(source, container or "", problems)
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
@@ -139,7 +141,9 @@ def open_responses(
         if known is None and mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         decoder = Decoder(mapping, form)
-        ranges, whole = _ranges(source, container, decoder, known, only)
+        ranges, whole = None, ""
+        if source.address is not None:
+            ranges, whole = _ranges(source, source.address, container, decoder, known, only)
         yield OpenDump(
             name=source.name,
             mapping=mapping,
@@ -189,15 +193,14 @@ def _given_queries(
 
 def _ranges(
     source: Source,
+    address: str,
     container: str | None,
     decoder: Decoder,
     known: Mapping[str, str] | None,
     only: Only | None,
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
-    address, mapping = source.address, decoder.mapping
-    if address is None:
-        return None, ""
+    mapping = decoder.mapping
     reasons = (
         (source.is_packed, "it is compressed"),
         (container != "jsonl", "it is not JSON Lines"),
