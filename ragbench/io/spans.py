@@ -17,6 +17,7 @@ from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
 Values = Mapping[str, object]
+Find = Callable[[str], Any]
 RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -155,41 +156,25 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     attributes = _attributes(form, record)
     is_nested = dict in map(type, attributes.values())
     known = said_in(_unnested(attributes) if is_nested else attributes)
-
-    paths = form.paths
+    id = str(form.first("id", record) or "")
+    parent = form.first("parent", record)
+    if parent is None and form.inner and outer is not record:
+        parent = form.first("id", outer)
 
     def find(name: str) -> Any:
-        value = form.first(name, record) if name in paths else None
+        value = form.first(name, record)
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what is said of the trace
         if value is None:
             value = known.get(name)
         return _spelled(value) if form.is_json else value
 
-    id = str(form.first("id", record) or "")
-    trace = form.first("trace", record) or (
-        form.first("trace", outer) if outer is not record else ""
-    )
-    parent = form.first("parent", record)
-    if parent is None and form.inner and outer is not record:
-        parent = form.first("id", outer)
     kind = _kinds().get(str(find("kind") or "").lower(), "")
-    documents = before = None
-    if kind == RETRIEVER:
-        documents = _listed(attributes, "documents") or documents_of(find("output"))
-    elif kind == RERANKER:
-        documents = _listed(attributes, "after") or documents_of(find("output"))
-        before = _listed(attributes, "before") or documents_of(find("input"))
-    names = _TOKENS if kind == MODEL else ()
-    if not parent or kind == RETRIEVER:
-        names = (*names, "session", "user", "tags", "metadata")
-    if "feedback" in form.paths:
-        names = (*names, "feedback")
-    about = {n: value for n in names if (value := find(n)) not in (None, "", [], {})}
+    documents, before = _listings(kind, attributes, find)
     status = str(form.first("status", record) or "").lower()
     is_error = status in _ERRORS or (not status and form.first("error", record) is not None)
     return Span(
-        trace=str(trace or id),
+        trace=str(form.first("trace", record) or form.first("trace", outer) or id),
         id=id,
         parent=str(parent) if parent else None,
         name=str(record.get("name") or ""),
@@ -201,9 +186,27 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         documents=documents,
         before=before,
         error=str(find("error") or "error") if is_error else None,
-        about=about,
+        about=_about(kind, find, is_root=not parent),
         line=line,
     )
+
+
+def _listings(kind: str, attributes: Values, find: Find) -> Sequence[list[dict[str, Any]] | None]:
+    """What a retriever found or a reranker left, and what a reranker was given."""
+    if kind == RETRIEVER:
+        return _listed(attributes, "documents") or documents_of(find("output")), None
+    if kind != RERANKER:
+        return None, None
+    after, before = (_listed(attributes, name) for name in ("after", "before"))
+    return after or documents_of(find("output")), before or documents_of(find("input"))
+
+
+def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
+    names = _TOKENS if kind == MODEL else ()
+    if is_root or kind == RETRIEVER:
+        names = (*names, "session", "user", "tags", "metadata")
+    names = (*names, "feedback")
+    return {name: value for name in names if (value := find(name)) not in (None, "", [], {})}
 
 
 def _attributes(form: SpanForm, record: Values) -> Values:
