@@ -31,7 +31,7 @@ PER_QUERY = 20
 COMMAND = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[1:]))"
 READ = """
 import sys
-from ragbench.io.dumps.read import open_dump
+from ragbench.io.joined import open_dump
 from ragbench.validators.inspect import inspect_chunks
 with open_dump(sys.argv[1]) as dump:
     print(sum(len(inspect_chunks(one.query, one.chunks).chunks) for one in dump))

@@ -24,9 +24,9 @@ from ragbench.gate.config import FigureLimits as FigureLimits
 from ragbench.gate.config import GateConfig as GateConfig
 from ragbench.gate.config import MetricGate as MetricGate
 from ragbench.gate.runs import read_run as read_run
-from ragbench.io.dumps.read import open_dump as open_dump
 from ragbench.io.export import write_cases as write_cases
 from ragbench.io.joined import join_answers as join_answers
+from ragbench.io.joined import open_dump as open_dump
 from ragbench.io.labels import read_labels as read_labels
 from ragbench.io.only import Selection as Selection
 from ragbench.io.people import LabelBook as LabelBook

@@ -21,7 +21,7 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.embedders.embedder import Embedder, open_embedder
 from ragbench.errors import ConfigError, ForeignCollectionError
-from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
+from ragbench.pipeline.retrieval import foreign_strategy
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
 from ragbench.pipeline.strategies import (
@@ -167,15 +167,12 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             "--field reads a collection that ragbench did not fill: name the model of its vectors "
             "with --embedder, such as openai:MODEL or onnx:FOLDER"
         )
-    embedder_name = choice.where.embedder or ""
 
     def strategy(name: StrategyName) -> Strategy:
         settings = replace(choice.settings, strategy=name)
+        named = choice.where.embedder or ""
         with console.users_code():
-            made = foreign_strategy(
-                collection, choice.embedder, embedder_name=embedder_name, settings=settings
-            )
-            problem = vector_problem(collection, made, embedder_name=embedder_name)
+            made, problem = foreign_strategy(collection, choice.embedder, named, settings)
         if problem is not None:
             console.say(f"Warning: {problem}")
         return made
@@ -184,9 +181,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:
-        console.say(f"read as: {collection.described()}")
-        notes = [] if choice.strategy == "dense" else collection.words_notes()
-        for line in (*collection.guesses(), *notes):
+        for line in collection.notes(by_words=choice.strategy != "dense"):
             console.say(line)
         _show_filter_problem(collection, choice.filter)
         # What the scores of another program mean is not known: no threshold but the user's.

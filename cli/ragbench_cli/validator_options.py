@@ -161,7 +161,7 @@ def judging(
 ) -> Generator[Judging]:
     """Opens a dump and its judge, and says how it is read."""
     from ragbench.io.dumps.form import ScoreKind
-    from ragbench.io.joined import open_retrievals
+    from ragbench.io.joined import open_dump
     from ragbench.workers.engines import check_engine
 
     fields = mapping(read.map, "--field") if read.map else None
@@ -170,7 +170,7 @@ def judging(
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(choice) as (make, may_be_many),
-        open_retrievals(
+        open_dump(
             path, format=read.format, overrides=fields, scores=kind,
             query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
             encoding=read.encoding, only=read.taken.only,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,16 +34,14 @@ from ragbench.io.fields import (
 )
 from ragbench.io.json_files import (
     ASKED,
-    array_key,
+    OUTER,
+    array_of,
     decode_head,
-    head_elements,
-    keys_shown,
-    object_keys,
-    parse_json,
     read_json_arrays,
+    shown_value,
 )
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
-from ragbench.io.values import ValueProblem, is_list, is_object
+from ragbench.io.values import as_list, is_list, is_object
 from ragbench.plugins import Registry
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
@@ -87,7 +84,7 @@ def readers() -> Registry:
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].xml"))
 """Formats that are no text: how their files begin, and what stands in there."""
-_SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
+_SQUAD, _DEEPEVAL = frozenset({"paragraphs", "qas"}), ("testCases", "conversationalTestCases")
 _FIRST = 20
 _TRACE_FILES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
@@ -104,21 +101,29 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     known = problems.count
     found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or problems.count > known:
-        return found
+        return "trec" if found == "run-file" else found
+    whole: object = None
     if found == "jsonl":
-        records = _objects(text.split("\n", _FIRST)[:_FIRST])
+        records = [*map(shown_value, text.split("\n", _FIRST)[:_FIRST])]
+        whole = records[0]
+    elif found == "json":
+        whole = shown_value(text)
+        held = whole if is_list(whole) else array_of(whole, named("array")["cases"])[1]
+        records = [*held[:_FIRST], whole]
     else:
-        records = _first_records(source, found, text)
-    if found == "json" or (found == "jsonl" and not records):
-        records += keys_shown(text)  # as far as the head shows them
-    signs = [sign for record in records if (sign := sign_of(record)) is not None]
+        records = _first_rows(source, found, text)
+    if found == "json" or len(records) == 1:  # spans, perhaps
+        first = whole[0] if is_list(whole) and whole else whole
+        records += array_of(first, OUTER)[1][:1]
+    objects = [cast("Mapping[str, object]", one) for one in records if isinstance(one, Mapping)]
+    signs = [sign for record in objects if (sign := sign_of(record)) is not None]
     if any(sign.spans for sign in signs):
         return "traces"
     refused = next((sign.refused for sign in signs if sign.refused), None)
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
-        envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
+        envelope = _envelope(source, whole, problems)
         if envelope is not None:
             return envelope if problems.count == known else None
     return signs[0].form if signs else found
@@ -216,7 +221,8 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
     if text.startswith("["):
         return "json"
     if text.startswith("{"):
-        if _SQUAD.search(text):
+        _, articles = array_of(shown_value(text), ("data",))
+        if articles and is_object(articles[0]) and not _SQUAD.isdisjoint(articles[0]):
             return "squad"
         return _object_shape(first, bool(newline), rest, by_suffix)
     if by_suffix is None:
@@ -238,7 +244,8 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         cut = not ended and len(first) >= HEAD_BYTES // 4
-        if cut and by_suffix == "json" and not _QUERY_NAMES.isdisjoint(object_keys(first.encode())):
+        shown = shown_value(first) if cut and by_suffix == "json" else None
+        if is_object(shown) and not _QUERY_NAMES.isdisjoint(shown):
             return "jsonl"  # one record, and perhaps more of them below it
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
@@ -321,45 +328,39 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
     return None
 
 
-def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
+def _envelope(source: Source, whole: object, problems: Problems) -> str | None:
     """The form of a JSON object that holds its records deeper; None when it is no such object."""
-    keys = object_keys(head)
-    if not keys:
+    if not is_object(whole):
         return None
+    keys, results = whole.keys(), whole.get("results")
     for other in read_table("signs.toml")["other"]:
-        if keys.keys() >= {*other["all"].split()}:
+        if keys >= {*other["all"].split()}:
             problems.add(f"it is {other['what']}", path=source.name)
             return "json"
-    has_cases = array_key(head, ("cases",)) is not None
-    if "schema_version" in keys and not has_cases and not {"query", "question"} & keys.keys():
+    has_cases, _ = array_of(whole, ("cases",))
+    if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
         problems.add("it is a result that ragbench wrote, without questions", path=source.name)
         return "json"
-    if "testRunData" in keys or array_key(head, ("testCases", "conversationalTestCases")):
+    if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
-    if "results" in keys and head[keys["results"] :].lstrip(b" \t\r\n:")[:1] == b"{":
-        marks = {"evalId", "config", "shareableUrl"} & keys.keys()
-        return "promptfoo" if marks or b'"vars"' in head else None
-    if {"models", "metrics", "documents"} <= keys.keys() or array_key(head, ("tasks",)):
+    if is_object(results):
+        first = next(iter(as_list(results.get("results"))), None)
+        marks = {"evalId", "config", "shareableUrl"} & keys
+        return "promptfoo" if marks or (is_object(first) and "vars" in first) else None
+    if {"models", "metrics", "documents"} <= keys or array_of(whole, ("tasks",))[0]:
         return "mtrag"
-    if array_key(head, ("results",)) is not None:
-        first = next(iter(_elements(head, "results")), None)
-        sign = None if first is None else sign_of(first)
-        return None if sign is None else sign.form
-    return None
+    first = next(iter(as_list(results)), None)
+    sign = sign_of(first) if is_object(first) else None
+    return None if sign is None else sign.form
 
 
-def _first_records(source: Source, container: str, text: str) -> list[Mapping[str, object]]:
-    """Some of the first records, as far as the head shows them; of a container but JSON Lines."""
+def _first_rows(source: Source, container: str, text: str) -> list[object]:
+    """The header and the first row of a table, as far as the head shows them."""
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return []  # a stream is read only once, and a name on the hub is worth a request
         rows = reader_of(container)(source, kind="cases", problems=Problems())
         return [row.values for row in islice(rows, 1)]
-    if container == "json":
-        head = text.encode("utf-8", "replace")
-        key = array_key(head, named("array")["cases"])
-        is_array = key is not None or text.startswith("[")
-        return _elements(head, key) if is_array else _objects([text])
     header, _, rest = text.partition("\n")
     if header.strip('" \r').lower().startswith("sep="):
         header, _, rest = rest.partition("\n")
@@ -370,29 +371,6 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
         return [dict.fromkeys(names), *(dict(zip(names, cells, strict=False)) for cells in row)]
     except (csv.Error, ValueError):
         return []
-
-
-def _elements(head: bytes, key: str | None) -> list[Mapping[str, object]]:
-    """The first objects of an array at the beginning of a file."""
-    elements = islice(head_elements(head, key), _FIRST)
-    return _objects([element.raw.decode("utf-8", "replace") for element in elements])
-
-
-def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
-    found: list[Mapping[str, object]] = []
-    for text in texts:
-        try:
-            value: object = orjson.loads(text)
-        except (orjson.JSONDecodeError, UnicodeEncodeError):
-            if "NaN" not in text:  # as pandas writes it
-                continue
-            try:
-                value = parse_json(text.encode("utf-8", "replace"))
-            except ValueProblem:
-                continue
-        if type(value) is dict:
-            found.append(cast("dict[str, object]", value))
-    return found
 
 
 @cache
@@ -413,7 +391,8 @@ def container_rows(
     container, text = detect_container(source, "cases", problems)
     if container is None:
         return
-    keys = object_keys(text.encode("utf-8", "replace"))
+    shown = shown_value(text) if arrays and container != "json" else None
+    keys = shown if is_object(shown) else ()
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:

@@ -11,11 +11,11 @@ import pickle
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ragbench.core.outcome import Status
 from ragbench.core.result import RetrievalResult
@@ -23,12 +23,15 @@ from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import detect_format
-from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import OWN, DumpRecord
-from ragbench.io.dumps.forms import forms
+from ragbench.io.dumps.decode import from_own
+from ragbench.io.dumps.form import OWN, ScoreKind
+from ragbench.io.dumps.forms import RANKED
 from ragbench.io.dumps.pieces import KEPT
-from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
+from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
+from ragbench.io.json_files import load
+from ragbench.io.only import Only
+from ragbench.io.rankings import is_beir_result
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source
 from ragbench.safe_text import counted
@@ -214,31 +217,72 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
 
 
 @contextmanager
-def open_retrievals(
-    where: str | Path, *, format: str | None = None, **options: Any
+def open_dump(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    scores: ScoreKind | None = None,
+    query: str | None = None,
+    queries: str | Path | None = None,
+    corpus: str | Path | None = None,
+    split: str | None = None,
+    encoding: str | None = None,
+    only: Only | None = None,
 ) -> Generator[OpenDump]:
-    """As `ragbench.io.dumps.read.open_dump`, also for sources that hold more than retrievals.
+    """Opens a dump: recognises its form and its fields.
 
-    A run, an export, a report or another tool's results give what generation was given, or else
-    what was retrieved.
+    A run, an export, traces or another tool's results are read, too: what generation was given, or
+    else what was retrieved.
+
+    Example:
+        >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP
+        ...     print(dump.mapping.described())
+        ...     for retrieval in dump:
+        ...         print(retrieval.query, len(retrieval.chunks))
+
+    Args:
+        path: a file, a run's folder, or ``-`` for standard input.
+        format: name of the form; recognised when not given.
+        overrides: field of a retrieval to field of the dump; see
+            `ragbench.io.dumps.form.MAPPABLE`.
+        scores: whether the higher scores or the lower ones are better; shown by the order of the
+            chunks when not given.
+        query: the query, for a dump that is one response without it.
+        queries: file of the queries, for responses that do not hold them: joined by id where the
+            dump has ids, else by their order; and for rankings (TREC, BEIR).
+        corpus: file or folder of the texts, for rankings, which hold ids alone.
+        split: the sheet of a workbook, the first when not given; a provider or prompt.
+        encoding: how text is encoded, that of ``queries`` too; where it is not UTF-8 it is guessed
+            when not given, and `OpenDump.notes` says so.
+        only: which of its records are taken.
+
+    Raises:
+        ConfigError: no such form, field or encoding, or an option that the form needs is not given.
+        DataError: the file cannot be read, or nothing in its first records is understood.
     """
-    form = format if format is None or format in _WHOLE_FORMS else ""
-    peek = getattr(sys.stdin.buffer, "peek", None) if where == STDIN else None
-    is_lost = where == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
+    form = format
+    peek = getattr(sys.stdin.buffer, "peek", None) if path == STDIN else None
+    is_lost = path == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
     if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
         with (
-            closing(Source.of(where, encoding=options.get("encoding"))) as place,
+            closing(Source.of(path, encoding=encoding)) as place,
             noting_read_errors(place.name, Problems()),
         ):
             form = "run" if place.run() else detect_format(place, "cases", Problems())
+            if form == "json" and corpus is not None and path != STDIN:
+                form = "beir" if is_beir_result(load(place, Problems())) else form
     if form == "verdicts":
-        raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
+        raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
+    shared: dict[str, Any] = {
+        "queries": queries, "split": split, "encoding": encoding, "only": only,
+    }  # fmt: skip
     if form not in _WHOLE_FORMS:
-        with open_dump(where, format=format, **options) as dump:
+        given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
+        with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
         return
-    ours = {name: options[name] for name in _OF_SOURCES if name in options}
-    with open_source(where, form=format, **cast("Any", ours)) as source:
+    with open_source(path, form=form, corpus=corpus, **shared) as source:
         problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
@@ -249,10 +293,9 @@ def open_retrievals(
         )
 
 
-_OF_SOURCES = ("corpus", "split", "encoding", "only")
-"""Options of dumps that other sources have, too."""
 _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
+    | RANKED.keys()
 )
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
@@ -261,12 +304,11 @@ _NO_CHUNKS = (
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    decoder = Decoder(OWN, forms()["plain"])
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
-        if outcome is None and source.info.form == "traces":
-            continue  # the notes count those that search nothing
+        if outcome is None and source.info.form in ("traces", *RANKED):
+            continue  # it searches nothing, or is judged and not ranked
         if outcome is None or outcome.value is None:
             why = "no retrieval is recorded"
             if outcome is not None:
@@ -274,13 +316,12 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             problems.add(f"case '{case.id}': {why}", path=source.info.path)
             continue
         result: RetrievalResult[Any] = outcome.value
-        row = dump_row(case.id, case.query, result.to_chunks())
+        chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
         if result.context_ids is None:
-            row["chunks"] = [{**chunk, "id": None} for chunk in row["chunks"]]
-        (raw,) = decoder.raw(DumpRecord(source.info.path, None, row))
+            chunks = [{**chunk, "id": None} for chunk in chunks]
         ids = case.reference_context_ids
         yield replace(
-            decoder.retrieval(raw, case.id, case.query),
+            from_own(chunks, case.id, case.query),
             relevant_ids=None if ids is None else frozenset(ids),
             answers=case.references,
         )

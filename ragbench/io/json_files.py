@@ -6,10 +6,10 @@ A key that stands twice is never dropped.
 from __future__ import annotations
 
 import codecs
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import BinaryIO, NamedTuple, cast
@@ -241,52 +241,64 @@ def _signs(buffer: bytes, at: int = 0) -> Iterator[tuple[bytes, int, int]]:
         yield buffer[start : start + 1], start, end
 
 
-def object_keys(head: bytes) -> dict[str, int]:
-    """The keys of the object that a file begins with, as far as it is shown, and their ends."""
-    found: dict[str, int] = {}
-    depth = 0
-    for sign, start, end in _signs(head):
-        if sign in b"{[":
-            depth += 1
-        elif sign in b"}]":
-            depth -= 1
-        elif depth == 1 and head[end : end + 20].lstrip()[:1] == b":":
-            found[head[start + 1 : end - 1].decode("utf-8", "replace")] = end
-    return found if head.lstrip()[:1] == b"{" else {}
+_SHOWN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{},:]', re.DOTALL)
 
 
-def keys_shown(text: str) -> Iterator[Mapping[str, object]]:
-    """The keys of a first object and of the first one in its array, with values of their type."""
-    head = text.encode("utf-8", "replace").lstrip()
-    for _ in range(2):
-        head = head[1:].lstrip() if head[:1] == b"[" else head
-        ends = object_keys(head)
-        after = {name: head[end:].lstrip(b" \t\r\n:")[:1] for name, end in ends.items()}
-        empty: dict[bytes, object] = {b"{": {}, b"[": []}
-        yield {name: empty.get(sign) for name, sign in after.items()}
-        key = next((name for name in OUTER if after.get(name) == b"["), None)
-        if key is None:
-            return
-        head = head[ends[key] :].lstrip(b" \t\r\n:")
+def shown_value(text: str) -> object:
+    """The JSON value that a text begins with, as far as it shows it: what is cut off is left out.
 
-
-def array_key(head: bytes, keys: Sequence[str]) -> str | None:
-    """Which of an object's own keys holds an array of objects or arrays, by the file's beginning.
-
-    None when the file begins with no such object, or the beginning does not say.
+    A key whose value is cut off is there with null; null, too, where there is no such value.
     """
-    ends = object_keys(head)
-    for key in keys:
-        if key in ends:
-            value = head[ends[key] :].lstrip().removeprefix(b":").lstrip()
-            if value[:1] == b"[" and value[1:].lstrip()[:1] in (b"{", b"["):
-                return key
+    try:
+        return cast("object", json.loads(text))
+    except json.JSONDecodeError as error:
+        text = text[: error.pos]
+    except RecursionError:
+        return None
+    end, closing, rest = 0, "", ""
+    for token in _SHOWN.finditer(text):
+        sign = token[0]
+        if sign == '"':
+            break
+        if sign in "{[":
+            closing = ("}" if sign == "{" else "]") + closing
+        elif sign in "}]":
+            closing = closing[1:]
+        elif sign not in ",:":
+            continue
+        end = token.start() if sign == "," else token.end()
+        rest = f"null{closing}" if sign == ":" else closing
+    with suppress(ValueError):
+        return cast("object", json.loads(text[:end] + rest))
     return None
+
+
+def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
+    """The first of an object's own keys that holds an array of objects or arrays, and the array."""
+    known: Mapping[str, object] = value if is_object(value) else {}
+    for key in keys:
+        held = known.get(key)
+        if is_list(held) and held and (is_object(held[0]) or is_list(held[0])):
+            return key, held
+    return None, ()
 
 
 class Element(NamedTuple):
     line: int
     raw: bytes
+
+
+def _array_start(head: bytes, key: str | None) -> int:
+    """Where the first element of a file's array is, or of that behind one of its own keys."""
+    wanted = None if key is None else orjson.dumps(key)
+    depth, is_next = 0, key is None
+    for sign, start, end in _signs(head):
+        if sign == b"[" and is_next:
+            return end
+        depth += (sign in b"{[") - (sign in b"}]")
+        if sign == b'"':
+            is_next = depth == 1 and head[start:end] == wanted
+    return 0
 
 
 def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
@@ -297,8 +309,7 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
     """
     head = source.head(problems) or b""
     mark = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    keys = {} if key is None else object_keys(head[mark:])
-    start = head.find(b"[", mark + (0 if key is None else keys.get(key, len(head)))) + 1
+    start = _array_start(head[mark:], key) + mark
     with source.opened(problems) as stream:
         if stream is None:
             return
@@ -332,10 +343,20 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
         problems.add(source.limits.long_record("the element"), path=source.name, line=line)
 
 
-def head_elements(head: bytes, key: str | None) -> Iterator[Element]:
-    """The elements of an array that the beginning of a file shows whole."""
-    stream = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(head)), max(len(head), 1))
-    return array_elements(Source(name="", _stream=stream), key, Problems())
+def json_elements(
+    source: Source, key: str | None, problems: Problems, *, is_one: bool
+) -> Iterator[tuple[int, bytes, object]]:
+    """The parsed elements of an array, as `array_elements` finds them, or the file as one.
+
+    With each its line and its bytes; what is no JSON is noted.
+    """
+    elements = iter([Element(1, read_bytes(source, problems) or b"")])
+    for line, raw in elements if is_one else array_elements(source, key, problems):
+        try:
+            if raw:
+                yield line, raw, parse_json(raw)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=source.name, line=line)
 
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -18,7 +18,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,9 +26,13 @@ from typing import Any
 
 import msgspec
 
+from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
+from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, read_table
+from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source
 from ragbench.io.values import (
     ValueProblem,
@@ -178,7 +182,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
 
 
 def _value(given: object) -> float | None:
-    word = given.strip().casefold().replace(" ", "_") if isinstance(given, str) else ""
+    word = re.sub("[ -]", "_", given.strip().casefold()) if isinstance(given, str) else ""
     if given is None or word in _words():
         return None if given is None else _words()[word]
     try:
@@ -246,6 +250,47 @@ class _Record(msgspec.Struct):
 
 def _said(base: Mapping[str, object], name: str, value: object, by: object) -> dict[str, object]:
     return {**base, "metric": base.get("metric") or name, "value": value, "by": by}
+
+
+# --- what was said in production, written as labels
+
+
+def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """People's feedback as labels, a line each, with the question, contexts and answer judged."""
+    done = Exported(paths=(path,))
+    with written_whole(path, make_folders=True) as file:
+        for trace in traces:
+            rows = [*_judged(trace, done)]
+            with in_case(trace.case.id):
+                file.writelines(json_bytes(row) + b"\n" for row in rows)
+            done.written += bool(rows)
+    return done
+
+
+def _judged(trace: Trace, done: Exported) -> Iterator[dict[str, Any]]:
+    case, answer, context = trace.case, trace.generation.value, trace.context.value
+    given = case.metadata.get("feedback")
+    if not is_list(given) or answer is None:
+        done.leave_out("no answer is recorded" if given else "nobody gave feedback")
+        return
+    for one in filter(is_object, given):
+        value = None
+        with suppress(ValueProblem):
+            value = _value(one.get("value"))
+        if one.get("is_model"):
+            done.leave_out("the feedback is a model's")
+        elif value is None:
+            done.leave_out("the feedback is neither a number nor yes or no")
+        else:
+            yield {
+                "case": case.id,
+                "question": case.query,
+                "contexts": [] if context is None else context.contexts,
+                "answer": answer.response,
+                "metric": one.get("name"),
+                "value": value,
+                "by": one.get("by"),
+            }
 
 
 # --- in use

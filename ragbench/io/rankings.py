@@ -6,12 +6,11 @@ import re
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.encoding import decoded
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
 from ragbench.io.read import read_cases, read_documents
@@ -98,14 +97,14 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
 # --- queries
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Queries:
-    texts: dict[str, str]
-    notes: Mapping[str, None] = field(default_factory=dict[str, None])
+def read_queries(
+    path: str | Path, encoding: str | None = None, notes: dict[str, None] | None = None
+) -> dict[str, str]:
+    """Reads all queries of a file, or of the usual file in a folder: text by id.
 
-
-def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
-    """Reads all queries of a file, or of the usual file in a folder."""
+    Args:
+        notes: takes what is said of how they are read.
+    """
     problems = Problems()
     source = Source.of(path, encoding=encoding)
     if source.is_folder:
@@ -120,7 +119,9 @@ def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
     problems.raise_if_any()
     if not texts:
         raise DataError([Problem(message="it holds no query", path=source.name)])
-    return Queries(texts=texts, notes=source.notes)
+    if notes is not None:
+        notes |= source.notes
+    return texts
 
 
 def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
@@ -171,22 +172,6 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 # --- joined
 
 
-def read_ranking_records(
-    rankings: Iterable[Ranking], path: str, texts: Texts, queries: Queries, problems: Problems
-) -> Iterator[DumpRecord]:
-    """Yields a record per query, best document first, in ragbench's own form."""
-    for ranking in rankings:
-        query = queries.texts.get(ranking.query)
-        if query is None:
-            _add_unknown(ranking, path, problems)
-            continue
-        ordered = ranking.ordered()
-        found = texts(ordered)
-        chunks = [{"id": id, "text": found.get(id), "score": ranking.scores[id]} for id in ordered]
-        value = {"query_id": ranking.query, "query": query, "chunks": chunks}
-        yield DumpRecord(path, ranking.line, value)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topics:
     queries: Mapping[str, str] | None = None
@@ -217,24 +202,27 @@ def read_ranking_rows(
     """
     seen, is_own = set[str](), False
     for ranking in rankings:
+        if ranking.query in seen:
+            continue  # it is a problem already
         is_own = ranking.is_own
         seen.add(ranking.query)
         if topics.queries is None or ranking.query in topics.queries:
             yield topics.row(path, ranking)
         else:
-            _add_unknown(ranking, path, problems)
+            message = f"no query has the id '{ranking.query}'"
+            problems.add(message, path=path, line=ranking.line, field="query")
     for query in topics.grades or ():
         if topics.queries is not None and query in topics.queries and query not in seen:
             yield topics.row(path, Ranking(query=query), is_recorded=is_own)
 
 
-def _add_unknown(ranking: Ranking, path: str, problems: Problems) -> None:
-    message = f"no query has the id '{ranking.query}'"
-    problems.add(message, path=path, line=ranking.line, field="query")
-
-
 def find_topics(
-    place: Source, *, corpus: str | Path, queries: str | Path | None, qrels: str | Path | None
+    place: Source,
+    corpus: str | Path,
+    queries: str | Path | None,
+    qrels: str | Path | None,
+    *,
+    encoding: str | None,
 ) -> Topics:
     folder = corpus if Path(corpus).is_dir() else None
     known = queries if queries is not None else folder
@@ -253,7 +241,7 @@ def find_topics(
             for query, found in read_grades(judged, problems).items()
         }
     problems.raise_if_any()
-    return Topics(queries=read_queries(known).texts, grades=grades)
+    return Topics(queries=read_queries(known, encoding, place.notes), grades=grades)
 
 
 def _qrels(place: Source, folder: str | Path | None, problems: Problems) -> Source | None:

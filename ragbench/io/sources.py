@@ -25,7 +25,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
-from ragbench.io.dumps.forms import find_form, form_names
+from ragbench.io.dumps.forms import RANKED, find_form
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
@@ -95,6 +95,7 @@ def open_source(
             corpus=corpus,
             queries=queries,
             qrels=qrels,
+            encoding=encoding,
             only=only,
             is_join=is_join,
             stack=stack,
@@ -143,17 +144,16 @@ class _Opening:
     corpus: str | Path | None
     queries: str | Path | None
     qrels: str | Path | None
+    encoding: str | None
     only: Only | None
     is_join: bool
     stack: ExitStack
 
     def open(self, form: str | None) -> EntrySource:
-        name, dump_form = form, None
-        is_file = self.place.path is not None and not self.place.is_folder
-        if form is not None and (form not in readers().targets() or (is_file and form == "trec")):
-            name, dump_form = _dump_form(form)
+        name, dump_form, problems = form, None, Problems()
+        if form is not None and form not in readers().targets():
+            name, dump_form = None, find_form(form, readers().targets())
         if name is None:
-            problems = Problems()
             with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
                 if name == "json" and (self.corpus is not None or self.is_join):
@@ -162,18 +162,18 @@ class _Opening:
                     name = "beir" if is_beir_result(load(place, Problems())) else name
             if name is None or problems.count:
                 return self._dump(form, problems)
-        if name in ("trec", "run-file", "beir") and is_file:
+        if name in RANKED and not self.place.is_folder:
             return self._run(name)
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
         reader: Reader = partial(reader_of(name), kind="cases")
         if name == "traces":
-            from ragbench.io.traces import TraceFile, held_traces
+            from ragbench.io.traces import TraceFile
 
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
-            reader = held_traces(file)
+            reader = file.rows
         if self.only is not None:
             reader = _only(self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None
@@ -321,33 +321,31 @@ class _Opening:
             )
         topics = Topics()
         if not self.is_join:
-            topics = find_topics(
-                self.place, corpus=self.corpus, queries=self.queries, qrels=self.qrels
-            )
+            given = (self.corpus, self.queries, self.qrels)
+            topics = find_topics(self.place, *given, encoding=self.encoding)
         read = read_result if name == "beir" else read_run
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
             yield from read_ranking_rows(read(place, problems), place.name, topics, problems)
 
         known = list(islice(self._quietly(reader), LOOK))
-        return self._of_rows("beir" if name == "beir" else "trec", reader, known)
+        return self._of_rows(name, reader, known)
 
     # --- responses of stores
 
     def _dump(self, form: str | None, problems: Problems) -> EntrySource:
         """A dump whose records are no questions with fields: responses, rows, batches."""
-        from ragbench.io.dumps.read import open_dump
+        from ragbench.io.dumps.read import open_responses
 
         place = self.place
         opening = partial(
-            open_dump,
+            open_responses,
             place.path or place.address or place.name,
             format=form,
             split=place.split,
             encoding=place.encoding,
             overrides=self._overrides(),
             queries=self.queries,
-            corpus=self.corpus,
             only=self.only,
         )
         try:
@@ -413,16 +411,6 @@ def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
     )
     recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
     return Entry(case=case, recorded=recorded)
-
-
-def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
-    """The form of a dump; of one that holds ids alone its name."""
-    try:
-        found = find_form(name)
-    except ConfigError as error:
-        known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
-        raise ConfigError(f"unknown format '{name}'. Known: {known}") from error
-    return (found, None) if isinstance(found, str) else (None, found)
 
 
 def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:

@@ -17,6 +17,7 @@ from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
 Values = Mapping[str, object]
+Find = Callable[[str], Any]
 RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -94,7 +95,7 @@ def _path(path: str) -> Callable[[object], object] | None:
 
 
 @cache
-def _named(table: str) -> Mapping[str, tuple[str, ...]]:
+def named_in(table: str) -> Mapping[str, tuple[str, ...]]:
     return {
         name: tuple(names.split()) for name, names in read_table("span_forms.toml")[table].items()
     }
@@ -103,7 +104,7 @@ def _named(table: str) -> Mapping[str, tuple[str, ...]]:
 @cache
 def _attributes_known() -> Mapping[str, tuple[str, int]]:
     """Each attribute that says something, with what it says and how telling it is."""
-    named = _named("attributes").items()
+    named = named_in("attributes").items()
     return {path: (name, at) for name, paths in named for at, path in enumerate(paths)}
 
 
@@ -128,7 +129,7 @@ def _unnested(attributes: Values) -> Values:
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    return {said: kind for kind, names in _named("kinds").items() for said in names}
+    return {said: kind for kind, names in named_in("kinds").items() for said in names}
 
 
 # --- records to spans
@@ -155,41 +156,25 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     attributes = _attributes(form, record)
     is_nested = dict in map(type, attributes.values())
     known = said_in(_unnested(attributes) if is_nested else attributes)
-
-    paths = form.paths
+    id = str(form.first("id", record) or "")
+    parent = form.first("parent", record)
+    if parent is None and form.inner and outer is not record:
+        parent = form.first("id", outer)
 
     def find(name: str) -> Any:
-        value = form.first(name, record) if name in paths else None
+        value = form.first(name, record)
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what is said of the trace
         if value is None:
             value = known.get(name)
         return _spelled(value) if form.is_json else value
 
-    id = str(form.first("id", record) or "")
-    trace = form.first("trace", record) or (
-        form.first("trace", outer) if outer is not record else ""
-    )
-    parent = form.first("parent", record)
-    if parent is None and form.inner and outer is not record:
-        parent = form.first("id", outer)
     kind = _kinds().get(str(find("kind") or "").lower(), "")
-    documents = before = None
-    if kind == RETRIEVER:
-        documents = _listed(attributes, "documents") or documents_of(find("output"))
-    elif kind == RERANKER:
-        documents = _listed(attributes, "after") or documents_of(find("output"))
-        before = _listed(attributes, "before") or documents_of(find("input"))
-    names = _TOKENS if kind == MODEL else ()
-    if not parent or kind == RETRIEVER:
-        names = (*names, "session", "user", "tags", "metadata")
-    if "feedback" in form.paths:
-        names = (*names, "feedback")
-    about = {n: value for n in names if (value := find(n)) not in (None, "", [], {})}
+    documents, before = _listings(kind, attributes, find)
     status = str(form.first("status", record) or "").lower()
     is_error = status in _ERRORS or (not status and form.first("error", record) is not None)
     return Span(
-        trace=str(trace or id),
+        trace=str(form.first("trace", record) or form.first("trace", outer) or id),
         id=id,
         parent=str(parent) if parent else None,
         name=str(record.get("name") or ""),
@@ -201,9 +186,27 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         documents=documents,
         before=before,
         error=str(find("error") or "error") if is_error else None,
-        about=about,
+        about=_about(kind, find, is_root=not parent),
         line=line,
     )
+
+
+def _listings(kind: str, attributes: Values, find: Find) -> Sequence[list[dict[str, Any]] | None]:
+    """What a retriever found or a reranker left, and what a reranker was given."""
+    if kind == RETRIEVER:
+        return _listed(attributes, "documents") or documents_of(find("output")), None
+    if kind != RERANKER:
+        return None, None
+    after, before = (_listed(attributes, name) for name in ("after", "before"))
+    return after or documents_of(find("output")), before or documents_of(find("input"))
+
+
+def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
+    names = _TOKENS if kind == MODEL else ()
+    if is_root or kind == RETRIEVER:
+        names = (*names, "session", "user", "tags", "metadata")
+    names = (*names, "feedback")
+    return {name: value for name in names if (value := find(name)) not in (None, "", [], {})}
 
 
 def _attributes(form: SpanForm, record: Values) -> Values:
@@ -247,7 +250,7 @@ _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
     """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
-    for prefix in _named("attributes")[name]:
+    for prefix in named_in("attributes")[name]:
         found: dict[int, dict[str, object]] = {}
         for key, value in attributes.items():
             if key.startswith(prefix):
@@ -266,7 +269,7 @@ def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:
     """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
-        for name in _named("names")["documents"]:
+        for name in named_in("names")["documents"]:
             if name in value and (found := documents_of(value[name], depth + 1)) is not None:
                 return found
         return None
@@ -296,7 +299,7 @@ def _document(value: object) -> dict[str, Any] | None:
     for name in ("document", "node"):
         if is_object(inner := value.get(name)):
             value = {**outer, **inner}
-    names = _named("names")
+    names = named_in("names")
     held = (opened_json(value.get(name)) for name in names["metadata"])
     metadata: Values = next(filter(is_object, held), dict[str, object]())
     text = _first(value, named("hit")["text"], _plain_text)
@@ -362,11 +365,11 @@ def said(value: object, what: str, depth: int = 0) -> str | None:
 
 def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
     value = _constructed(value)
-    for name in _named("names")[what]:
+    for name in named_in("names")[what]:
         if name in value and (found := within(value[name])) is not None:
             return found
     only = next(iter(value), "") if len(value) == 1 else ""
-    if only and only not in _named("names")["documents"]:
+    if only and only not in named_in("names")["documents"]:
         return within(value[only])
     return None
 

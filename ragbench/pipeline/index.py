@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -126,7 +126,7 @@ def index(
     workers: int | None = None,
     words: WordsPlace | None = None,
     progress: IndexProgress | None = None,
-    counted: Callable[[int], None] | None = None,
+    counted: Callable[[int], object] = lambda _: None,
 ) -> IndexResult:
     """Cuts documents into chunks and stores them with their vectors, as ``ragbench index`` does.
 
@@ -165,21 +165,15 @@ def index(
         StoreError: the store cannot be used.
         LLMError: the embedder's endpoint gives no vectors.
     """
-    cutting = make_chunker(chunker) if isinstance(chunker, str) else chunker
+    chunker = make_chunker(chunker) if isinstance(chunker, str) else chunker
+    again = words is not None or embedder is None
+    read = _reader(source, again=again, format=format, fields=fields, encoding=encoding)
     with ExitStack() as stack:
-        database = open_database(store)
-        stack.callback(database.close)
-        if isinstance(source, str | Path):
-            read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
-        else:
-            once = isinstance(source, Sequence) or (words is None and embedder is not None)
-            read = partial(iter, source if once else list(source))
-        if embedder is None:
-            known = default_embedder(database, collection, read)
-            given = (DEFAULT_EMBEDDER, embedder_settings)
-            embedder, embedder_settings = given if embedder_settings else known
-        opened = open_embedder(embedder, **(embedder_settings or {}))
-        stack.callback(opened.close)
+        database = stack.enter_context(closing(open_database(store)))
+        if embedder is None and not embedder_settings:
+            embedder, embedder_settings = default_embedder(database, collection, read)
+        embedder = embedder or DEFAULT_EMBEDDER
+        opened = stack.enter_context(closing(open_embedder(embedder, **embedder_settings or {})))
         pool = None
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
             make = partial(_passages, embedder, embedder_settings)
@@ -191,10 +185,9 @@ def index(
             # written, and once to index. Memory holds a document and a batch of chunks.
             counts = count()
             first = (document for document, _ in zip(read(), counts, strict=False))
-            form = words_of(words, database, collection, first, cutting)
+            form = words_of(words, database, collection, first, chunker)
             deque(first, maxlen=0)  # what is not measured is looked through all the same
-            if counted is not None and isinstance(source, str | Path):
-                counted(next(counts))
+            counted(next(counts))
         done = index_documents(
             read(),
             database,
@@ -202,7 +195,7 @@ def index(
             embedder=opened,
             embedder_name=embedder,
             embedder_settings=embedder_settings,
-            chunker=cutting,
+            chunker=chunker,
             pool=pool,
             words=form,
             progress=progress,
@@ -275,6 +268,14 @@ def index_documents(
         embedder=embedder_name,
         dense_weight=writing.dense_weight,
     )
+
+
+def _reader(
+    source: str | Path | Iterable[Document], *, again: bool, **how: Any
+) -> Callable[[], Iterable[Document]]:
+    if isinstance(source, str | Path):
+        return partial(read_documents, source, **how)
+    return partial(iter, list(source) if again and not isinstance(source, Sequence) else source)
 
 
 def _passages(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -51,7 +51,7 @@ from ragbench.safe_text import listed_names
 from ragbench.stores.database import check_foreign_address, check_store_address, placed_address
 from ragbench.stores.mapping import FieldMapping
 
-Rules = Iterator[tuple[object, Place, str]]
+Rules = Iterable[tuple[object, Place, str]]
 """Whether something is wrong, where, and what."""
 SECTIONS = (
     "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
@@ -130,6 +130,11 @@ class PipelineFile(SettingsFile):
         """A section that says several things; empty where it is none."""
         value = self.at((key,))
         return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+    def check(self, rules: Rules) -> None:
+        for is_wrong, place, message in rules:
+            if is_wrong:
+                self.wrong(place, message)
 
     @property
     def retrieval_name(self) -> str:
@@ -222,8 +227,6 @@ def load_pipeline(
     path = Path(path)
     reading = PipelineFile(file=read_yaml(path), folder=path.resolve().parent)
     top = reading.mapping((), SECTIONS)
-    if not isinstance(reading.file.value, Mapping):
-        reading.finish()
     name = top.get("name")
     if name is not None and (not isinstance(name, str) or not name):
         reading.wrong(("name",), f"expected a text, found {shown(name)}")
@@ -236,19 +239,14 @@ def load_pipeline(
     retrieval: RetrievalStage | None = reading.stage(
         ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
     )
-    post_retrieval = None
-    if reading.at(("post_retrieval",)) is not None:
-        resources = Resources(service=service, chat=models.model(), folder=reading.folder)
-        post_retrieval = read_stage(reading, ("post_retrieval",), resources)
+    post_retrieval = _post_retrieval(reading, models, service)
     more: dict[str, Any] = {"default": "extractive", "models": models}
     generation = reading.stage(("generation",), GENERATIONS, "generation", _own_generator, **more)
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
         rules = _index_rules(reading, indexing, retrieval)
         later = _stage_rules(reading, retrieval, post_retrieval, generation)
-        for is_wrong, place, message in chain(rules, later):
-            if is_wrong:
-                reading.wrong(place, message)
+        reading.check(chain(rules, later))
     reading.finish()
     assert retrieval is not None
     return Pipeline(
@@ -360,6 +358,16 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
         return PreRetrieval(transforms=transforms, on_error=on_error)
 
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
+
+
+def _post_retrieval(
+    reading: PipelineFile, models: Models, service: LateSearch
+) -> PostRetrieval | None:
+    place: Place = ("post_retrieval",)
+    if reading.at(place) is None:
+        return None
+    resources = Resources(service=service, chat=models.model(), folder=reading.folder)
+    return read_stage(reading, place, resources)
 
 
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:

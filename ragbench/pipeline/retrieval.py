@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filter_form import filters_to_json, parse_filters
+from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
 from ragbench.embedders.embedder import Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError
@@ -102,7 +102,7 @@ class StoreRetrieval(RetrievalStage):
                 worth = {"chunks": chunks, **by_words.identity}
                 weights = WordWeights(weight=by_words.idf, identity=worth)
                 kept = {key: value for key, value in by_words.identity.items() if key == "words"}
-            names = {one.name for one in fields(self)} - {"top_k"}
+            kept |= {"chunks": chunks, "calibration": dict(opened.identity.calibration)}
             return StoreRetriever(
                 store=opened.store,
                 method=self.strategy,
@@ -110,15 +110,7 @@ class StoreRetrieval(RetrievalStage):
                 embedder=opened.given,
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
-                identity={
-                    "method": self.strategy,
-                    **{name: getattr(self, name) for name in names},
-                    **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
-                    "chunks": chunks,
-                    "embedder": dict(opened.identity.embedder),
-                    "calibration": dict(opened.identity.calibration),
-                    **kept,
-                },
+                identity=self._identity(strategy, opened.identity.embedder, kept),
                 opening=self._notes(opened.store, strategy),
                 closing=stack.pop_all(),
                 word_weights=weights,
@@ -173,29 +165,41 @@ class StoreRetrieval(RetrievalStage):
             return []
         return [str(check_index(store, queries=_CHECKED, effort=dense.effort))]
 
+    def _identity(
+        self, strategy: Strategy, embedder: Mapping[str, object], more: Mapping[str, object]
+    ) -> dict[str, object]:
+        names = {one.name for one in fields(self)} - {"top_k"}
+        return {
+            "method": self.strategy,
+            **{name: getattr(self, name) for name in names},
+            **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
+            "embedder": dict(embedder),
+            **more,
+        }
+
     def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
         """The collection that the file names, as it is."""
         embedder, named, filters = indexing.embedder, indexing.settings, self.parsed_filters()
         path = Path(named.store.partition(":")[2])
-        local = "://" not in named.store and path.exists()
-        content = path_content(path).digest if local else None  # before some engines write there
+        known: dict[str, object] = {}
+        if "://" not in named.store and path.exists():
+            # What lies on a disk counts by its content, wherever that is.
+            known["content"] = path_content(path).digest  # before some engines write there
         with ExitStack() as stack:
             if embedder is not None:
                 stack.callback(embedder.close)
             collection = stack.enter_context(
                 attach(named.store, named.collection, named.map, native_filter=self.native_filter)
             )
-            strategy = foreign_strategy(
-                collection,
-                embedder,
-                embedder_name=indexing.embedder_name,
-                settings=self.engine_settings(),
+            strategy, problem = foreign_strategy(
+                collection, embedder, indexing.embedder_name, self.engine_settings()
             )
-            problems = (
-                filter_problem(collection, filters),
-                vector_problem(collection, strategy, embedder_name=indexing.embedder_name),
-            )
-            used = embedder is not None and self.strategy != "sparse"
+            problems = filter(None, (filter_problem(collection, filters), problem))
+            dense = dense_of(strategy)
+            # Of a server's rows their number alone is known.
+            known = known or {"store": collection.address}
+            known |= {"rows": collection.count(), "read_as": collection.described()}
+            known["collection"] = collection.name
             return StoreRetriever(
                 store=collection,
                 method=self.strategy,
@@ -203,26 +207,10 @@ class StoreRetrieval(RetrievalStage):
                 embedder=embedder,
                 threshold=self.score_threshold,
                 filters=filters,
-                # Of a server's rows their number alone is known.
-                identity={
-                    "method": self.strategy,
-                    **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
-                    "filters": None if filters is None else filters_to_json(filters),
-                    "native_filter": self.native_filter,
-                    # What lies on a disk counts by its content, wherever that is.
-                    "store": collection.address if content is None else "",
-                    "collection": collection.name,
-                    "rows": collection.count(),
-                    **({} if content is None else {"content": content}),
-                    "read_as": collection.described(),
-                    "score_threshold": self.score_threshold,
-                    "embedder": dict(embedder.identity) if embedder and used else {},
-                },
+                identity=self._identity(strategy, dense.embedder.identity if dense else {}, known),
                 opening=[
-                    f"read as: {collection.described()}",
-                    *collection.guesses(),
-                    *(() if self.strategy == "dense" else collection.words_notes()),
-                    *(f"Warning: {problem}" for problem in problems if problem is not None),
+                    *collection.notes(by_words=self.strategy != "dense"),
+                    *(f"Warning: {one}" for one in problems),
                 ],
                 closing=stack.pop_all(),
             )
@@ -394,16 +382,18 @@ class StoreWordsStrategy:
 def foreign_strategy(
     collection: ForeignCollection,
     embedder: Embedder | None,
-    *,
     embedder_name: str,
     settings: RetrievalSettings,
-) -> Strategy:
-    """Retrieval from a collection that ragbench did not fill; scores are the store's."""
+) -> tuple[Strategy, str | None]:
+    """Retrieval from a collection that ragbench did not fill; scores are the store's.
+
+    Also what is wrong with the embedder; None where it fits, or none is used.
+    """
     words = StoreWordsStrategy(collection=collection)
     if settings.strategy != "dense":
         collection.search_words([], k=1)  # says what is missing
     if settings.strategy == "sparse":
-        return words
+        return words, None
     if embedder is None:
         raise ConfigError("name the embedder of the collection's vectors with --embedder")
     if embedder.dimension != collection.dimension:
@@ -415,7 +405,8 @@ def foreign_strategy(
     dense = DenseStrategy(
         store=collection, embedder=embedder, calibration=None, effort=settings.effort
     )
-    return dense if settings.strategy == "dense" else hybrid(dense, words, settings)
+    problem = _vector_problem(collection, embedder, embedder_name)
+    return dense if settings.strategy == "dense" else hybrid(dense, words, settings), problem
 
 
 # Whether an embedder makes the vectors that a collection holds. Many models give vectors of one
@@ -434,26 +425,22 @@ _SAME = 0.97
 """Cosine: quantised vectors and models reach it, a forgotten prefix or title does not."""
 
 
-def vector_problem(
-    collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
-) -> str | None:
-    """What is wrong with the embedder of a search; None where it fits, or none is used."""
-    dense = dense_of(strategy)
+def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str) -> str | None:
     view = collection.unfiltered(is_reported=False)
     known = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
-    if dense is None or len(known) < _FEWEST or collection.count() < _ROWS:
+    if len(known) < _FEWEST or collection.count() < _ROWS:
         return None
     # The shorter half, spread over it: long ones take long and show no more.
     shorter = sorted(known, key=lambda text: (len(text), text))[: max(_FEWEST, len(known) // 2)]
     texts = shorter[:: max(1, len(shorter) // _CHUNKS)][:_CHUNKS]
-    ranked = view.search(dense.embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
+    ranked = view.search(embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
     pairs = zip(texts, ranked, strict=True)
     own = (next((one.score for one in hits if one.text == text), None) for text, hits in pairs)
     found = [score for score in own if score is not None]
     if len(found) < _FOUND * len(texts):
         return (
             f"of {len(texts)} chunks that were searched by their own texts {len(found)} are among "
-            f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
+            f"the first {_AMONG}: '{name}' hardly made the vectors of "
             f"'{collection.name}', or not of its field '{collection.mapping.text}'. Name the "
             "embedder that the collection was filled with, or the text that it read (--field "
             "text=FIELD)"
@@ -461,7 +448,7 @@ def vector_problem(
     cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
     if cosine < _SAME:
         return (
-            f"the vectors of '{collection.name}' are not those that '{embedder_name}' makes of the "
+            f"the vectors of '{collection.name}' are not those that '{name}' makes of the "
             f"same texts (median cosine {cosine:.2f}): they were made of other text (with a title, "
             "cut), with another prefix or pooling, or by another version"
         )

@@ -158,10 +158,15 @@ class ForeignCollection(OpenCollection[Reader]):
         """Whether its rows name their documents."""
         return "document_id" in self.mapping.places()
 
-    def guesses(self) -> list[str]:
-        """What was guessed, and what seems not to be there, a line each."""
+    def notes(self, *, by_words: bool) -> list[str]:
+        """How it is read, what was guessed, and what seems not to be there, a line each.
+
+        Args:
+            by_words: whether it is searched by words, too.
+        """
         no_row = "no row that was looked at has such a field"
-        found = [f"(--field {named}: {no_row})" for named in self._absent]
+        found = [f"read as: {self.described()}"]
+        found += [f"(--field {named}: {no_row})" for named in self._absent]
         if self.guessed:
             names = ", ".join(self.guessed)
             found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
@@ -170,11 +175,9 @@ class ForeignCollection(OpenCollection[Reader]):
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
+        if by_words and self.words and self.words.how.startswith("ts_rank"):
+            found.append(_NO_RARITY)
         return found
-
-    def words_notes(self) -> list[str]:
-        """What whoever compares its ranking by words with BM25 should know."""
-        return [_NO_RARITY] if self.words and self.words.how.startswith("ts_rank") else []
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""

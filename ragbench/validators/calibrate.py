@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
@@ -129,14 +129,9 @@ def calibrate(
     has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
     costs = precision is not None and len(queries) >= _MANY
     precision = _TARGET if precision is None else precision
-    learn = partial(
-        _learn,
-        shipped=shipped,
-        precision=precision,
-        error=error,
-        has_chunks=has_chunks,
-        moves=error is not None,
-    )
+    aims: dict[str, Any] = {"shipped": shipped, "precision": precision, "error": error}
+    aims |= {"has_chunks": has_chunks, "moves": error is not None}
+    learn: Callable[..., DecisionRule] = partial(_learn, **aims)
     told = [one.answer for one in queries]
     crossed = _crossed(queries, learn, seed)
     is_better, notes = True, list[str]()
@@ -149,12 +144,7 @@ def calibrate(
             is_better, notes = _is_better(told, crossed[0])
     learned, (answers, chunks) = learn(queries), crossed
     after = _quality(answers)
-    notes += _notes(after, precision, error)
-    if before and not has_chunks:
-        notes.append(
-            f"labels of chunks: {relevant} relevant, {len(before) - relevant} not. At least "
-            f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
-        )
+    notes += _notes(after, precision, error, before, has_chunks=has_chunks)
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -402,7 +392,14 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(after: Quality, precision: float, error: float | None) -> Iterator[str]:
+def _notes(
+    after: Quality,
+    precision: float,
+    error: float | None,
+    chunks: Sequence[_Scored],
+    *,
+    has_chunks: bool,
+) -> Iterator[str]:
     low, absent = after.precision_interval[0], after.count - after.positive
     if error is None and low < precision:
         yield (
@@ -413,4 +410,10 @@ def _notes(after: Quality, precision: float, error: float | None) -> Iterator[st
         yield (
             f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
             f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
+        )
+    if chunks and not has_chunks:
+        relevant = sum(row.positive for row in chunks)
+        yield (
+            f"labels of chunks: {relevant} relevant, {len(chunks) - relevant} not. At least "
+            f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
         )

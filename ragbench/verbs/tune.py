@@ -80,6 +80,7 @@ class SearchSetting:
         return rankings, math.inf if self.effort.exact else self.effort.ef or _OWN_EF
 
 
+_EXACT = SearchSetting(strategy="dense", effort=Effort(exact=True))
 _OWN_EF = 40.5
 """Stands for the store's own setting, which is not known: pgvector's is 40, others' about 100."""
 
@@ -94,7 +95,7 @@ class TunedSetting:
     """From the best setting, question by question."""
     overlap: Interval | None
     """Share of the first k that an exact search by vectors has, too; None without vectors."""
-    p50_ms: float
+    p50_ms: float = 0.0
     """Median wall time of a search, the query's embedding left out; differs from run to run."""
     loses_nothing: bool
     """Whether the difference is surely less than the margin."""
@@ -190,31 +191,15 @@ def tune(
             f"was found: {_FEWEST} are needed"
         )
         raise DataError([Problem(message=message)])
-    clusters = [asked[at].cluster for at in kept]
     table = {one: [cast("float", column[at]) for at in kept] for one, column in scores.items()}
-    # Of equal means the cheapest, which comes first.
-    best = max(table, key=lambda one: round(math.fsum(table[one]), 9))
-    exact = SearchSetting(strategy="dense", effort=Effort(exact=True))
+    best = max(table, key=lambda one: round(math.fsum(table[one]), 9))  # the cheapest comes first
+    clusters = [asked[at].cluster for at in kept]
     settings: list[TunedSetting] = []
     for setting, values in table.items():
-        differences = [one - other for one, other in zip(values, table[best], strict=True)]
-        difference, overlap = mean_interval(differences, clusters, bounds=(-1.0, 1.0)), None
-        if setting.strategy == "dense":
-            found, true = rankings[setting], rankings.get(exact, rankings[setting])
-            shares = [share_found(found[at], true[at], k) for at in kept]
-            overlap = mean_interval(shares, clusters, bounds=(0.0, 1.0))
-        settings.append(
-            TunedSetting(
-                name=setting.name,
-                retrieval=setting.settings,
-                score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
-                difference=difference,
-                overlap=overlap,
-                p50_ms=1000 * median(tried[setting].seconds),
-                loses_nothing=not any(differences)
-                or (difference.low is not None and difference.low > -margin),
-            )
-        )
+        found, true = rankings[setting], rankings.get(_EXACT, rankings[setting])
+        shares = [share_found(found[at], true[at], k) for at in kept]
+        made = _tuned(setting, values, table[best], shares, clusters, margin)
+        settings.append(replace(made, p50_ms=1000 * median(tried[setting].seconds)))
     return Tuning(
         measure=f"{shown}@{k}",
         k=k,
@@ -225,6 +210,28 @@ def tune(
         best=best.name,
         chosen=next(one.name for one in settings if one.loses_nothing),
         present=collection.present.name,
+    )
+
+
+def _tuned(
+    setting: SearchSetting,
+    values: Sequence[float],
+    best: Sequence[float],
+    shares: Sequence[float],
+    clusters: Sequence[str | None],
+    margin: float,
+) -> TunedSetting:
+    is_dense = setting.strategy == "dense"
+    differences = [one - other for one, other in zip(values, best, strict=True)]
+    difference = mean_interval(differences, clusters, bounds=(-1.0, 1.0))
+    is_near = difference.low is not None and difference.low > -margin
+    return TunedSetting(
+        name=setting.name,
+        retrieval=setting.settings,
+        score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
+        difference=difference,
+        overlap=mean_interval(shares, clusters, bounds=(0.0, 1.0)) if is_dense else None,
+        loses_nothing=is_near or not any(differences),
     )
 
 

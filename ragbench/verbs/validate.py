@@ -42,7 +42,8 @@ from ragbench.errors import (
 )
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.form import ScoreKind
-from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.dumps.read import OpenDump
+from ragbench.io.joined import open_dump
 from ragbench.io.only import Selection
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint

@@ -105,7 +105,7 @@ VALIDATE = {
     "bare.jsonl": "no chunks are recognised",
     "list.jsonl --query 'a b'": "no chunks are recognised",
     "nested.jsonl --map chunks=output.passages": "are recognised under 'output.passages'",
-    "good.jsonl --format qdrnt": "no dump format 'qdrnt'",
+    "good.jsonl --format qdrnt": "unknown format 'qdrnt'",
     "good.jsonl --map txt=x": "no such field",
     "good.jsonl --map text": "expected TARGET=SOURCE",
     "good.jsonl --scores up": "--score-kind must be one of",

@@ -72,7 +72,7 @@ class Reader:
         if shown := re.findall(r"\[(\d+)\]\n(.*)\n", asked):
             best = sorted(shown, key=lambda pair: -len(pair[1]))
             return " > ".join(f"[{number}]" for number, _ in best)
-        return str(len(asked) % 11) if "grade" in task else "Leave is 27 days."
+        return f'{{"grade": {len(asked) % 11}}}' if "grade" in task else "Leave is 27 days."
 
 
 CHAT = Reader()

@@ -37,7 +37,7 @@ from ragbench_cli.options import (
 from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,14 +124,8 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             progress=progress,
             counted=count,
         )
-    if asked.stored.embedder is None:
-        weight = result.dense_weight
-        counts = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
-        console.say(
-            f"vectors by the embedder '{result.embedder}'{counts}; --embedder names another"
-        )
-    if result.skipped:
-        console.say(_skipped(result.skipped))
+    for line in _notes(result, is_named=asked.stored.embedder is not None):
+        console.say(line)
     if json:
         console.print_json(asdict(result))
     else:
@@ -172,15 +166,22 @@ def _collection_name(source: str) -> str:
     return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
 
 
-def _skipped(files: Sequence[str]) -> str:
-    """Which files of a folder were not read, and what would read them."""
+def _notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
+    """Which embedder was taken; which files of a folder were not read, and what would read them."""
+    if not is_named:
+        weight = result.dense_weight
+        counts = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
+        yield f"vectors by the embedder '{result.embedder}'{counts}; --embedder names another"
+    files = result.skipped
     readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
     count = len(files)
     install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
-    return (
-        f"Warning: {count:,} file{' is' if count == 1 else 's are'} skipped, only text, Markdown, "
-        f"PDF, HTML and Word are read: {listed(files)}{install}"
-    )
+    if files:
+        are = " is" if count == 1 else "s are"
+        yield (
+            f"Warning: {count:,} file{are} skipped, only text, Markdown, PDF, HTML and Word are "
+            f"read: {listed(files)}{install}"
+        )
 
 
 def _look(asked: Asked, *, json: bool) -> None:

@@ -190,10 +190,10 @@ def dumps(json: JsonOption = False) -> None:
     Example:
       ragbench show dumps
     """
-    from ragbench.io.dumps.forms import JOINED_FORMS, forms
+    from ragbench.io.dumps.forms import RANKED, forms
 
     known = [(form.name, form.summary, form.example) for form in forms().values()]
-    known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
+    known += [(name, summary, example) for name, (summary, example) in RANKED.items()]
     lines = (
         line
         for name, summary, example in known

@@ -121,12 +121,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = None
-    if given.page != Page():
-        from ragbench.stages.doctor import earlier_retrievals
-        from ragbench.views.html.dump_page import DumpPage
-
-        page = DumpPage({} if given.against is None else earlier_retrievals(given.against))
+    page = None if given.page == Page() else _page(given)
     emit, demands = _emitter(page, json=given.json, text=out is None), _demands(given)
     with judging(judge, given.dump, choice, on.engine, quiet=quiet) as at:
         if not quiet and at.engine != "local" and at.source.whole:
@@ -148,6 +143,13 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         raise typer.Exit(ExitCode.CANNOT_RUN)
     if not found.is_met:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _page(given: Given) -> DumpPage:
+    from ragbench.stages.doctor import earlier_retrievals
+    from ragbench.views.html.dump_page import DumpPage
+
+    return DumpPage({} if given.against is None else earlier_retrievals(given.against))
 
 
 def _is_same(first: Path, second: Path) -> bool:

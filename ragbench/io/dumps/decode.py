@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.dumps.form import (
     MAPPABLE,
+    OWN,
     DumpForm,
     DumpMapping,
     DumpRecord,
@@ -22,6 +24,7 @@ from ragbench.io.dumps.form import (
     getter,
     text_of,
 )
+from ragbench.io.dumps.forms import forms
 from ragbench.io.fields import named
 from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
@@ -215,6 +218,17 @@ class Decoder:
                 f"grade from 0 to 4), found {describe(found)}"
             )
         return label
+
+
+@cache
+def _own_decoder() -> Decoder:
+    return Decoder(OWN, forms()["plain"])
+
+
+def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
+    """The retrieval of chunks that ragbench itself made of another form."""
+    raw = RawRetrieval(record=DumpRecord("", None, {}), query=None, query_id=None, hits=hits)
+    return _own_decoder().retrieval(raw, query_id, query)
 
 
 def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:

@@ -259,26 +259,30 @@ def _paths(field: str, paths: str) -> Iterator[Iterable[str]]:
             yield (path,)
 
 
-JOINED_FORMS = {
+RANKED = {
     "trec": ("A TREC run; --corpus has the texts, --queries the topics.", "q1 Q0 doc7 1 12.3 bm25"),
     "beir": (
         "BEIR results, a JSON object of query, document and score; --corpus is the BEIR folder.",
         '{"q1": {"doc7": 12.3}}',
     ),
 }
-"""Forms that hold ids alone, with summary and example of each."""
+"""Rankings, which hold ids alone, with summary and example of each."""
 
 _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain", "json": "plain"}
 
 
 def form_names() -> tuple[str, ...]:
-    return (*forms(), *JOINED_FORMS)
+    return (*forms(), *RANKED)
 
 
-def find_form(name: str) -> DumpForm | str:
-    wanted = _ALIASES.get(name, name)
-    if wanted in JOINED_FORMS:
-        return wanted
-    if wanted in forms():
-        return forms()[wanted]
-    raise ConfigError(f"no dump format '{name}'. Known: {', '.join(form_names())}")
+def find_form(name: str, others: Iterable[str] = ()) -> DumpForm:
+    """The form of a name, or of one that it had.
+
+    Args:
+        others: what else might have been meant.
+    """
+    found = forms().get(_ALIASES.get(name, name))
+    if found is None:
+        known = ", ".join((*others, *form_names()))
+        raise ConfigError(f"unknown format '{name}'. Known: {known}")
+    return found

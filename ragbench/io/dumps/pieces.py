@@ -16,28 +16,24 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
 from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
-    Element,
     Line,
-    array_elements,
-    array_key,
-    head_elements,
+    array_of,
+    decode_head,
     is_unambiguous,
+    json_elements,
     line_value,
-    object_keys,
     parse_json,
-    read_bytes,
     read_lines,
+    shown_value,
 )
 from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Problems, Source
@@ -166,10 +162,7 @@ class SplitDump:
 @lru_cache(maxsize=4)
 def _decoder(mapping: DumpMapping, name: str) -> Decoder:
     """Made anew in each process: forms hold functions that do not travel."""
-    form = find_form(name)
-    if not isinstance(form, DumpForm):
-        raise TypeError(f"{name} joins several files")
-    return Decoder(mapping, form)
+    return Decoder(mapping, find_form(name))
 
 
 def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
@@ -261,22 +254,14 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
 
 def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     """The elements of the file's array; the whole file when it is one response."""
-    head = (source.head(problems) or b"").removeprefix(b"\xef\xbb\xbf").lstrip()
-    keys = object_keys(head)
+    shown = shown_value(decode_head(source.head(problems) or b"", source.encoding))
     # An object with a query of its own is one record, whatever else it holds.
-    key = array_key(head, named("array")["retrievals"]) if _QUERY_KEYS.isdisjoint(keys) else None
-    if (key is None and keys) or _is_one_response(head, key):
-        whole = read_bytes(source, problems)
-        elements = iter(()) if whole is None else iter((Element(1, whole),))
-    else:
-        elements = array_elements(source, key, problems)
+    is_record = is_object(shown) and not _QUERY_KEYS.isdisjoint(shown)
+    key, held = array_of(shown, () if is_record else named("array")["retrievals"])
+    held = shown if is_list(shown) else held
+    is_one = (key is None and is_object(shown)) or _is_one_response(held)
     was_list = False
-    for line, raw in elements:
-        try:
-            value = parse_json(raw)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=source.name, line=line)
-            continue
+    for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
         is_record = is_object(value) or is_list(value) or not was_list
         if is_record and is_unambiguous(raw, value, source.name, line, problems):
@@ -284,17 +269,11 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
         was_list = is_list(value)
 
 
-def _is_one_response(head: bytes, key: str | None) -> bool:
-    """Whether the array's elements are hits of one query, rather than records of their own."""
-    first = next(head_elements(head, key), None)
-    if first is None:
-        return False
-    if first.raw.startswith(b'"'):
-        return True  # texts alone
-    try:
-        value: object = orjson.loads(first.raw)
-    except orjson.JSONDecodeError:
-        return False
+def _is_one_response(hits: Sequence[object]) -> bool:
+    """Whether an array's elements are hits of one query, rather than records of their own."""
+    value = next(iter(hits), None)
+    if value is None or isinstance(value, str):
+        return value is not None  # texts alone
     if is_object(value) and not _QUERY_KEYS.isdisjoint(value):
         return False
     if is_list(value):  # a document in a pair with its score, or else the hits of a query

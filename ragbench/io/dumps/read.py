@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -18,7 +18,7 @@ from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, raw_retrievals
-from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout, ScoreKind
+from ragbench.io.dumps.form import DumpMapping, DumpRecord, Layout, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.dumps.pieces import (
@@ -30,19 +30,9 @@ from ragbench.io.dumps.pieces import (
     read_records,
 )
 from ragbench.io.encoding import decoded
-from ragbench.io.json_files import load
 from ragbench.io.only import Only
-from ragbench.io.rankings import (
-    Queries,
-    corpus_texts,
-    is_beir_result,
-    read_queries,
-    read_ranking_records,
-    read_result,
-)
-from ragbench.io.recorded import Texts
+from ragbench.io.rankings import read_queries
 from ragbench.io.source import IdRegister, Problems, Source, derived_id
-from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
@@ -111,7 +101,7 @@ class OpenDump:
 
 
 @contextmanager
-def open_dump(
+def open_responses(
     path: str | Path,
     *,
     format: str | None = None,
@@ -119,62 +109,25 @@ def open_dump(
     scores: ScoreKind | None = None,
     query: str | None = None,
     queries: str | Path | None = None,
-    corpus: str | Path | None = None,
     split: str | None = None,
     encoding: str | None = None,
     only: Only | None = None,
 ) -> Generator[OpenDump, None, None]:
-    """Opens a dump: recognises its form and its fields.
-
-    Example:
-        >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP
-        ...     print(dump.mapping.described())
-        ...     for retrieval in dump:
-        ...         print(retrieval.query, len(retrieval.chunks))
-
-    Args:
-        path: a file, or ``-`` for standard input.
-        format: name of the form; recognised when not given.
-        overrides: field of a retrieval to field of the dump; see
-            `ragbench.io.dumps.form.MAPPABLE`.
-        scores: whether the higher scores or the lower ones are better; shown by the order of the
-            chunks when not given.
-        query: the query, for a dump that is one response without it.
-        queries: file of the queries, for responses that do not hold them: joined by id where the
-            dump has ids, else by their order.
-        corpus: file or folder of the texts, for forms that hold ids alone.
-        split: the sheet of a workbook; the first when not given.
-        encoding: how text is encoded, that of ``queries`` too; where it is not UTF-8 it is guessed
-            when not given, and `OpenDump.notes` says so.
-        only: which of its records are taken.
-
-    Raises:
-        ConfigError: no such form, field or encoding, or an option that the form needs is not given.
-        DataError: the file cannot be read, or nothing in its first records is understood.
-    """
+    """What `ragbench.open_dump` opens unless a source holds more: responses, rows, records."""
     form = None if format is None else find_form(format)
     problems = Problems(most=KEPT)
-    with ExitStack() as stack:
-        source = decoded(Source.of(path, split=split, encoding=encoding))
-        stack.callback(source.close)
-        container = ""
+    with closing(decoded(Source.of(path, split=split, encoding=encoding))) as source:
+        container = None
         if source.is_folder:
             message = "expected a file with retrieval results, found a folder"
             problems.add(message, path=source.name)
         else:
-            container = detect_container(source, "cases", problems)[0] or ""
+            container, _ = detect_container(source, "cases", problems)
         problems.raise_if_any()
         known = None
         if query is not None or queries is not None:
-            known = _given_queries(query, queries, encoding)
-        texts = stack.enter_context(corpus_texts(corpus)) if corpus is not None else None
-        joined = form if isinstance(form, str) else None
-        if form is None and container in ("run-file", "json"):
-            joined = _joined_form(container, source, texts)
-        if joined is None:
-            records = read_records(source, container, problems)
-        else:
-            records = _joined(joined, source, texts, known, corpus, problems)
+            known = _given_queries(query, queries, encoding, source.notes)
+        records = read_records(source, container or "", problems)
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
             records = only.of(records, lambda record: record.value, problems, source.name)
@@ -182,28 +135,23 @@ def open_dump(
         if not first:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        named = find_form("ragbench") if joined else form
-        mapping, named = guess_mapping(first, form=cast("DumpForm", named), overrides=overrides)
-        mapping = replace(mapping, format=joined or mapping.format)
+        mapping, form = guess_mapping(first, form=form, overrides=overrides)
         if scores is not None and mapping.score is not None:
             mapping = replace(mapping, scores=scores)
-        asked = None if joined else known
-        if asked is None and mapping.query is None:
+        if known is None and mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        decoder = Decoder(mapping, named)
-        ranges: SplitDump | None = None
-        whole = ""
+        decoder = Decoder(mapping, form)
+        ranges, whole = None, ""
         if source.address is not None:
-            how = joined or container
-            ranges, whole = _ranges(source, source.address, how, decoder, known, only)
+            ranges, whole = _ranges(source, source.address, container, decoder, known, only)
         yield OpenDump(
             name=source.name,
             mapping=mapping,
             problems=problems,
             split=ranges,
             whole=whole,
-            notes=(*source.notes, *(known.notes if known is not None else ())),
-            _retrievals=_retrievals(decoder, records, asked, query, problems),
+            notes=tuple(source.notes),
+            _retrievals=_retrievals(decoder, records, known, query, problems),
         )
 
 
@@ -233,51 +181,22 @@ def _read_ahead(
 
 
 def _given_queries(
-    query: str | None, queries: str | Path | None, encoding: str | None
-) -> Queries | None:
+    query: str | None, queries: str | Path | None, encoding: str | None, notes: dict[str, None]
+) -> Mapping[str, str] | None:
+    """The texts of queries by their ids."""
     if query is not None and queries is not None:
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
-        return Queries(texts={derived_id("q", query): query})
-    return None if queries is None else read_queries(queries, encoding)
-
-
-def _joined_form(container: str, source: Source, texts: Texts | None) -> str | None:
-    if container == "run-file":
-        return "trec"
-    # Standard input can be read only once.
-    if texts is None or source.path is None:
-        return None
-    return "beir" if is_beir_result(load(Source.of(source.path), Problems())) else None
-
-
-def _joined(
-    form: str,
-    source: Source,
-    texts: Texts | None,
-    known: Queries | None,
-    corpus: str | Path | None,
-    problems: Problems,
-) -> Iterator[DumpRecord]:
-    if texts is None:
-        raise ConfigError(f"{source.name} holds ids alone: name their texts with --corpus PATH")
-    if known is None:
-        # A BEIR folder holds the queries beside the corpus.
-        if corpus is None or not Path(corpus).is_dir():
-            raise ConfigError(
-                f"{source.name} holds ids alone: name the queries with --queries FILE"
-            )
-        known = read_queries(corpus)
-    rankings = (read_run if form == "trec" else read_result)(source, problems)
-    return read_ranking_records(rankings, source.name, texts, known, problems)
+        return {derived_id("q", query): query}
+    return None if queries is None else read_queries(queries, encoding, notes)
 
 
 def _ranges(
     source: Source,
     address: str,
-    container: str,
+    container: str | None,
     decoder: Decoder,
-    known: Queries | None,
+    known: Mapping[str, str] | None,
     only: Only | None,
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
@@ -314,11 +233,11 @@ def _ranges(
 def _retrievals(
     decoder: Decoder,
     records: Iterable[DumpRecord],
-    known: Queries | None,
+    known: Mapping[str, str] | None,
     only: str | None,
     problems: Problems,
 ) -> Iterator[RetrievalDump]:
-    in_order = iter(() if known is None else known.texts.items())
+    in_order = iter(() if known is None else known.items())
     derived = IdRegister()
     for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):
         record, query, query_id = raw.record, raw.query, raw.query_id
@@ -330,7 +249,7 @@ def _retrievals(
             if query_id is None:
                 query_id, query = next(in_order, (None, None))
             else:
-                query = known.texts.get(query_id)
+                query = known.get(query_id)
         if query is None:
             message = _NONE_FOUND
             if query_id is not None and known is not None:

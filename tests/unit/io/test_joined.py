@@ -12,7 +12,7 @@ from ragbench import Chunk, RetrievalResult, join_answers, open_source
 from ragbench.errors import DataError
 from ragbench.io.entries import SourceInfo
 from ragbench.io.export import export
-from ragbench.io.joined import open_retrievals
+from ragbench.io.joined import open_dump
 from tests.unit.io.traces import ALL, FULL, SCORES, lines, measured, written
 
 Rows = Iterable[Mapping[str, object]]
@@ -84,7 +84,7 @@ def test_an_export(tmp_path: Path, form: str) -> None:
     path, cut = tmp_path / f"o.{form}", RetrievalResult(["cut"], context_ids=["c"])
     after = replace(FULL, case=replace(FULL.case, id="cut"), post_retrieval=measured(cut))
     export(form, (*ALL, after), path, scores=SCORES)
-    with open_retrievals(path) as dump:
+    with open_dump(path) as dump:
         found = {retrieval.query_id: retrieval for retrieval in dump}
     # A retrieval that failed or never was is no empty one.
     assert found.keys() == {"full", "bare", "none", "gf", "cut"}
@@ -108,10 +108,10 @@ def test_a_dump_or_its_queries_may_be_in_an_old_encoding(tmp_path: Path) -> None
     # Who says it is believed, right or wrong: in cp1251 the same bytes are other letters.
     said = ((None, "Wo liegt Zürich?", (f"'{path}' {guess}",)), ("cp1251", "Wo liegt Zьrich?", ()))
     for encoding, query, notes in said:
-        with open_retrievals(path, encoding=encoding) as dump:
+        with open_dump(path, encoding=encoding) as dump:
             assert ([one.query for one in dump], dump.notes) == ([query], notes)
     queries = written(tmp_path / "topics.tsv", "q1\tWo liegt Zürich?\n".encode("cp1252"))
     path = lines(tmp_path / "d.jsonl", [{"query_id": "q1", "chunks": [{"id": "a", "text": "x"}]}])
-    with open_retrievals(path, queries=queries) as dump:
+    with open_dump(path, queries=queries) as dump:
         (found,) = dump
     assert (found.query, dump.notes) == ("Wo liegt Zürich?", (f"'{queries}' {guess}",))

@@ -14,7 +14,7 @@ import pytest
 
 from ragbench import open_source, read_cases, read_documents
 from ragbench.errors import DataError
-from ragbench.io.joined import open_retrievals
+from ragbench.io.joined import open_dump
 from ragbench.io.source import Problems
 from tests.unit.io.traces import lines
 
@@ -191,7 +191,7 @@ def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:
         (None, "Who?", [("a", "Ada", 0.9), ("b", "Bob", 0.5)]),
         ("Second", "Where?", [("7", "Bern", 1)]),
     ):
-        with open_retrievals(path, split=split) as dump:
+        with open_dump(path, split=split) as dump:
             (found,) = dump
         assert (found.query, [(one.id, one.text, one.score) for one in found.chunks]) == (
             query, chunks

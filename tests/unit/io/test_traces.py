@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from ragbench import open_source
 from ragbench.core.trace import STAGES, Entry, Trace
 from ragbench.errors import DataError
-from ragbench.io.dumps.read import open_dump
 from ragbench.io.export import Scores
-from ragbench.io.feedback import write_labels
-from ragbench.io.joined import open_retrievals
+from ragbench.io.joined import open_dump
 from ragbench.io.only import Only
+from ragbench.io.people import write_labels
 from tests.unit.io.trace_forms import FORMS, Asked, Record
 from tests.unit.io.traces import lines, written
 
@@ -67,7 +66,7 @@ def test_each_form_gives_the_same_cases_and_retrievals(form: str, tmp_path: Path
     seconds = {stage: one.seconds for stage, one in found[0].recorded.items()}
     assert seconds == {"retrieve": 1.0, "post_retrieve": 1.0, "generate": 1.0}
 
-    with open_retrievals(path) as dump:  # what the model was given
+    with open_dump(path) as dump:  # what the model was given
         given_to = [(one.query, [chunk.id for chunk in one.chunks]) for one in dump]
         assert dump.malformed == 0
     assert given_to == [("When does it open?", ["c", "a"]), ("Who runs it?", ["d"])]
@@ -148,7 +147,7 @@ def test_traces_are_taken_by_time_and_value(
         assert [entry.case.id for entry in source] == ids
         assert source.info.cases == len(ids)
         assert f"Only records {Only(**only).described} are taken" in source.info.notes
-    with open_retrievals(path, only=Only(**only)) as dump:
+    with open_dump(path, only=Only(**only)) as dump:
         assert [one.query_id for one in dump] == ids
 
 

@@ -31,7 +31,7 @@ from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.export import export
-from ragbench.io.joined import open_retrievals
+from ragbench.io.joined import open_dump
 from ragbench.io.json_text import json_bytes
 from ragbench.verbs.cases import select_cases, write_dataset
 from tests.unit.io.traces import (
@@ -223,7 +223,7 @@ def test_whatever_is_written_comes_back_with_nothing_lost(
         rows = [dump_row(case.id, case.query, found) for case, found in chunks]
         write_retrieval_dump(at, rows)
         if rows:
-            with open_retrievals(at) as dump:
+            with open_dump(at) as dump:
                 assert [(one.query_id, one.query, [*one.chunks]) for one in dump] == [
                     (case.id, case.query, found) for case, found in chunks
                 ]

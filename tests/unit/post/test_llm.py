@@ -14,7 +14,6 @@ from ragbench.errors import InterfaceError, LLMReplyError
 from ragbench.post.rerankers.llm import (
     LlmListwiseReranker,
     LlmPointwiseReranker,
-    parse_grade,
     parse_permutation,
 )
 from tests.unit.post.builders import Scripted, chunk, order, query, scored
@@ -75,7 +74,8 @@ def test_every_candidate_is_shown_and_the_best_is_carried_to_the_front(
 
 
 def test_long_chunks_are_cut_and_that_is_noted() -> None:
-    chunks, chat = [chunk("a", "xxxxyyyy"), chunk("b", "zz")], Scripted("[1]", "1", "1")
+    chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
+    chat = Scripted("[1]", '{"grade": 1}', '{"grade": 1}')
     for made in (LlmListwiseReranker, LlmPointwiseReranker):
         reranker = made(chat=chat, max_characters=4)
         assert scored(reranker, query(), chunks).notes == (
@@ -84,43 +84,24 @@ def test_long_chunks_are_cut_and_that_is_noted() -> None:
     assert "[1]\nxxxx\n" in chat.heard[0]
 
 
-@pytest.mark.parametrize(("answer", "grade"), [
-    ("7", 7), ("7.5", 7.5), ("7,5", 7.5), ("7/10", 7), ("7 out of 10", 7), ("Rating = 3", 3),
-    ("10.", 10), ("Passage 2 is relevant. 9", 9), ("<think>could be 2</think>9", 9),
-    ("could be 2</think>\n\n9", 9), ("Of 3 people it names 2. Grade: 6", 6),
-    ("The scale is 0-10.\n\n**8**", 8),
-])  # fmt: skip
-def test_grades_as_models_write_them(answer: str, grade: float) -> None:
-    assert parse_grade(answer, 10) == grade
-
-
-@pytest.mark.parametrize(("answer", "message"), [
-    *((one, "gave no grade") for one in ("very good", "", "<think>7 fits, or perhaps")),
-    ("On a scale of 0 to 10, I would give this 7.", "gave no grade"),
-    ("11", "graded 11 on 0 to 10"),
-    ("-1", "graded -1"),
-    ("It names 2 of the authors and 5 dates", "gave no grade"),
-])  # fmt: skip
-def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        parse_grade(answer, 10)
-
-
 def test_what_a_model_thinks_is_not_its_answer() -> None:
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     thinks = '<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}'
     reranker = LlmListwiseReranker(chat=Scripted(thinks))
     assert order(reranker, query(), chunks) == ["c", "a", "b"]
-    grades = Scripted('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3")
+    grades = Scripted('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', '{"grade": 3}')
     assert order(LlmPointwiseReranker(chat=grades), query(), chunks) == ["c", "b", "a"]
     with pytest.raises(LLMReplyError, match="empty"):
         LlmPointwiseReranker(chat=Scripted("<think>hm 3")).score(query(), [chunk("a")])
 
 
 def test_pointwise_asks_about_each() -> None:
-    chat = Scripted("2", "4", "3")
+    chat = Scripted(*(f'{{"grade": {grade}}}' for grade in (2, 4, 3, 11, "true")))
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     reranker = LlmPointwiseReranker(chat=chat, highest=4)
     assert list(reranker.score(query("why?"), chunks)) == [0.5, 1.0, 0.75]
     assert ["Text of a" in asked for asked in chat.heard] == [True, False, False]
     assert all("Question: why?" in asked for asked in chat.heard)
+    for message in ("graded 11 on 0 to 4", "'grade' is not a number"):
+        with pytest.raises(LLMReplyError, match=message):
+            reranker.score(query("why?"), chunks[:1])

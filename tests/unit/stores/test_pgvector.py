@@ -55,8 +55,9 @@ def test_columns_of_any_type_become_json(address: str) -> None:
         assert collection.guessed == ("text",)
         read = "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
         assert collection.described() == f"{read}  words=words (ts_rank_cd, simple assumed)"
-        assert "cosine is assumed; correct it with --field metric=" in collection.guesses()[1]
-        assert "ts_rank knows no rarity of words" in collection.words_notes()[0]
+        *_, metric, rarity = collection.notes(by_words=True)
+        assert "cosine is assumed; correct it with --field metric=" in metric
+        assert "ts_rank knows no rarity of words" in rarity
         (chunk,) = collection.search(QUERY, k=3)[0]
     key = "5c56c793-69f3-4fbf-87e6-c4bf54c28c26"
     assert (chunk.id, chunk.text, chunk.score) == (key, "Rent", 1.0)

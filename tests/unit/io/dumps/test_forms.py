@@ -102,7 +102,7 @@ def test_a_response_whose_texts_are_missing_is_recognised_too(tmp_path: Path, kn
 
 
 def test_every_form_is_among_the_known_responses() -> None:
-    assert {one["form"] for one in KNOWN} | {"pgvector"} == forms().keys()
+    assert {one["form"] for one in KNOWN} | {"pgvector"} == {*forms(), "deepeval"}
 
 
 def test_one_query_serves_one_response(tmp_path: Path) -> None:
