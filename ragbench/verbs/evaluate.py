@@ -251,7 +251,7 @@ def evaluate_entries(
             return report_of(out)
         running = _running(begun, settings, stack, in_loop, stopped, advance)
         score = _score_stage(asked, begun, draw.gold, earlier.get("matching"))
-        stages = [*begun.stages, score]
+        stages: list[Stage] = [*begun.stages, score]
         if asked.judge is not None:
             asked.judge.table = score.table
             stages.append(asked.judge)
