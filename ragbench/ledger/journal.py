@@ -119,6 +119,8 @@ class Journal(AbstractContextManager["Journal"]):
         """The cells."""
         self.was_empty = self._db.execute(_ANY).fetchone() is None
         """Whether no outcome was there when it was opened, or when it got its cases."""
+        self.placed_digest: tuple[int, str] | None = None
+        """What `cases_digest` says, of the cases that were placed."""
         self._near: dict[bytes, str] = {}
         """The texts of the outcomes that were read last."""
 
@@ -180,16 +182,14 @@ class Journal(AbstractContextManager["Journal"]):
 
     # --- cases
 
-    def replace_cases(self, cases: Iterable[Case | Entry]) -> tuple[int, str]:
+    def replace_cases(self, cases: Iterable[Case | Entry]) -> None:
         """Makes these the cases of the run, in this order; all of them or, on an error, none.
 
-        What the source recorded of a case becomes the outcome of its stage. What is given back is
-        what `cases_digest` says from now on.
+        What the source recorded of a case becomes the outcome of its stage.
         """
-        with self.whole():
+        with transaction(self._db, undo=self._forget):
             for _ in self.placed(cases):
                 pass
-        return self.cases_digest()
 
     def placed(self, cases: Iterable[Case | Entry], epoch: int = 0) -> Generator[list[RunCase]]:
         """Does the same, and gives the cases window by window with their recorded outcomes.
@@ -198,7 +198,7 @@ class Journal(AbstractContextManager["Journal"]):
             epoch: the one in which these outcomes are valid, where it has begun.
         """
         self.flush()
-        position, db = 0, self._db
+        db, count, whole = self._db, 0, blake2b(digest_size=SIZE)
         with transaction(db):
             db.execute("DELETE FROM report")  # it is of the cases of before
             db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
@@ -207,19 +207,20 @@ class Journal(AbstractContextManager["Journal"]):
         rows = enumerate(cases, start=1)
         while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
             placed = [row for row, *_ in batch]
-            numbers = [*range(position + 1, position + len(batch) + 1)]
-            position += len(batch)
             with transaction(db):
                 # A case whose id already has a position in this order is not written.
                 if db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
-                window = self._recorded(batch, numbers if is_new else self._numbers(placed), epoch)
+                window = [RunCase(row[3], case, row[2]) for row, case, _ in batch]
+                if not is_new:
+                    self._number(window)
+                if any(recorded for *_, recorded in batch):
+                    self._record(window, [recorded for *_, recorded in batch], epoch)
+            count += len(batch)
+            whole.update(b"".join([row[2] for row in placed]))
+            self.placed_digest = count, whole.hexdigest()
             yield window
         self.was_empty = db.execute(_ANY).fetchone() is None
-
-    def whole(self) -> AbstractContextManager[None]:
-        """All that is written inside is kept, or nothing; on an error what waits is dropped."""
-        return transaction(self._db, undo=self._forget)
 
     def _forget(self) -> None:
         """Drops what waits to be stored: the cases that it is of were not placed."""
@@ -236,23 +237,20 @@ class Journal(AbstractContextManager["Journal"]):
             field="id",
         )
 
-    def _numbers(self, placed: Sequence[_CaseRow]) -> list[int]:
-        ids = [row[0] for row in placed]
+    def _number(self, window: Sequence[RunCase]) -> None:
+        """Gives cases the numbers that they have, where there were some before."""
+        ids = [one.case.id for one in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         found = dict(self._db.execute(query, ids))
-        return [found[id] for id in ids]
+        for one in window:
+            one.number = found[one.case.id]
 
-    def _recorded(
-        self, batch: Sequence[tuple[_CaseRow, Case, Recorded]], numbers: Sequence[int], epoch: int
-    ) -> list[RunCase]:
+    def _record(self, window: Sequence[RunCase], given: Sequence[Recorded], epoch: int) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
-        found: list[RunCase] = []
-        for (row, case, recorded), number in zip(batch, numbers, strict=True):
-            one = RunCase(number, case, row[2])
-            found.append(one)
+        for one, recorded in zip(window, given, strict=True):
             for stage, outcome in recorded.items():
                 encoded = encode_outcome(stage, outcome)
-                self.record_outcome(number, stage, RECORDED, outcome, encoded, epoch)
+                self.record_outcome(one.number, stage, RECORDED, outcome, encoded, epoch)
                 if outcome.known is not Known.RECORDED:
                     outcome = replace(outcome, known=Known.RECORDED)
                 one.settled[stage] = StageOutcome(outcome, encoded.joined, encoded.output)
@@ -260,7 +258,6 @@ class Journal(AbstractContextManager["Journal"]):
         self._db.executemany(_OUTCOME, self._new_outcomes)
         self._new_texts.clear()
         self._new_outcomes.clear()
-        return found
 
     def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""

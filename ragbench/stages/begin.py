@@ -75,10 +75,11 @@ class BegunRun:
     def know(self, draw: Draw, in_loop: InLoop) -> None:
         """Finds stages and setting; needs the cases in the journal."""
         asked, journal, reuse = self.asked, self.journal, self.reuse
-        absent, recorded = dict[str, str](), journal.recorded_counts()
+        absent = dict[str, str]()
+        recorded = {} if journal.was_empty else journal.recorded_counts()
         if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
             absent = absent_stages(asked, recorded, draw.source)
-        count, cases = journal.cases_digest()
+        count, cases = journal.placed_digest or journal.cases_digest()
         stages, calls = call_stages(asked, absent, reuse.generations), asked.settings.limits
         if reuse.is_inferred and (
             case := differing_case(stages, journal, calls or USUAL_CALLS, in_loop, seed=cases)
@@ -109,6 +110,7 @@ class BegunRun:
     def close(self, draw: Draw, in_loop: InLoop) -> None:
         """Gives a run its setting that was begun without."""
         matching = Matching(self.manifest.settings["matching"])
+        self.journal.was_empty = False
         self.know(draw, in_loop)
         self.start(draw)
         self.windows = self.journal.cases()
@@ -152,7 +154,8 @@ def begin(
     )  # fmt: skip
     may_stand = bool(draw.content) and not fresh and journal.runs.number > 0
     may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
-    if not (fresh or journal.runs.number) and asked.asks_nobody and draw.is_recorded:
+    asks_nobody = not asked.stages and asked.judge is None and asked.settings.corpus is None
+    if asks_nobody and not (fresh or journal.runs.number) and draw.is_recorded:
         absent = dict.fromkeys(("retrieve", "generate"), NOT_RECORDED)
         begun.stages, begun.windows = call_stages(asked, absent, {}), _at_once(begun, draw, in_loop)
         return begun

@@ -115,11 +115,6 @@ class Evaluation:
     post_retrieval: PostRetrieval | None = None
     validator: Validator | None = None
 
-    @property
-    def asks_nobody(self) -> bool:
-        """Whether nothing but recorded outcomes is scored, by metrics that ask no model."""
-        return not self.stages and self.judge is None and self.settings.corpus is None
-
 
 def evaluation_of(
     rag: RAG | None,
