@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ragbench.core.chat import Usage
+from ragbench.core.chat import Price, Usage
 from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
-from ragbench.llm.endpoint import Endpoint, Price
 
 if TYPE_CHECKING:
     import asyncio
+
+    from ragbench.llm.endpoint import Endpoint
 
 CALLS = "calls.jsonl"
 """Of the command that runs, or was killed."""
