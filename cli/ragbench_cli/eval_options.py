@@ -13,14 +13,15 @@ from ragbench_cli.options import (
     JUDGING,
     MEASURED,
     OUTPUT,
+    CalibrationOption,
     EncodingOption,
     Labelled,
     OnEngine,
     Taken,
+    ValidatorArgsOption,
     argument,
     option,
 )
-from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption
 
 
 def complete_metrics(typed: str) -> list[str]:

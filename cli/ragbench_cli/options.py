@@ -237,6 +237,18 @@ def _documents(module: str) -> dict[tuple[str, str], str]:
 JsonOption = Annotated[
     bool, option("--json", help="Print JSON to standard output instead of text.", panel=OUTPUT)
 ]
+ValidatorArgsOption = Annotated[
+    str | None,
+    option("JSON", help="Settings of the validator, as JSON.", panel=MEASURED, rare=True),
+]
+CalibrationOption = Annotated[
+    Path | None,
+    option(
+        help="File that ragbench calibrate wrote, for probabilities that fit your data.",
+        panel=MEASURED,
+        rare=True,
+    ),
+]
 EncodingOption = Annotated[
     str | None,
     option(

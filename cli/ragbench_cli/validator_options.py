@@ -17,10 +17,12 @@ from ragbench_cli.options import (
     CASES,
     ENGINE,
     MEASURED,
+    CalibrationOption,
     EncodingOption,
     EngineOption,
     OnEngine,
     Taken,
+    ValidatorArgsOption,
     json_object,
     mapping,
     option,
@@ -42,20 +44,6 @@ def _validators(typed: str) -> list[str]:
     from ragbench.validators.validator import VALIDATORS
 
     return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
-
-
-ValidatorArgsOption = Annotated[
-    str | None,
-    option("JSON", help="Settings of the validator, as JSON.", panel=MEASURED, rare=True),
-]
-CalibrationOption = Annotated[
-    Path | None,
-    option(
-        help="File that ragbench calibrate wrote, for probabilities that fit your data.",
-        panel=MEASURED,
-        rare=True,
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

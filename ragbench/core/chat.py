@@ -1,11 +1,13 @@
-"""Message, Reply, Usage and the protocol of a language model."""
+"""Message, Reply, Usage, what it costs, and the protocol of a language model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+from ragbench.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,59 @@ class Usage:
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             reported=self.reported and other.reported,
         )
+
+
+_MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongPrompt:
+    """What a request costs whose prompt is longer than most."""
+
+    above: int
+    """Tokens of the prompt from which on, exclusively, the whole request costs so much."""
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    input: Decimal
+    """Of the prompt."""
+    output: Decimal
+    """Of the answer, hidden reasoning included."""
+    cached_input: Decimal | None = None
+    """Of the part of the prompt that the endpoint had in its own cache; None: as ``input``."""
+    long_prompt: LongPrompt | None = None
+    """What very long prompts cost, where that differs."""
+    currency: ClassVar[str] = "USD"
+    origin: str = "settings"
+    """Where the price comes from, with its date where it has one."""
+
+    def __post_init__(self) -> None:
+        prices = (self.input, self.output, self.cached_input or Decimal(0))
+        if any(not price.is_finite() or price < 0 for price in prices):
+            raise ConfigError("the price of a million tokens must be a number of at least 0")
+
+    def of(self, usage: Usage) -> Decimal:
+        """What one request costs; several together cost as much where none has a long prompt."""
+        rate = self._rate(usage.prompt_tokens)
+        cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
+        fresh = usage.prompt_tokens - cached
+        known = rate.input if rate.cached_input is None else rate.cached_input
+        cost = fresh * rate.input + cached * known + usage.completion_tokens * rate.output
+        return cost / _MILLION
+
+    def at_most(self, *, prompt_tokens: int, completion_tokens: int) -> Decimal:
+        """What a request costs when nothing is cached and the answer is as long as it may be."""
+        rate = self._rate(prompt_tokens)
+        dearest = max(rate.input, rate.cached_input or rate.input)
+        return (prompt_tokens * dearest + completion_tokens * rate.output) / _MILLION
+
+    def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
+        long = self.long_prompt
+        return self if long is None or prompt_tokens <= long.above else long
 
 
 T_co = TypeVar("T_co", covariant=True)

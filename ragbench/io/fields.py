@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, partial
-from importlib import resources
+from pkgutil import get_data
 from typing import Any, Literal
 
 Names = Mapping[str, tuple[str, ...]]
@@ -33,8 +33,7 @@ ANSWER_FIELDS = frozenset(
 @cache
 def read_table(name: str) -> dict[str, Any]:
     """A file of data of this package."""
-    file = resources.files("ragbench.io").joinpath(name)
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return tomllib.loads((get_data("ragbench.io", name) or b"").decode())
 
 
 @cache

@@ -19,19 +19,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ragbench.core.chat import Usage
+from ragbench.core.chat import Price, Usage
 from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
-from ragbench.llm.endpoint import Endpoint, Price
 
 if TYPE_CHECKING:
     import asyncio
+
+    from ragbench.llm.endpoint import Endpoint
 
 CALLS = "calls.jsonl"
 """Of the command that runs, or was killed."""
@@ -388,7 +389,7 @@ def price_for(endpoint: Endpoint) -> Price | None:
 
 @cache
 def _table() -> dict[str, dict[str, Price]]:
-    raw = msgspec.json.decode(files("ragbench.llm").joinpath("prices.json").read_bytes())
+    raw = msgspec.json.decode(get_data("ragbench.llm", "prices.json") or b"")
     found: dict[str, Any] = {}
     for table in raw["tables"]:
         note = f", {table['note']}" if "note" in table else ""

@@ -18,10 +18,9 @@ from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 
 if TYPE_CHECKING:  # every evaluation has a session, and few have a model
     from ragbench.core.calling import LoopThread
-    from ragbench.core.chat import Message, Reply
+    from ragbench.core.chat import Message, Price, Reply
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
-    from ragbench.llm.endpoint import Price
     from ragbench.llm.schema import Schema
     from ragbench.llm.settings import LLMSettings
     from ragbench.llm.transport import Clock, Transport

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import msgspec
 from msgspec import Meta
 
+from ragbench.core.chat import Price
 from ragbench.errors import ConfigError, NoModelError
 from ragbench.llm.endpoint import (
     ApiKey,
     Endpoint,
-    Price,
     StructuredOutput,
     azure_address,
     by_address,

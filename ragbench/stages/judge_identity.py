@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ragbench.core.chat import Price
 from ragbench.core.metric import Metric, Need
 from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from ragbench.llm.endpoint import Endpoint, Price
+    from ragbench.llm.endpoint import Endpoint
     from ragbench.metrics.judging import JudgePlan
 
 
@@ -70,6 +71,4 @@ def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
 
 def price_of(info: Mapping[str, Any]) -> Price | None:
     """The price that a manifest's ``judge`` names."""
-    from ragbench.llm.endpoint import Price
-
     return msgspec.convert(info["price"], Price | None)

@@ -9,18 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragbench.core.chat import Usage
+from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import agreement
-
-if TYPE_CHECKING:
-    from ragbench.llm.endpoint import Price
-
 
 _COUNTED = (
     *("answers", "prompt_tokens", "completion_tokens", "unreported"),

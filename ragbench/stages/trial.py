@@ -15,13 +15,12 @@ from typing import Any, Self
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.biography import steps_of
 from ragbench.core.calling import LoopThread
-from ragbench.core.chat import Usage
+from ragbench.core.chat import Price, Usage
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InputError, LLMStoppedError
 from ragbench.ledger.scores import ScoreStore
-from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan

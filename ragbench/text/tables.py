@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pkgutil import get_data
 from typing import Any
 
 _REFERENCE = re.compile(r"\{([a-z_]+)\}")
@@ -23,8 +23,7 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     if section:
         whole = table(package, name)
         return {**whole, **whole[section]}
-    file = resources.files(package).joinpath(f"{name}.toml")
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return tomllib.loads((get_data(package, f"{name}.toml") or b"").decode())
 
 
 def expression(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from ragbench.core.ablation import Ablation
+from ragbench.core.chat import Price
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
 from ragbench.core.trace import Trace
@@ -20,7 +21,6 @@ from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
 from ragbench.ledger.folder import Manifest, RunFolder, metrics_of, read_manifest
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.scores import ScoreStore
-from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics

@@ -17,6 +17,7 @@ HEAVY = (
     "bm25s", "datasets", "httpx", "ir_measures", "numpy", "pandas", "pyarrow", "qdrant_client",
     "ragas", "rapidfuzz", "rich", "sacrebleu", "scipy", "torch",
 )  # fmt: skip
+LIGHT = ("eval", "validate", "report", "gate", "compare", "export", "init", "history", "show")
 NEEDS_PTY = pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 
 
@@ -48,7 +49,7 @@ def test_nothing_heavy_is_imported() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "commands"),
-    [(["--help"], []), (["eval", "--help"], ["evaluate"]), (["show", "--help"], ["show"])],
+    [(["--help"], []), *([[name, "--help"], [COMMANDS[name][0]]] for name in LIGHT)],
 )
 def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
     arguments: list[str], commands: list[str]
@@ -60,6 +61,14 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
     library = {name for name in modules if name.startswith("ragbench.")}
     assert library <= {"ragbench.errors", "ragbench.masking", "ragbench.safe_text"}
     assert "pydantic" not in modules
+
+
+def test_recorded_answers_load_nothing_that_asks(tmp_path: Path) -> None:
+    cases, run = tmp_path / "cases.jsonl", str(tmp_path / "run")
+    cases.write_text('{"query": "q", "reference": "a", "response": "a"}\n', encoding="utf-8")
+    modules = loaded(["eval", str(cases), "-q", "-m", "token_f1", "--out", run])
+    asking = {"rag.load", "stages.call_stage", "post.stage", "llm.endpoint", "io.dumps.read"}
+    assert modules.isdisjoint({"asyncio", *(f"ragbench.{name}" for name in asking)})
 
 
 def test_a_reader_that_goes_away_is_not_an_error() -> None:

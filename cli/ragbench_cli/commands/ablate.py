@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ragbench.core.ablation import Ablation, VariantReport
+from ragbench.core.chat import Price
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.ledger.scores import ScoreStore
 from ragbench.llm.budget import Budget
-from ragbench.llm.endpoint import Price
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, load_variants
 from ragbench.post.stage import rerankers_of

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,7 @@ def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
 
 @cache
 def _asset(name: str) -> str:
-    return (files("ragbench.views.html") / name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @cache

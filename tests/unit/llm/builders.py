@@ -12,11 +12,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.chat import Message, Price, Reply, Usage
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.client import LLMClient
-from ragbench.llm.endpoint import Endpoint, Price
+from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.schema import schema_of
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings

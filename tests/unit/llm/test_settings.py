@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chat import Usage
+from ragbench.core.chat import Price, Usage
 from ragbench.errors import ConfigError
 from ragbench.llm.budget import price_for
-from ragbench.llm.endpoint import ApiKey, Endpoint, Price
+from ragbench.llm.endpoint import ApiKey, Endpoint
 from ragbench.llm.settings import LLMSettings, resolve
 
 KEY = "sk-0123456789-secret"

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Case, Matching, Outcome, PostRetrieval, Trace, parse_metrics
 from ragbench.core.ablation import VariantAnswers
-from ragbench.llm.endpoint import Price
+from ragbench.core.chat import Price
 from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK

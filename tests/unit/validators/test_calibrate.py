@@ -20,12 +20,7 @@ from ragbench.validators.calibrate import (
     reliability,
 )
 from ragbench.validators.calibrate import calibrate as learned
-from ragbench.validators.calibration import (
-    DecisionRule,
-    PlattScale,
-    Thresholds,
-    calibration_text,
-)
+from ragbench.validators.calibration import DecisionRule, PlattScale, Thresholds, calibration_text
 
 calibrate = partial(learned, shipped=Thresholds(relevant=0.5, present=0.5))
 
