@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -85,8 +85,6 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench compare main branch-1 branch-2 -m recall@5,token_f1
       ragbench compare main branch --md changes.md
     """
-    import msgspec
-
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
     runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
@@ -106,7 +104,10 @@ def command(asked: Asked, shown: Shown) -> None:
     named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
-        data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
+        data=lambda: {
+            "schema_version": 2,
+            **{each.name: getattr(comparison, each.name) for each in fields(comparison)},
+        },
         screen=lambda: draw_fitted(
             lambda page: _blocks(comparison, page, named=named, cases=asked.cases or 0)
         ),
