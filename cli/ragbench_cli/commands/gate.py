@@ -15,7 +15,7 @@ import typer
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
 from ragbench.gate.compare import cases_beside
-from ragbench.gate.config import demanded, with_options
+from ragbench.gate.config import OPTIONS, demanded
 from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.masking import mask_text
@@ -186,16 +186,13 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--max-reruns needs --rerun-inconclusive, --rerun-options that or --reask-baseline"
         )
-    wanted = with_options(
-        demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
-        minimum=asked.minimum or (),
-        maximum=asked.maximum or (),
-        max_drop=asked.max_drop or (),
-        max_latency=asked.max_latency or (),
-        max_cost=asked.max_cost or (),
-        max_tokens=asked.max_tokens or (),
+    wanted = demanded(
+        asked.config,
+        baseline=asked.baseline,
+        strict=asked.strict,
         must_pass=asked.must_pass or (),
         labels=asked.labelled.labels or (),
+        **{name: getattr(asked, name) or () for name in OPTIONS},
     )
     if asked.settle and wanted.labels:
         raise ConfigError(
