@@ -17,7 +17,7 @@ import threading
 import time
 from _thread import interrupt_main
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -46,20 +46,45 @@ def say(text: str) -> None:
 def print_json(value: object, *, in_lines: bool = True) -> None:
     import orjson
 
-    options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
-    _write(orjson.dumps(value, option=options))
+    if in_lines and isinstance(value, dict):
+        _write(_json_lines(cast("dict[str, object]", value)))
+    else:
+        options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
+        _write([orjson.dumps(value, option=options)])
+
+
+def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
+    """An object, an entry of its lists after another: as one text they may take much memory."""
+    import orjson
+
+    def text(one: object, indent: bytes) -> bytes:
+        return orjson.dumps(one, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n" + indent)
+
+    begin = b"{\n  "
+    for key, one in value.items():
+        yield begin + orjson.dumps(key) + b": "
+        begin = b",\n  "
+        if isinstance(one, (list, tuple)) and one:
+            before = b"[\n    "
+            for item in cast("Sequence[object]", one):
+                yield before + text(item, b"    ")
+                before = b",\n    "
+            yield b"\n  ]"
+        else:
+            yield text(one, b"  ")
+    yield b"\n}\n" if value else b"{}\n"
 
 
 def print_file(path: Path) -> None:
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            _write(block)
+        _write(iter(lambda: file.read(1 << 20), b""))
 
 
-def _write(block: bytes) -> None:
+def _write(blocks: Iterable[bytes]) -> None:
     """JSON is UTF-8 by definition, whatever the locale says."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(block)
+    for block in blocks:
+        sys.stdout.buffer.write(block)
     sys.stdout.buffer.flush()
 
 

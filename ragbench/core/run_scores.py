@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
@@ -157,16 +158,36 @@ _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
 class Cells:
     """One metric over the cases of a run."""
 
-    values: NDArray[np.float64]
-    """NaN where there is none."""
+    known: NDArray[np.float64]
+    """Each value once: most metrics have few, and a run has many cases."""
+    which: NDArray[np.unsignedinteger[Any]]
+    """The place of each case's value among them."""
     states: NDArray[np.uint8]
     """The first letter of each cell's status; 0 without a cell."""
     reasons: Sequence[str] = ()
     """Why cells have no value: each reason once."""
-    why: NDArray[np.int32] | None = None
+    why: NDArray[np.signedinteger[Any]] | None = None
     """The place of each cell's reason, -1 without one; None without any."""
     repeats: Mapping[int, Repeats] = field(default_factory=dict[int, Repeats])
     """By the case's place, where it was asked more than once."""
+
+    @classmethod
+    def packed(cls, values: NDArray[np.float64], states: NDArray[np.uint8]) -> Cells:
+        """Of a value for each case, NaN where there is none."""
+        known, which = _distinct(values)
+        return cls(known=known, which=which, states=states)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        """One metric over the cases of all parts."""
+        import numpy as np
+
+        ends = np.cumsum([len(part.known) for part in parts])
+        known, places = _distinct(np.concatenate([part.known for part in parts]))
+        each = zip(np.split(places, ends[:-1]), parts, strict=True)
+        which = np.concatenate([own[part.which] for own, part in each])
+        states = np.concatenate([part.states for part in parts])
+        return cls(known=known, which=which, states=states)
 
     @classmethod
     def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
@@ -174,16 +195,25 @@ class Cells:
 
         reasons: dict[str | None, int] = {None: -1}
         why = [-1 if c is None else reasons.setdefault(c.reason, len(reasons) - 1) for c in cells]
-        return cls(
-            values=np.array([None if cell is None else cell.value for cell in cells], float),
-            states=np.array([0 if c is None else _STATES[c.status] for c in cells], np.uint8),
+        values = np.array([None if cell is None else cell.value for cell in cells], float)
+        return replace(
+            cls.packed(
+                values, np.array([0 if c is None else _STATES[c.status] for c in cells], np.uint8)
+            ),
             reasons=[one for one in reasons if one is not None],
             why=np.array(why, np.int32),
             repeats=repeats,
         )
 
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """A value for each case, NaN where there is none."""
+        found: NDArray[np.float64] = self.known[self.which]
+        return found
+
     def __getitem__(self, place: int) -> Cell | None:
-        status, value = _STATUSES.get(int(self.states[place])), float(self.values[place])
+        status = _STATUSES.get(int(self.states[place]))
+        value = float(self.known[self.which[place]])
         if status is None:
             return None
         if value == value:
@@ -211,13 +241,23 @@ class Cells:
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Places) -> Cells:
-        return Cells(
-            values=self.values[places],
+        return replace(
+            self,
+            which=self.which[places],
             states=self.states[places],
-            reasons=self.reasons,
             why=None if self.why is None else self.why[places],
             repeats=_taken(self.repeats, places),
         )
+
+
+def _distinct(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.unsignedinteger[Any]]]:
+    """Each value once, to the last bit, and the place of each of the values among them."""
+    import numpy as np
+
+    bits, places = np.unique(values.view(np.int64), return_inverse=True)
+    return bits.view(float), places.astype(np.min_scalar_type(len(bits)))
 
 
 def _taken(repeats: Mapping[int, Repeats], places: Places) -> dict[int, Repeats]:
@@ -291,6 +331,9 @@ class CaseTable(Sequence[ScoredCase]):
     def fact(self, name: str) -> Sequence[Any]:
         """A field of all cases; nothing where none has it."""
         return self.facts.get(name, ())
+
+    def texts_of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        return repeat(CaseTexts()) if self.texts is None else self.texts.of(places)
 
     def places(self, ids: Sequence[str]) -> Places:
         """Where cases stand; -1 for those that are not here."""
@@ -398,7 +441,7 @@ class RunScores:
         import numpy as np
 
         known, size = self.table.cells.get(metric), len(self.cases)
-        return known or Cells(values=np.full(size, np.nan), states=np.zeros(size, np.uint8))
+        return known or Cells.packed(np.full(size, np.nan), np.zeros(size, np.uint8))
 
     def graded(self, column: MetricColumn) -> NDArray[np.float64]:
         """Its values so that larger is better; what was declined has the worst one, if any."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -153,7 +153,6 @@ def _unusable(column: MetricColumn) -> str:
     return "" if column.scale else "its scale has no end"
 
 
-_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
 _NOTHING = Cell.skipped("")
 
 
@@ -175,29 +174,79 @@ def case_changes(
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
         told: of how many cases of each kind the texts are read; None: of all.
     """
-    import numpy as np
-
     turned = _turned(first, second, main, named=named)
-    flips: dict[int, list[Flip]] = {}
-    for subject, ways in turned.items():
-        for place in np.flatnonzero(ways).tolist():
-            lost = bool(ways[place] < 0)
-            flip = _flip(first, second, place, subject, newly_fails=lost, main=main)
-            flips.setdefault(place, []).append(flip)
-    found = sorted(
-        (
-            (place, _difference(first, second, place, marks, sorted(flips.pop(place), key=_rank)))
-            for place in [*flips]
-        ),
-        key=lambda one: _place(one[1]),
-    )
     counts = _counted(first, second, marks, turned)
     if first.table.texts is not None and second.table.texts is not None:
         known, now = first.table.texts.marks(), second.table.texts.marks()
         ids, answers = (known != now).sum(axis=0).tolist()
         no_ids = any((one[:, 0] == hash(None)).all() for one in (known, now))
         counts = replace(counts, other_ids=None if no_ids else ids, other_response=answers)
-    return counts, tuple(_with_texts(found, first, second, told))
+    changed = _changed(first, second, main, turned)
+    of_kind = ([place for place, kind, _ in changed if kind is one][:told] for one in CaseKind)
+    wanted = {*chain(*of_kind)}
+    told_places = [place for place, *_ in changed if place in wanted]
+    tables = (first.table, second.table)
+    texts = zip(*(table.texts_of(told_places) for table in tables), strict=False)
+    causes = [table.fact("cause") or (None,) * len(table) for table in tables]
+    nothing: Mapping[str, Status] = {}
+    stages = [table.fact("stages") or (nothing,) * len(table) for table in tables]
+    found: list[CaseDifference] = []
+    for place, kind, flips in changed:
+        then, new = next(texts) if place in wanted else (CaseTexts(), CaseTexts())
+        found.append(
+            CaseDifference(
+                id=second.table.ids[place], first=marks[0], second=marks[1], kind=kind, flips=flips,
+                query=then.query if new.query is None else new.query, gold=new.gold or then.gold,
+                cause_before=causes[0][place], cause_after=causes[1][place],
+                ids=id_change(then.retrieved_ids, new.retrieved_ids),
+                response_before=then.response, response_after=new.response,
+                stages_before=stages[0][place], stages_after=stages[1][place],
+            )
+        )  # fmt: skip
+    return counts, tuple(found)
+
+
+def _changed(
+    first: RunScores,
+    second: RunScores,
+    main: Sequence[MetricColumn],
+    turned: Mapping[str, NDArray[np.int8]],
+) -> list[tuple[int, CaseKind, tuple[Flip, ...]]]:
+    """The places of the cases that turned, and how; in the order in which they are shown."""
+    import numpy as np
+
+    flips: dict[int, list[Flip]] = {}
+    scales = {column.name: column.scale or 1.0 for column in main}
+    for subject, ways in turned.items():
+        for place in np.flatnonzero(ways).tolist():
+            old, new = (
+                run.cells(subject)[place] or _NOTHING
+                if subject in scales
+                else Cell(status=run.table.fact("stages")[place][subject])
+                for run in (first, second)
+            )
+            size = 1.0
+            if old.value is not None and new.value is not None:
+                size = abs(new.value - old.value) / scales[subject]
+            flip = Flip(
+                subject=subject, newly_fails=bool(ways[place] < 0), size=size,
+                before_status=old.status, after_status=new.status,
+                before=old.value, after=new.value, reason=new.reason if new.value is None else None,
+            )  # fmt: skip
+            flips.setdefault(place, []).append(flip)
+    found: list[tuple[int, CaseKind, tuple[Flip, ...]]] = []
+    for place, each in flips.items():
+        fails = {flip.newly_fails for flip in each}
+        kind = CaseKind.FAILING if fails == {True} else CaseKind.FIXED
+        ordered = sorted(each, key=lambda one: (not one.newly_fails, *_size(one), one.subject))
+        found.append((place, CaseKind.MIXED if len(fails) == 2 else kind, tuple(ordered)))
+    kinds, ids = [*CaseKind], second.table.ids
+    return sorted(found, key=lambda one: (kinds.index(one[1]), *_size(one[2][0]), ids[one[0]]))
+
+
+def _size(flip: Flip) -> tuple[bool, float]:
+    """What broke comes first, then what moved far."""
+    return Status.FAILED not in (flip.before_status, flip.after_status), -flip.size
 
 
 def run_pair(
@@ -263,102 +312,3 @@ def _ranks(ids: Sequence[str]) -> dict[str, int]:
     for rank, id_ in enumerate(ids, 1):
         ranks.setdefault(id_, rank)
     return ranks
-
-
-def _with_texts(
-    found: Sequence[tuple[int, CaseDifference]],
-    first: RunScores,
-    second: RunScores,
-    told: int | None,
-) -> Iterator[CaseDifference]:
-    """The cases with what was asked, retrieved and answered; of each kind so many of them."""
-    left = dict.fromkeys(CaseKind, len(found) if told is None else told)
-    wanted: list[int] = []
-    for place, case in found:
-        left[case.kind] -= 1
-        wanted += [place] if left[case.kind] >= 0 else []
-    texts = [
-        repeat(CaseTexts()) if run.table.texts is None else run.table.texts.of(wanted)
-        for run in (first, second)
-    ]
-    known, chosen = zip(*texts, strict=False), {*wanted}
-    for place, case in found:
-        if place not in chosen:
-            yield case
-            continue
-        then, now = next(known)
-        yield replace(
-            case,
-            query=then.query if now.query is None else now.query,
-            gold=now.gold or then.gold,
-            ids=id_change(then.retrieved_ids, now.retrieved_ids),
-            response_before=then.response,
-            response_after=now.response,
-        )
-
-
-def _difference(
-    first: RunScores,
-    second: RunScores,
-    place: int,
-    marks: tuple[str, str],
-    flips: Sequence[Flip],
-) -> CaseDifference:
-    ways = {flip.newly_fails for flip in flips}
-    kind = CaseKind.FAILING if ways == {True} else CaseKind.FIXED
-    old, new = first.cases[place], second.cases[place]
-    return CaseDifference(
-        id=new.id,
-        first=marks[0],
-        second=marks[1],
-        kind=CaseKind.MIXED if len(ways) == 2 else kind,
-        flips=tuple(flips),
-        cause_before=old.cause,
-        cause_after=new.cause,
-        stages_before=old.stages,
-        stages_after=new.stages,
-    )
-
-
-def _flip(
-    first: RunScores,
-    second: RunScores,
-    place: int,
-    subject: str,
-    *,
-    newly_fails: bool,
-    main: Sequence[MetricColumn],
-) -> Flip:
-    column = next((column for column in main if column.name == subject), None)
-    if column is None:
-        before, after = (run.table.fact("stages")[place][subject] for run in (first, second))
-        return Flip(
-            subject=subject, newly_fails=newly_fails, before_status=before, after_status=after
-        )
-    old, new = (run.cells(subject)[place] or _NOTHING for run in (first, second))
-    size = 1.0
-    if old.value is not None and new.value is not None:
-        size = abs(new.value - old.value) / (column.scale or 1.0)
-    return Flip(
-        subject=subject,
-        newly_fails=newly_fails,
-        before_status=old.status,
-        after_status=new.status,
-        before=old.value,
-        after=new.value,
-        reason=new.reason if new.value is None else None,
-        size=size,
-    )
-
-
-def _rank(flip: Flip) -> tuple[bool, bool, float, str]:
-    return not flip.newly_fails, not _is_breakage(flip), -flip.size, flip.subject
-
-
-def _is_breakage(flip: Flip) -> bool:
-    return Status.FAILED in (flip.before_status, flip.after_status)
-
-
-def _place(case: CaseDifference) -> tuple[int, bool, float, str]:
-    first = case.flips[0]
-    return _ORDER.index(case.kind), not _is_breakage(first), -first.size, case.id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +18,7 @@ from ragbench.core.comparison import (
 )
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, unchanged, under_ids_of
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
     SIDES,
@@ -262,10 +261,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _beside(
     first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
 ) -> dict[str, CaseBefore]:
-    texts = [
-        repeat(CaseTexts()) if known is None else known.of(range(len(second.cases)))
-        for known in (first.table.texts, second.table.texts)
-    ]
+    texts = [table.texts_of(range(len(second.cases))) for table in (first.table, second.table)]
     found: dict[str, CaseBefore] = {}
     for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
         scores: list[tuple[str, Cell, Cell]] = []

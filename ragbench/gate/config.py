@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
-from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.errors import ConfigError, Problem
 from ragbench.io.settings import Place, converted
-from ragbench.io.yaml_file import SettingsFile, read_yaml
+from ragbench.io.yaml_file import SettingsFile, YamlFile, read_yaml
 
 AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
@@ -119,13 +118,58 @@ _LIMITS = ("min", "max", "max_drop")
 _OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
 
-class _GateFile(SettingsFile):
-    """The file that the gate's section stands in, among those of other commands."""
+_NAMED, _SUCH = "(.+)", "such as 'recall@5=0.8'"
+_PER, _PER_TOKENS = f"({'|'.join(EXTENTS)})", f"({'|'.join(TOKEN_EXTENTS)})"
+OPTIONS = {
+    "minimum": ("--min", "metrics {} min", _NAMED, f"NAME=NUMBER, {_SUCH}"),
+    "maximum": ("--max", "metrics {} max", _NAMED, f"NAME=NUMBER, {_SUCH}"),
+    "max_drop": ("--max-drop", "metrics {} max_drop", _NAMED, f"NAME=NUMBER, 0 or more, {_SUCH}"),
+    "max_latency": ("--max-latency", "max_latency {} {}", f"(.+):({'|'.join(FIGURES)})",
+     f"STAGE:FIGURE=SECONDS, such as 'generate:p95=2.5'; figures are {', '.join(FIGURES)}"),
+    "max_cost": ("--max-cost", "max_cost {}", _PER, "case=NUMBER or all=NUMBER, above 0"),
+    "max_tokens": ("--max-tokens", "max_tokens {}", _PER_TOKENS,
+                   "case=NUMBER or all=NUMBER, above 0, or rise=SHARE"),
+}  # fmt: skip
+"""Limits on the command line, by the names of its fields: the flag, where the section has it, what
+the name before the last equals sign must match, and what is expected."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Section(SettingsFile):
+    """The gate's section, in a file among those of other commands, with what options put there."""
+
+    given: dict[Place, tuple[str, str]] = field(default_factory=dict[Place, tuple[str, str]])
+    """What options put there: each one's flag, and how it is refused."""
 
     def wrong(self, place: Place, message: str) -> None:
         """Names the whole place: a key such as ``min`` stands below many metrics."""
-        problem = self.file.problem(place, message)
-        self.problems.append(replace(problem, field=".".join(map(str, place)) or None))
+        if place in self.given:
+            flag, refusal = self.given[place]
+            self.problems.append(Problem(path=flag, message=refusal))
+        else:
+            problem = self.file.problem(place, message)
+            self.problems.append(replace(problem, field=".".join(map(str, place)) or None))
+
+    def take(self, option: tuple[str, str, str, str], entries: Iterable[str]) -> None:
+        """Puts what an option says over what the file says; of two limits of a name none wins."""
+        flag, where, form, expected = option
+        names: set[str] = set()
+        for entry in entries:
+            name, _, text = (part.strip() for part in entry.rpartition("="))
+            found, refusal = (
+                re.fullmatch(form, name),
+                f"'{entry}' is not understood: expected {expected}",
+            )
+            if found is None or name.casefold() in names:
+                twice = f"{name} is given more than once: give it once"
+                self.problems.append(Problem(path=flag, message=twice if found else refusal))
+                continue
+            names.add(name.casefold())
+            parts = iter(found.groups())
+            place = ("gate", *(next(parts) if part == "{}" else part for part in where.split()))
+            self.file = replace(self.file, value=_placed(self.file.value, place, text))
+            if self.at(place) is text:
+                self.given[place] = flag, refusal
 
     def value(self, place: Place, kind: Any) -> Any:
         """A value as a type, with the range that it names; None when it is not there, or wrong.
@@ -148,9 +192,24 @@ class _GateFile(SettingsFile):
                 yield inner
 
 
-def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
-    file = _GateFile(file=read_yaml(path))
-    config = GateConfig()
+def _placed(tree: Any, place: Place, value: object) -> Any:
+    """Nested mappings with a value at a place; as they are where the way is barred."""
+    if not place:
+        return value
+    if tree is not None and not isinstance(tree, Mapping):
+        return tree
+    known = {str(key): one for key, one in cast("Mapping[Any, Any]", tree or {}).items()}
+    return {**known, place[0]: _placed(known.get(str(place[0])), place[1:], value)}
+
+
+def read_gate_config(
+    path: Path | None, *, optional: bool = False, options: Mapping[str, Iterable[str]] | None = None
+) -> GateConfig:
+    """The section of a file, with what options say in its place; without a file, theirs alone."""
+    file = _Section(file=read_yaml(path) if path else YamlFile(path="", value={}, lines={(): 1}))
+    for name, option in OPTIONS.items():
+        file.take(option, (options or {}).get(name, ()))
+    config, folder = GateConfig(), Path() if path is None else path.parent
     if file.mapping(()).get("gate") is not None:
         place = ("gate",)
         file.mapping(place, (*_KINDS, *_OTHERS))
@@ -173,29 +232,43 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
         file.wrong((), "there is no section 'gate', or nothing in it")
     file.finish()
     if config.baseline is not None and config.baseline != AUTO:
-        config = replace(config, baseline=str(path.parent / config.baseline))
-    return replace(config, labels=tuple(_beside(path, entry) for entry in config.labels))
+        config = replace(config, baseline=str(folder / config.baseline))
+    return replace(config, labels=tuple(_beside(folder, entry) for entry in config.labels))
 
 
-def _beside(path: Path, entry: str) -> str:
+def _beside(folder: Path, entry: str) -> str:
     """A file, or METRIC=FILE, that is named from the folder of the configuration."""
     metric, equals, file = entry.rpartition("=")
-    return f"{metric}{equals}{path.parent / file}"
+    return f"{metric}{equals}{folder / file}"
 
 
 _DEFAULT = Path("ragbench.yaml")
 
 
-def demanded(path: Path | None, *, baseline: str | None, strict: bool) -> GateConfig:
-    """What a file demands, or ``ragbench.yaml`` where there is one, overruled by the options."""
-    config = GateConfig()
-    if path is not None:
-        config = read_gate_config(path)
-    elif _DEFAULT.is_file():
-        config = read_gate_config(_DEFAULT, optional=True)
-    if baseline is not None:
-        config = replace(config, baseline=baseline)
-    return replace(config, undecided=Undecided.INCONCLUSIVE) if strict else config
+def demanded(
+    path: Path | None,
+    *,
+    baseline: str | None,
+    strict: bool,
+    must_pass: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    **options: Iterable[str],
+) -> GateConfig:
+    """What a file demands, or ``ragbench.yaml`` where there is one, overruled by the options.
+
+    Args:
+        options: limits, by their names in `OPTIONS`.
+    """
+    default = _DEFAULT if _DEFAULT.is_file() else None
+    config = read_gate_config(path or default, optional=path is None, options=options)
+    overruling = {
+        "baseline": baseline,
+        "must_pass": tuple(must_pass),
+        "labels": tuple(labels),
+        "undecided": Undecided.INCONCLUSIVE if strict else None,
+    }
+    known: dict[str, Any] = {name: value for name, value in overruling.items() if value}
+    return replace(config, **known)
 
 
 _KINDS: Mapping[str, Any] = {
@@ -212,33 +285,34 @@ _KINDS: Mapping[str, Any] = {
 """Of the settings that are one value each."""
 
 
-def _budget_values(file: _GateFile, place: Place, names: Sequence[str]) -> dict[str, float]:
+def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
     file.mapping(place, names)
     found = {name: file.value((*place, name), _ABOVE_ZERO) for name in names}
     return {name: number for name, number in found.items() if number is not None}
 
 
-def _metric(file: _GateFile, place: Place) -> MetricGate:
+def _metric(file: _Section, place: Place) -> MetricGate:
     given = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
-    if limits == FigureLimits() and given.get("slices") is None:
+    if all(one is None for one in given.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
     return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
 
 
-def _limits(file: _GateFile, place: Place) -> FigureLimits:
+def _limits(file: _Section, place: Place) -> FigureLimits:
     limits = FigureLimits(
         minimum=file.value((*place, "min"), float),
         maximum=file.value((*place, "max"), float),
         max_drop=file.value((*place, "max_drop"), Annotated[float, Meta(ge=0)]),
     )
     low, high = limits.minimum, limits.maximum
-    if low is not None and high is not None and low > high:
+    is_own = not file.given.keys() & {(*place, "min"), (*place, "max")}
+    if is_own and low is not None and high is not None and low > high:
         file.wrong(place, f"min is {low:g} and max is {high:g}: nothing lies between")
     return limits
 
 
-def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
+def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
     given = file.at(place)
     named: list[tuple[str, FigureLimits | None]] = []
     if isinstance(given, Mapping):
@@ -259,87 +333,3 @@ def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[Sli
         else:
             expected = "tag, language, tag:NAME or language:CODE"
             file.wrong(place, f"'{selector}' names no slice: expected {expected}")
-
-
-def with_options(
-    config: GateConfig,
-    *,
-    minimum: Iterable[str] = (),
-    maximum: Iterable[str] = (),
-    max_drop: Iterable[str] = (),
-    max_latency: Iterable[str] = (),
-    max_cost: Iterable[str] = (),
-    max_tokens: Iterable[str] = (),
-    must_pass: Iterable[str] = (),
-    labels: Iterable[str] = (),
-) -> GateConfig:
-    """The configuration with limits from the command line, which override those of the file."""
-    problems: list[Problem] = []
-    metrics = dict(config.metrics)
-    for option, field_name, entries, least in (
-        ("--min", "minimum", minimum, -math.inf),
-        ("--max", "maximum", maximum, -math.inf),
-        ("--max-drop", "max_drop", max_drop, 0.0),
-    ):
-        expected = f"NAME=NUMBER{'' if least else ', 0 or more'}, such as 'recall@5=0.8'"
-        for name, number in _numbers(problems, option, entries, expected, least=least).items():
-            known = metrics.get(name, MetricGate())
-            metrics[name] = replace(known, limits=replace(known.limits, **{field_name: number}))
-    latency = {(budget.stage, budget.figure): budget for budget in config.latency}
-    expected = f"STAGE:FIGURE=SECONDS, such as 'generate:p95=2.5'; figures are {', '.join(FIGURES)}"
-    form = f".+:({'|'.join(FIGURES)})"
-    for name, number in _numbers(problems, "--max-latency", max_latency, expected, form).items():
-        stage, _, figure = name.rpartition(":")
-        latency[stage, figure] = LatencyBudget(stage=stage, figure=figure, seconds=number)
-    expected, form = "case=NUMBER or all=NUMBER, above 0", "|".join(EXTENTS)
-    cost = _numbers(problems, "--max-cost", max_cost, expected, form)
-    expected, form = f"{expected}, or rise=SHARE", "|".join(TOKEN_EXTENTS)
-    tokens = _numbers(problems, "--max-tokens", max_tokens, expected, form)
-    if problems:
-        raise DataError(problems)
-    return replace(
-        config,
-        metrics=metrics,
-        latency=tuple(latency.values()),
-        max_cost={**config.max_cost, **cost},
-        max_tokens={**config.max_tokens, **tokens},
-        must_pass=tuple(must_pass) or config.must_pass,
-        labels=tuple(labels) or config.labels,
-    )
-
-
-def _numbers(
-    problems: list[Problem],
-    option: str,
-    entries: Iterable[str],
-    expected: str,
-    form: str = ".+",
-    *,
-    least: float = math.ulp(0.0),
-) -> dict[str, float]:
-    """Each entry's number by its name; the last equals sign parts them.
-
-    A name may hold one. Of two limits of one name neither may silently win.
-
-    Args:
-        form: what a name must match.
-        least: the smallest number there may be: what is above 0 when not given.
-    """
-    found: dict[str, float] = {}
-    for entry in entries:
-        name, _, text = entry.rpartition("=")
-        name = name.strip()
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        message = ""
-        if not re.fullmatch(form, name) or not math.isfinite(number) or number < least:
-            message = f"'{entry}' is not understood: expected {expected}"
-        elif name.casefold() in map(str.casefold, found):
-            message = f"{name} is given more than once: give it once"
-        if message:
-            problems.append(Problem(path=option, message=message))
-        else:
-            found[name] = number
-    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from shlex import quote
 
 from ragbench.core.gate_result import (
@@ -20,7 +19,7 @@ from ragbench.core.gate_result import (
 )
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
-from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import SIDES, main_metrics, run_pair
 from ragbench.gate.checks import (
@@ -66,26 +65,27 @@ def lost_cases(
     """
     import numpy as np
 
-    worst: dict[int, tuple[tuple[bool, float, str], MetricColumn]] = {}
-    for column in columns:
+    named = sorted(columns, key=lambda column: column.name)
+    size = len(run.cases)
+    metric, most, broken = np.full(size, -1), np.zeros(size), np.zeros(size, bool)
+    for at, column in enumerate(named):
         cells, old = run.cells(column.name), baseline.cells(column.name)
         there = (cells.states != 0) & (old.states != 0)
         failed = there & cells.has(Status.FAILED) & ~old.has(Status.FAILED)
-        lost = np.nan_to_num(column.sign * old.values - run.graded(column)) / (column.scale or 1.0)
-        for place in np.flatnonzero((there & (lost > 0.0)) | failed).tolist():
-            rank = not failed[place], -float(lost[place]), column.name
-            if place not in worst or rank < worst[place][0]:
-                worst[place] = rank, column
-    texts = run.table.texts
-    asked = repeat(CaseTexts()) if texts is None else texts.of([*worst])
+        loss = np.nan_to_num(column.sign * old.values - run.graded(column)) / (column.scale or 1.0)
+        is_worse = (failed > broken) | ((failed == broken) & ((metric < 0) | (loss > most)))
+        is_worse &= (there & (loss > 0.0)) | failed
+        metric[is_worse], most[is_worse], broken[is_worse] = at, loss[is_worse], failed[is_worse]
+    places = np.flatnonzero(metric >= 0).tolist()
     found: list[CaseChange] = []
-    for text, (place, ((_, gain, _), column)) in zip(asked, worst.items(), strict=False):
-        before, now = (one.cells(column.name)[place] for one in (baseline, run))
+    for place, text in zip(places, run.table.texts_of(places), strict=False):
+        name = named[metric[place]].name
+        before, now = (one.cells(name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(
                 CaseChange(
-                    id=run.table.ids[place], metric=column.name, before=before.value,
-                    after=now.value, loss=-gain, status=now.status.value, reason=now.reason,
+                    id=run.table.ids[place], metric=name, before=before.value, after=now.value,
+                    loss=float(most[place]), status=now.status.value, reason=now.reason,
                     query=text.query,
                 )
             )  # fmt: skip
@@ -225,22 +225,28 @@ def _checks(
     if compared.both is not None:
         mine, other = compared.both
         able = [demand for demand in demands if demand.column.name in compared.metrics]
-        people, rest = split_labelled([*drop_questions(able, mine, other)], mine, other)
-        asked = list(one_row_each(rest))
-        family = len(people) + len(asked)
-        judged = drop_checks(asked, config, part=len(asked) / family if people else 1.0)
-        yield from labelled_checks(people, mine, other, config, family)
-        yield from opinions(judged, asked, mine, other, config)
+        yield from _drops(able, mine, other, config)
         # Apart: with so much tolerated it raises next to no false alarms, and would cost others
         # power.
-        coverage = coverage_questions(mine, other, config.max_unmeasured)
-        yield from drop_checks(list(coverage), config)
+        yield from drop_checks([*coverage_questions(mine, other, config.max_unmeasured)], config)
         yield from drift_checks(mine, other, config)
     yield coverage_check(run, demands, config)
     yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
     yield from budget_checks(run, baseline, config)
     if baseline is not None and compared.both is not None:
         yield common_check(len(compared.both[0].cases), baseline, config)
+
+
+def _drops(
+    demands: Sequence[Demand], run: RunScores, baseline: RunScores, config: GateConfig
+) -> Iterator[GateCheck]:
+    """The metrics and their slices, by people where they labelled both sides."""
+    people, rest = split_labelled([*drop_questions(demands, run, baseline)], run, baseline)
+    rest = [*one_row_each(rest)]
+    family = len(people) + len(rest)
+    judged = drop_checks(rest, config, part=len(rest) / family if people else 1.0)
+    yield from labelled_checks(people, run, baseline, config, family)
+    yield from opinions(judged, rest, run, baseline, config)
 
 
 def _system(

@@ -293,48 +293,47 @@ class _Found:
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
         numbers = dict(db.execute(_METRICS))
         self._db, self._at = db, {metric.name: numbers[metric.name] for metric in metrics}
-        self._values, self._states = list[Any](), list[Any]()
+        self._read: list[list[Cells]] = [[] for _ in self._at]
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         import numpy as np
 
-        columns = "".join(f", cells.m{number}" for number in self._at.values())
-        rows = self._db.execute(_CASES.format(values=columns))
         letters, width = [*self._at.values()], max(self._at.values(), default=0) + 1
+        columns = "".join(f", cells.m{number}" for number in letters)
+        rows = self._db.execute(_CASES.format(values=columns))
         while batch := rows.fetchmany(_BATCH):
-            self._values.append(np.array([row[7:] for row in batch], float))
+            values = np.array([row[7:] for row in batch], float).T.copy()
             joined = "".join(row[6][:width].ljust(width) for row in batch).encode()
-            states = np.frombuffer(joined, np.uint8).reshape(-1, width)[:, letters]
-            self._states.append(np.where(np.isin(states, _LETTERS), states, ord("s")))
+            states = np.frombuffer(joined, np.uint8).reshape(-1, width).T[letters]
+            states = np.where(np.isin(states, _LETTERS), states, ord("s"))
+            for parts, column, state in zip(self._read, values, states, strict=True):
+                parts.append(Cells.packed(column, state))
             yield batch
 
     def cells(self, numbers: Sequence[int]) -> dict[str, Cells]:
         """The cells by metric, once all batches are read."""
         if not numbers:
             return {name: Cells.of([], {}) for name in self._at}
-        values, states = (
-            [_joined([part[:, at] for part in parts]) for at in range(len(self._at))]
-            for parts in (self._values, self._states)
-        )
-        self._values, self._states = [], []
-        reasons, why = self._reasons(numbers, states)
+        found = [Cells.joined(parts) for parts in self._read]
+        reasons, why = self._reasons(numbers, [one.states for one in found])
         return {
-            name: Cells(values=values[at], states=states[at], reasons=reasons, why=why.get(at))
-            for at, name in enumerate(self._at)
+            name: replace(one, reasons=reasons, why=why.get(at))
+            for at, (name, one) in enumerate(zip(self._at, found, strict=True))
         }
 
     def _reasons(
         self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
-    ) -> tuple[list[str], dict[int, NDArray[np.int32]]]:
+    ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
         import numpy as np
 
-        places = {number: place for place, number in enumerate(numbers)}
+        places = np.full(max(numbers) + 1, -1, np.int32)
+        places[numbers] = np.arange(len(numbers))
         columns = {metric: column for column, metric in enumerate(self._at.values())}
         reasons: dict[tuple[bytes, bool], int] = {}
         why: dict[int, NDArray[np.int32]] = {}
         for number, metric, detail in self._db.execute(_NOTES):
-            place, column = places.get(number), columns.get(metric)
-            if place is None or column is None:
+            place, column = places[number] if number < len(places) else -1, columns.get(metric)
+            if place < 0 or column is None:
                 continue
             if column not in why:
                 why[column] = np.full(len(numbers), -1, np.int32)
@@ -343,17 +342,8 @@ class _Found:
         texts = [
             str(decoded(Failure, text)) if failed else text.decode() for text, failed in reasons
         ]
-        return texts, {column: _joined([one]) for column, one in why.items()}
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Parts of a column as one; one number where all are the same, as of what never applies."""
-    import numpy as np
-
-    first = parts[0][0]
-    if all(np.array_equal(part, np.full_like(part, first), equal_nan=True) for part in parts):
-        return np.broadcast_to(first, sum(map(len, parts)))
-    return np.concatenate(parts)
+        kind = np.min_scalar_type(-len(texts) - 1)
+        return texts, {column: one.astype(kind) for column, one in why.items()}
 
 
 _LETTERS = [ord(status.value[0]) for status in Status]

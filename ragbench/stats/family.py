@@ -176,14 +176,13 @@ def _joint(
     """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
     import numpy as np
 
-    parts = [to_fixed_point(each.sums, len(each.sums)) for each in totals]
+    parts = [each.sums for each in totals]
     if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
         parts = [-part for part in parts]  # all of them: two runs that are swapped
-    # Only what changed is held; whole numbers, so that sums are exact.
     matrix = _Matrix.of((each.keys() for each in totals), parts)
     product = matrix.product()
     norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
-    is_counted = matrix.shape[1] <= _ALL
+    is_counted = matrix.clusters <= _ALL
 
     def statistics(sums: Array) -> Array:
         found: Array = (np.abs(sums) if two_sided else -sums) / norms[:, None]
@@ -201,8 +200,10 @@ def _joint(
 
 def _times(product: Any, flips: Array) -> Array:
     """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
+    import numpy as np
+
     (tests, clusters), draws = product.shape, flips.shape[1]
-    step = max(1, _ALONE // (tests * draws)) if tests * clusters <= _DENSE else clusters
+    step = max(1, _ALONE // (tests * draws)) if isinstance(product, np.ndarray) else clusters
     found: Array = product[:, :step] @ flips[:step]
     for start in range(step, clusters, step):
         found += product[:, start : start + step] @ flips[start : start + step]
@@ -210,10 +211,10 @@ def _times(product: Any, flips: Array) -> Array:
 
 
 class _Totals(NamedTuple):
-    """The clusters whose total differs from the null, with that total."""
+    """The clusters whose total differs from the null, with that total as a whole number."""
 
     sample: PairedSample
-    firsts: NDArray[np.int64]
+    firsts: NDArray[np.int32]
     """The first case of each."""
     sums: Array
 
@@ -227,7 +228,8 @@ def _totals(sample: PairedSample, null_mean: float) -> _Totals:
     sums, sizes, firsts = _summed(sample)
     totals = np.asarray(sums, dtype=np.float64) - null_mean * np.asarray(sizes)
     (moved,) = np.nonzero(np.abs(totals) > sample.rounding * np.asarray(sizes))
-    return _Totals(sample, np.asarray(firsts)[moved], totals[moved])
+    sums = to_fixed_point(totals[moved], len(moved))  # so that they add up exactly
+    return _Totals(sample, np.asarray(firsts, np.int32)[moved], sums)
 
 
 def _summed(sample: PairedSample) -> tuple[Any, Any, Any]:
@@ -248,66 +250,82 @@ def _count(sample: PairedSample) -> int:
     return len(sample.clusters) if sample.stands_alone else len(set(sample.clusters))
 
 
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """Whole numbers of tests (rows) and clusters (columns), without zeros; row by row."""
+class _Matrix(NamedTuple):
+    """Whole numbers of tests (rows) and clusters (columns), without zeros.
 
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    data: Array
-    shape: tuple[int, int]
+    In lists of a row each: with all of them in one array, the copies that sorting makes of it take
+    most of the memory of a large gate.
+    """
+
+    columns: list[NDArray[np.int32]]
+    data: list[Array]
+    clusters: int
 
     @classmethod
     def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Array]) -> _Matrix:
         import numpy as np
 
         numbers: dict[Key, int] = {}
-        sizes = [len(part) for part in parts]
-        found = (numbers.setdefault(key, len(numbers)) for row in keys for key in row)
-        columns = np.fromiter(found, dtype=np.int32, count=sum(sizes))
-        shape = (len(parts), len(numbers))
+        rows = zip(keys, map(len, parts), strict=True)
+        found = (
+            ((numbers.setdefault(key, len(numbers)) for key in row), size) for row, size in rows
+        )
+        columns = [np.fromiter(row, np.int32, size) for row, size in found]
+        clusters = len(numbers)
         del numbers  # large where there are many cases
-        rows = np.repeat(np.arange(len(parts), dtype=np.int32), sizes)
-        data = np.concatenate(parts)
-        columns = np.argsort(_canonical(rows, columns, data)).astype(np.int32)[columns]
-        order = np.lexsort((columns, rows))
-        return cls(rows, columns[order], data[order], shape)
+        places = np.argsort(_canonical(columns, parts, clusters)).astype(np.int32)
+        data: list[Array] = []
+        for at, part in enumerate(parts):
+            own = places[columns[at]]
+            order = np.argsort(own)
+            columns[at] = own[order]
+            data.append(part[order])
+        return cls(columns, data, clusters)
 
     def product(self) -> Any:
-        """What is multiplied with signs: without SciPy's 25 MB where it is small."""
+        """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
         import numpy as np
 
-        if self.shape[0] * self.shape[1] <= _DENSE:
-            found = np.zeros(self.shape)
-            found[self.rows, self.columns] = self.data
-            return found
+        shape = (len(self.data), self.clusters)
+        if shape[0] * shape[1] <= max(_DENSE, 1.5 * sum(map(len, self.data))):
+            dense = np.zeros(shape)
+            for row, columns, data in zip(dense, self.columns, self.data, strict=True):
+                row[columns] = data
+            return dense
         from scipy.sparse import csr_matrix
 
-        return csr_matrix((self.data, (self.rows, self.columns)), shape=self.shape)
+        ends = np.cumsum([0, *map(len, self.data)])
+        return csr_matrix((np.concatenate(self.data), np.concatenate(self.columns), ends), shape)
 
 
-def _canonical(rows: NDArray[np.int32], columns: NDArray[np.int32], data: Array) -> Any:
+def _canonical(
+    columns: Sequence[NDArray[np.int32]], parts: Sequence[Array], clusters: int
+) -> NDArray[np.int64]:
     """The clusters in an order that does not depend on that of the cases: by test and total."""
     import numpy as np
 
-    order = np.lexsort((rows, columns))
-    counts = np.bincount(columns)
-    depth = np.arange(len(order), dtype=np.int32)
-    depth -= np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    depth = np.zeros(clusters, np.int32)
+    for row in columns:
+        depth[row] += 1
     # What is compared first stands last, as NumPy sorts; and what has ended before all others.
-    contents = np.full((counts.max(), 2, len(counts)), -1.0)
-    depth -= counts.max() - 1
-    contents[-depth, 1, columns[order]] = rows[order]
-    contents[-depth, 0, columns[order]] = data[order]
-    return np.lexsort(contents.reshape(-1, len(counts)))
+    left = np.full(clusters, depth.max())
+    tests = np.full((depth.max(), clusters), -1, np.int32)
+    totals = np.full(tests.shape, -1.0)
+    for test, (row, part) in enumerate(zip(columns, parts, strict=True)):
+        left[row] -= 1
+        tests[left[row], row], totals[left[row], row] = test, part
+    order: NDArray[np.int64] = np.lexsort(
+        [key for both in zip(totals, tests, strict=True) for key in both]
+    )
+    return order
 
 
 def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
     """Which signs turn, in blocks: a row a cluster, a column an arrangement; 1 where one does."""
     import numpy as np
 
-    tests, clusters = matrix.shape
-    most = max(1, _HELD // (2 * tests + clusters))
+    clusters = matrix.clusters
+    most = max(1, _HELD // (2 * len(matrix.data) + clusters))
     if clusters <= _ALL:
         for start in range(0, 2**clusters, most):
             numbers = np.arange(start, min(start + most, 2**clusters), dtype=np.int64)
@@ -327,8 +345,11 @@ def _digest(matrix: _Matrix) -> int:
     """The draws depend on the data, so that the luck of one seed does not lift all alike."""
     import hashlib
 
-    content = matrix.data.astype("<i8").tobytes() + matrix.columns.astype("<i8").tobytes()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    found = hashlib.blake2b(digest_size=8)
+    rows: list[Any] = [*matrix.data, *matrix.columns]
+    for part in rows:
+        found.update(part.astype("<i8").tobytes())
+    return int.from_bytes(found.digest(), "little")
 
 
 def _level(largest: Array, alpha: float, two_sided: bool) -> float:

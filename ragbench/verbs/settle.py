@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import GateCheck, GateResult, Settled
-from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
@@ -44,40 +43,29 @@ def settle(
     say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
     """Asks both systems again about what a gate left open."""
-    questions: list[SettleQuestion] = []
-    signs: dict[str, float] = {}
+    columns = {check.subject: run.column(check.subject) for check in open_checks(verdict)}
+    signs = {name: c.sign for name, c in columns.items() if c is not None and c.scale is not None}
     same = unchanged(run, baseline)
-    for check in open_checks(verdict):
-        name, column = check.subject, run.column(check.subject)
-        if column is None or column.scale is None:
-            continue
-        signs[name] = sign = -1.0 if column.direction is Direction.LOWER else 1.0
-        before, after = baseline.values(name), run.values(name)
-        changes = {
-            case.id: _change(before[case.id], after[case.id], sign)
-            for case in run.cases
-            if case.id in same
-        }
-        known = {id_: change for id_, change in changes.items() if change is not None}
-        questions.append(
-            SettleQuestion(
-                metric=name, tolerance=check.limit, scale=column.scale, differences=known
-            )
+    known = _changes(baseline.on(same), run.on(same), signs)
+    questions = [
+        SettleQuestion(
+            metric=check.subject,
+            tolerance=check.limit,
+            scale=column.scale,
+            differences={i: one for i, one in known[check.subject].items() if one is not None},
         )
+        for check in open_checks(verdict)
+        if (column := columns[check.subject]) is not None and column.scale is not None
+    ]
     if not questions:
         return verdict
     settling = Settling(questions, alpha=config.alpha)
     asked = number = 0
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
-        found = ask(number, list(signs), drawn)
-        old, new = ({name: each.values(name) for name in signs} for each in found)
-        settling.see(
-            [
-                {name: _change(old[name].get(at), new[name].get(at), signs[name]) for name in signs}
-                for at in map(str, range(len(drawn)))
-            ]
-        )
+        found = _changes(*ask(number, list(signs), drawn), signs)
+        at = map(str, range(len(drawn)))
+        settling.see([{name: found[name].get(place) for name in signs} for place in at])
         asked, number = asked + len(drawn), number + 1
         states = ", ".join(
             f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
@@ -87,8 +75,18 @@ def settle(
     return with_settled(verdict, settling.settled(), config)
 
 
-def _change(before: float | None, after: float | None, sign: float) -> float | None:
-    return None if before is None or after is None else sign * (after - before)
+def _changes(
+    before: RunScores, after: RunScores, signs: Mapping[str, float]
+) -> dict[str, dict[str, float | None]]:
+    """By metric and case how it moved, a loss below 0; None where it was not measured twice."""
+    found: dict[str, dict[str, float | None]] = {}
+    for name, sign in signs.items():
+        old, new = before.values(name), after.values(name)
+        found[name] = {
+            id_: None if then is None or (now := new.get(id_)) is None else sign * (now - then)
+            for id_, then in old.items()
+        }
+    return found
 
 
 _EVENLY = 0.5

@@ -20,13 +20,11 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
-    MainTrend,
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
-    Changes,
     Document,
     Section,
     as_line,
@@ -71,9 +69,6 @@ def gate_document(
     word, tone, _ = _WORDS[verdict.outcome]
     if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
         word, tone = "passed with a warning", "undecided"
-    changed: Sequence[Changes] = ()
-    if against is not None:
-        changed = changes_of([against.pair], against.changed, {"run": verdict.run.source})
     runs = [f"run {source_text(verdict.run)}"]
     if verdict.baseline is not None:
         runs.append(f"baseline {source_text(verdict.baseline)}")
@@ -99,34 +94,12 @@ def gate_document(
             Section(
                 title="Main over its merges",
                 columns=("metric", "from", "to", "runs", "since", "p", "course"),
-                rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
+                rows=_trends(verdict.checks),
             ),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
-            Section(
-                title="Cases that went another way",
-                lines=[counts_text(against.pair)] if against and changed else (),
-                changes=changed,
-                most=_CHANGED,
-            ),
-            Section(
-                title=f"Cases that lost ({len(verdict.lost_cases):,})",
-                columns=("case", "metric", "before", "now", "question"),
-                rows=[]
-                if changed
-                else [
-                    (
-                        shown_line(one.id, longest=_LONGEST),
-                        one.metric,
-                        number_text(one.before),
-                        shown_line(after_text(one), longest=_LONGEST),
-                        shown_line(one.query or "", longest=_LONGEST),
-                    )
-                    for one in verdict.lost_cases
-                ],
-                most=_LOST,
-            ),
+            _cases_section(verdict, against),
         ),
         notes=verdict.notes,
         foot=f"{'; '.join(runs)}. {settings}.",
@@ -135,13 +108,42 @@ def gate_document(
     return replace(found, brief=calm)
 
 
+def _cases_section(verdict: GateResult, against: Against | None) -> Section:
+    """The cases that pass in one of the runs alone; where there are none, those that lost."""
+    if against is not None:
+        places = {"run": verdict.run.source}
+        if changed := changes_of([against.pair], against.changed, places):
+            return Section(
+                title="Cases that went another way",
+                lines=[counts_text(against.pair)],
+                changes=changed,
+                most=_CHANGED,
+            )
+    return Section(
+        title=f"Cases that lost ({len(verdict.lost_cases):,})",
+        columns=("case", "metric", "before", "now", "question"),
+        rows=[
+            (
+                shown_line(one.id, longest=_LONGEST),
+                one.metric,
+                number_text(one.before),
+                shown_line(after_text(one), longest=_LONGEST),
+                shown_line(one.query or "", longest=_LONGEST),
+            )
+            for one in verdict.lost_cases
+        ],
+        most=_LOST,
+    )
+
+
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
     """What a comment says where there is nothing to look into; it has at most 24 lines."""
     small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
     main = [one for one in verdict.checks if one.kind not in small] or [*verdict.checks]
     broken = [one for one in verdict.checks if one.subject == "error rate" and one.observed]
-    trends = [_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)]
-    courses = "; ".join(f"{name} {ends[0]} to {ends[1]} {bars}" for name, *ends, bars in trends)
+    courses = "; ".join(
+        f"{name} {start} to {end} {bars}" for name, start, end, *_, bars in _trends(verdict.checks)
+    )
     system = verdict.system
     changes = () if system is None or system.is_none else as_line([*change_lines(system)], _FEW)
     return replace(
@@ -245,11 +247,15 @@ def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
     return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
 
 
-def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
-    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
-    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
-    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
-    return subject.removeprefix("drift: "), *ends, since, p_value, bars
+def _trends(checks: Sequence[GateCheck]) -> list[Sequence[str]]:
+    found: list[Sequence[str]] = []
+    for check in checks:
+        if (trend := check.trend) is not None:
+            ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
+            bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
+            since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
+            found.append((check.subject.removeprefix("drift: "), *ends, since, p_value, bars))
+    return found
 
 
 def github_annotations(verdict: GateResult) -> str:

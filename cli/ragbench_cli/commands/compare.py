@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,8 +52,6 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench compare main branch-1 branch-2 -m recall@5,token_f1
       ragbench compare main branch --md changes.md
     """
-    import msgspec
-
     from ragbench.gate.compare import compare
     from ragbench.gate.labels import notes_of
     from ragbench.gate.runs import read_run
@@ -81,7 +79,10 @@ def command(asked: Asked, shown: Shown) -> None:
     named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
-        data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
+        data=lambda: {
+            "schema_version": 2,
+            **{each.name: getattr(comparison, each.name) for each in fields(comparison)},
+        },
         screen=lambda: draw_fitted(
             lambda page: comparison_blocks(comparison, page, named=named, cases=asked.cases or 0)
         ),

@@ -146,7 +146,7 @@ def _explain(shown: Shown, message: str) -> None:
 
 
 def _verdict(asked: Asked) -> GateResult:
-    from ragbench.gate.config import demanded, with_options
+    from ragbench.gate.config import OPTIONS, demanded
     from ragbench.verbs.gate import gate_run
 
     asks = asked.settle or asked.reask_baseline
@@ -154,16 +154,13 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--max-reruns needs --rerun-inconclusive, --rerun-options that or --reask-baseline"
         )
-    wanted = with_options(
-        demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
-        minimum=asked.minimum or (),
-        maximum=asked.maximum or (),
-        max_drop=asked.max_drop or (),
-        max_latency=asked.max_latency or (),
-        max_cost=asked.max_cost or (),
-        max_tokens=asked.max_tokens or (),
+    wanted = demanded(
+        asked.config,
+        baseline=asked.baseline,
+        strict=asked.strict,
         must_pass=asked.must_pass or (),
         labels=asked.labelled.labels or (),
+        **{name: getattr(asked, name) or () for name in OPTIONS},
     )
     if asked.settle and wanted.labels:
         raise ConfigError(
