@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import msgspec
-import orjson
 
 from ragbench.io.dumps.form import getter, opened_json, text_of
 from ragbench.io.fields import named, read_table
@@ -22,6 +20,8 @@ RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DEEPEST = 8
+_SPELLED = frozenset('"{[')
+"""How a value begins of a tool that writes each as JSON."""
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True):
@@ -167,7 +167,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
             value = form.first(name, outer)  # what is said of the trace
         if value is None:
             value = known.get(name)
-        return _spelled(value) if form.is_json else value
+        return opened_json(value, _SPELLED) if form.is_json else value
 
     kind = _kinds().get(str(find("kind") or "").lower(), "")
     documents, before = _listings(kind, attributes, find)
@@ -233,14 +233,6 @@ def _otlp(value: object, depth: int = 0) -> object:
         pairs = [one for one in pairs if is_object(one)] if is_list(pairs) else []
         return {str(one.get("key")): _otlp(one.get("value"), depth + 1) for one in pairs}
     return held
-
-
-def _spelled(value: object) -> object:
-    """A value of a tool that writes each as JSON."""
-    if isinstance(value, str) and value[:1] in ('"', "{", "["):
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(value)
-    return value
 
 
 # --- documents
