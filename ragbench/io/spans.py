@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ragbench.io.dumps.form import getter, opened_json, text_of
+from ragbench.io.dumps.form import constructed, getter, opened_json, text_of
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
@@ -282,7 +282,7 @@ def _document(value: object) -> dict[str, Any] | None:
         return None if found is None else {**found, "score": value[1]}
     if not is_object(value):
         return None
-    value = _constructed(value)
+    value = constructed(value)
     if any(name.startswith("document.") for name in value):
         value = {name.removeprefix("document."): held for name, held in value.items()}
     if "role" in value or "tool_calls" in value:
@@ -304,12 +304,6 @@ def _document(value: object) -> dict[str, Any] | None:
         return None
     known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
     return {name: one for name, one in known.items() if one is not None}
-
-
-def _constructed(value: Values) -> Values:
-    """An object of LangChain's as its fields, where it is written as a call."""
-    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
-    return kwargs if is_object(kwargs) else value
 
 
 def _first(value: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
@@ -356,7 +350,7 @@ def said(value: object, what: str, depth: int = 0) -> str | None:
 
 
 def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
-    value = _constructed(value)
+    value = constructed(value)
     for name in named_in("names")[what]:
         if name in value and (found := within(value[name])) is not None:
             return found
@@ -390,6 +384,6 @@ def _role(value: object) -> str:
     value = opened_json(value)
     if not is_object(value):
         return ""
-    value = _constructed(value)
+    value = constructed(value)
     role = value.get("role") or (value.get("type") if "content" in value else "")
     return str(role or "").lower() if role != "text" else ""

@@ -224,6 +224,12 @@ def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
     return value
 
 
+def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
+    """An object of LangChain's as its fields, where it is written as a call."""
+    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
+    return kwargs if is_object(kwargs) else value
+
+
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:
     """The object without what stands at a path in it, and without objects that are then empty."""
     name, dot, deeper = path.partition(".")
