@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
+
+import orjson
 
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
@@ -22,34 +22,19 @@ from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
-_PLAIN = frozenset({str, int, bool, type(None)})
-_DROPPED = object()
-
 
 def json_rows(batch: Any) -> Iterator[dict[str, object]]:
     """The rows of an Arrow table or record batch as JSON objects.
 
-    Dates become ISO 8601 text, decimals text, NaN null. Binary values (images, sound) are left
-    out: no JSON can hold them.
+    Dates become ISO 8601 text, decimals text, NaN null. So do binary values (images, sound): no
+    JSON can hold them.
     """
-    for row in cast("Iterable[dict[str, object]]", batch.to_pylist()):
-        yield cast("dict[str, object]", _json_value(row))
+    for row in batch.to_pylist():
+        yield orjson.loads(orjson.dumps(row, _json_value, orjson.OPT_NON_STR_KEYS))
 
 
-def _json_value(value: object) -> object:
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        pairs = ((str(k), _json_value(v)) for k, v in cast("dict[object, object]", value).items())
-        return {key: item for key, item in pairs if item is not _DROPPED}
-    if isinstance(value, (list, tuple)):
-        items = map(_json_value, cast("list[object]", value))
-        return [item for item in items if item is not _DROPPED]
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else _DROPPED
+def _json_value(value: object) -> str | None:
+    return str(value) if isinstance(value, Decimal) else None
 
 
 _BATCH_ROWS = 1000

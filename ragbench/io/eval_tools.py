@@ -27,7 +27,7 @@ from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
-from ragbench.io.values import as_list, is_list, is_missing, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
@@ -35,7 +35,7 @@ Values = Mapping[str, object]
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
     for row in container_rows(source, problems, named("array")["ragas"]):
-        values = {**_object(row.values.get("eval_sample")), **row.values}
+        values = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
             del values["eval_sample"]
         # RAGAS writes every field of every sample, null where it has none.
@@ -109,8 +109,8 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     rows = list(container_rows(source, problems, named("array")["promptfoo"]))
     for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
         values = row.values
-        test = _object(values.get("testCase"))
-        given = dict(_object(values.get("vars")) or _object(test.get("vars")))
+        test = as_object(values.get("testCase"))
+        given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
         known = {target for target, _ in fields[tuple(given)].bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
@@ -119,7 +119,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
         if "query" not in known:
             texts = [value for value in given.values() if isinstance(value, str)]
             if len(texts) == 1 or not given:
-                found["query"] = texts[0] if texts else _object(values.get("prompt")).get("raw")
+                found["query"] = texts[0] if texts else as_object(values.get("prompt")).get("raw")
         if known.isdisjoint({"reference", "answers"}):
             found["answers"] = _promptfoo_references(test, given)
         if test.get("metadata"):
@@ -131,8 +131,8 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
     """What each row is an answer of: provider and prompt, as far as they differ."""
     pairs: list[tuple[str, str]] = []
     for values in (row.values for row in rows):
-        provider, prompt = values.get("provider"), _object(values.get("prompt"))
-        known = _object(provider)
+        provider, prompt = values.get("provider"), as_object(values.get("prompt"))
+        known = as_object(provider)
         label = prompt.get("label") if prompt.get("label") != prompt.get("raw") else None
         pairs.append(
             (
@@ -149,9 +149,9 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:
-    response = _object(values.get("response"))
-    output, metadata = response.get("output"), _object(response.get("metadata"))
-    said = _object(output)
+    response = as_object(values.get("response"))
+    output, metadata = response.get("output"), as_object(response.get("metadata"))
+    said = as_object(output)
     found: dict[str, object] = {}
     error = response.get("error") or values.get("error")
     if values.get("failureReason") == _ERROR or (error and output in (None, "")):
@@ -171,14 +171,14 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
         found["abstained"] = True
     if not response.get("cached"):  # else it is the cache that was timed
         found["latency_ms"] = values.get("latencyMs")
-    usage = _object(response.get("tokenUsage")) or _object(values.get("tokenUsage"))
+    usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
     # Of a cached answer only the total is known; the parts are then zero.
     return found | {target: usage[name] for name, target in _TOKENS.items() if usage.get(name)}
 
 
 def _promptfoo_references(test: Values, given: Values) -> list[str]:
     found: list[str] = []
-    for assertion in map(_object, as_list(test.get("assert"))):
+    for assertion in map(as_object, as_list(test.get("assert"))):
         value = assertion.get("value")
         if assertion.get("type") in named("promptfoo")["whole_answer"] and isinstance(value, str):
             variable = _VARIABLE.fullmatch(value.strip())
@@ -186,10 +186,6 @@ def _promptfoo_references(test: Values, given: Values) -> list[str]:
             if isinstance(meant, str) and _VARIABLE.search(meant) is None:
                 found.append(meant)
     return list(dict.fromkeys(found))
-
-
-def _object(value: object) -> Values:
-    return value if is_object(value) else {}
 
 
 # --- open-rag-eval

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, Problem
 from ragbench.io.json_files import line_value, load, read_lines
-from ragbench.io.people import HumanLabel, Key, read_people, value_of
+from ragbench.io.people import HumanLabel, Key, label_value, read_people, value_of
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
 
@@ -48,11 +49,7 @@ class LabelledClaim:
         return float(self.level) if self.grade is None else self.grade
 
 
-_NAMED = {
-    **{name: level for level, name in enumerate(LEVELS)},
-    "true": 2, "false": 0, "yes": 2, "no": 0, "1": 2, "1.0": 2, "0.5": 1, "0": 0, "0.0": 0,
-}  # fmt: skip
-_EXPERTQA = {"Complete": 2, "Incomplete": 1, "Partial": 1, "Missing": 0}
+_EXPERTQA = {"Complete": 1.0, "Incomplete": 0.5, "Partial": 0.5, "Missing": 0.0}
 Row = Mapping[str, Any]
 
 
@@ -138,10 +135,10 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
     cluster = question if is_expertqa else row.get("cluster")
-    level = _NAMED.get(str(row.get("label")).strip().lower())
-    if is_expertqa:
-        level = _EXPERTQA[row["support"]]
-    if level is None:
+    value = _EXPERTQA[row["support"]] if is_expertqa else None
+    with suppress(ValueProblem):
+        value = value if is_expertqa else label_value(row.get("label"))
+    if value not in (0, 0.5, 1):
         named, given = ", ".join(LEVELS), row.get("label")
         raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {given!r}")
     try:
@@ -152,7 +149,7 @@ def _claim(row: Row, number: str) -> LabelledClaim:
         id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
         claim=claim[0],
         evidence=evidence,
-        level=level,
+        level=int(2 * value),
         question=question if isinstance(question, str) else "",
         cluster=None if cluster is None else str(cluster),
         grade=graded,

@@ -172,7 +172,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
         answer=answer,
         contexts=contexts,
         metric=str(known["metric"] or ""),
-        value=_value(known["value"]),
+        value=label_value(known["value"]),
         by=str(known["by"] or "somebody"),
         key=(key[0], key[1], str(digest)) if digest is not None else key,
         is_of_pairs=is_object(drawn) and drawn.get("differing") is True,
@@ -181,7 +181,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
     )
 
 
-def _value(given: object) -> float | None:
+def label_value(given: object) -> float | None:
     word = re.sub("[ -]", "_", given.strip().casefold()) if isinstance(given, str) else ""
     if given is None or word in _words():
         return None if given is None else _words()[word]
@@ -276,7 +276,7 @@ def _judged(trace: Trace, done: Exported) -> Iterator[dict[str, Any]]:
     for one in filter(is_object, given):
         value = None
         with suppress(ValueProblem):
-            value = _value(one.get("value"))
+            value = label_value(one.get("value"))
         if one.get("is_model"):
             done.leave_out("the feedback is a model's")
         elif value is None:

@@ -323,9 +323,6 @@ def derived_id(prefix: str, text: str, *, digits: int = 10) -> str:
 class IdRegister(dict[int, int]):
     """Which ids were used, by their hashes, and at which lines: texts would take twice as much."""
 
-    def __init__(self) -> None:
-        self._repeats: dict[str, int] = {}
-
     def add(self, identifier: str, line: int) -> int | None:
         """Notes an id; gives the line of the same one before, if there is one."""
         known = hash(identifier)
@@ -338,8 +335,9 @@ class IdRegister(dict[int, int]):
         """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ..."""
         if self.add(identifier, line) is None:
             return identifier
-        number = self._repeats.get(identifier, 1) + 1
+        latest = hash((identifier, "latest"))
+        number = self.get(latest, 1) + 1
         while self.add(f"{identifier}-{number}", line) is not None:
             number += 1
-        self._repeats[identifier] = number
+        self[latest] = number
         return f"{identifier}-{number}"

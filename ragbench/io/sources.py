@@ -18,8 +18,6 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragbench.core.case import Case
-from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
@@ -34,7 +32,7 @@ from ragbench.io.json_files import load
 from ragbench.io.only import Only
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
-from ragbench.io.source import STDIN, IdRegister, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]
@@ -348,34 +346,27 @@ class _Opening:
             queries=self.queries,
             only=self.only,
         )
+
+        def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
+            with opening() as dump:
+                for number, one in enumerate(dump, start=1):
+                    yield _dump_row(place.name, number, one, has_ids=dump.mapping.id is not None)
+                problems.note(*dump.problems)
+                problems.count += dump.malformed - len(dump.problems.items)
+
         try:
             with opening() as dump:
                 mapping, notes = dump.mapping, dump.notes
-                known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
             if problems.count:  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
-        entry_of = partial(_dump_entry, has_ids=mapping.id is not None)
+        known = list(islice(self._quietly(reader), LOOK))
+        opened = replace(self, fields={})._of_rows(mapping.format, reader, known)
         named = ("query", "query_id", "chunks", "id", "text", "score")
         paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
-        info = SourceInfo(path=place.name, form=mapping.format, mapping=paths, notes=notes)
-
-        def entries() -> Iterator[Entry]:
-            found, ids = Problems(), IdRegister()
-            with opening() as dump:
-                for number, entry in enumerate(map(entry_of, dump), start=1):
-                    earlier = ids.add(entry.case.id, number)
-                    if earlier is None or self.is_join:
-                        yield entry
-                    else:
-                        message = f"'{entry.case.id}' is already the id of record {earlier}"
-                        found.add(message, path=place.name, line=number, field="id")
-                dump.problems.note(*found)
-                dump.problems.raise_if_any()
-
-        looked = looked_at(info, [*map(entry_of, known)], is_whole=len(known) < LOOK)
-        return EntrySource(info=looked, read=entries, held=self.stack)
+        opened.info = replace(opened.info, mapping=paths, notes=notes)
+        return opened
 
 
 def _only(only: Only, reader: Reader) -> Reader:
@@ -397,20 +388,14 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
     return found
 
 
-def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
-    relevant = None
+def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> Row:
+    values: dict[str, object] = {"id": dump.query_id, "query": dump.query, "answers": dump.answers}
     if dump.relevant_ids is not None:
         ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
-        relevant = (*ranked, *sorted(dump.relevant_ids.difference(ranked)))
-    case = Case(
-        id=dump.query_id,
-        query=dump.query,
-        reference=dump.answers[0] if dump.answers else None,
-        alternative_references=dump.answers[1:],
-        reference_context_ids=relevant,
-    )
+        more = sorted(dump.relevant_ids.difference(ranked))
+        values["reference_context_ids"] = [*ranked, *more]
     recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
-    return Entry(case=case, recorded=recorded)
+    return Row(path, number, values, recorded=recorded)
 
 
 def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:

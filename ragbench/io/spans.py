@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import msgspec
-import orjson
 
-from ragbench.io.dumps.form import getter, opened_json, text_of
+from ragbench.io.dumps.form import constructed, getter, opened_json, text_of
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
@@ -22,6 +20,8 @@ RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DEEPEST = 8
+_SPELLED = frozenset('"{[')
+"""How a value begins of a tool that writes each as JSON."""
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True):
@@ -167,7 +167,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
             value = form.first(name, outer)  # what is said of the trace
         if value is None:
             value = known.get(name)
-        return _spelled(value) if form.is_json else value
+        return opened_json(value, _SPELLED) if form.is_json else value
 
     kind = _kinds().get(str(find("kind") or "").lower(), "")
     documents, before = _listings(kind, attributes, find)
@@ -235,14 +235,6 @@ def _otlp(value: object, depth: int = 0) -> object:
     return held
 
 
-def _spelled(value: object) -> object:
-    """A value of a tool that writes each as JSON."""
-    if isinstance(value, str) and value[:1] in ('"', "{", "["):
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(value)
-    return value
-
-
 # --- documents
 
 _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
@@ -290,7 +282,7 @@ def _document(value: object) -> dict[str, Any] | None:
         return None if found is None else {**found, "score": value[1]}
     if not is_object(value):
         return None
-    value = _constructed(value)
+    value = constructed(value)
     if any(name.startswith("document.") for name in value):
         value = {name.removeprefix("document."): held for name, held in value.items()}
     if "role" in value or "tool_calls" in value:
@@ -312,12 +304,6 @@ def _document(value: object) -> dict[str, Any] | None:
         return None
     known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
     return {name: one for name, one in known.items() if one is not None}
-
-
-def _constructed(value: Values) -> Values:
-    """An object of LangChain's as its fields, where it is written as a call."""
-    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
-    return kwargs if is_object(kwargs) else value
 
 
 def _first(value: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
@@ -364,7 +350,7 @@ def said(value: object, what: str, depth: int = 0) -> str | None:
 
 
 def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
-    value = _constructed(value)
+    value = constructed(value)
     for name in named_in("names")[what]:
         if name in value and (found := within(value[name])) is not None:
             return found
@@ -398,6 +384,6 @@ def _role(value: object) -> str:
     value = opened_json(value)
     if not is_object(value):
         return ""
-    value = _constructed(value)
+    value = constructed(value)
     role = value.get("role") or (value.get("type") if "content" in value else "")
     return str(role or "").lower() if role != "text" else ""

@@ -146,9 +146,7 @@ class TraceFile:
         """Makes the rows, and counts what stands in the file."""
         found, decode = self.found, msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(_TRACES):
-            parts = self.db.execute(
-                "SELECT body FROM spans WHERE trace = ? ORDER BY rowid", (trace,)
-            )
+            parts = self.db.execute(_PARTS, (trace,))
             tree = Tree([span for (body,) in parts for span in decode(body)])
             found["traces"] += 1
             hops = tree.innermost(RETRIEVER)

@@ -37,6 +37,7 @@ from ragbench.io.values import (
     USER,
     ValueProblem,
     as_list,
+    as_object,
     as_turns,
     is_list,
     is_object,
@@ -176,7 +177,7 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     for number, one in enumerate(as_list(value), start=1):
         if is_object(one):
             yield from _conversation(Row(source.name, number, one), problems)
-    whole: Values = value if is_object(value) else {}
+    whole = as_object(value)
     documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
     known = problems.count
@@ -279,7 +280,7 @@ def _is_relevant(context: Values) -> bool:
 
 
 def _conversation(row: Row, problems: Problems) -> Iterator[Row]:
-    """A row per question of a conversation; the agent's answer is the right one."""
+    """A task per question of a conversation; the agent's answer is the right one."""
     messages = [one for one in as_list(row.values.get("messages")) if is_object(one)]
     try:
         turns = as_turns(messages)
@@ -288,19 +289,11 @@ def _conversation(row: Row, problems: Problems) -> Iterator[Row]:
         return
     name = str(row.values.get("id") or f"conversation-{row.line}")
     for at, answer in exchanges(turns):
-        said = messages[at].get("enrichments")
-        labels: Values = said if is_object(said) else {}
-        found = labels.get("Answerability", labels.get("answerability"))
-        kinds = [str(one) for one in as_list(found)]
-        place = in_turn(before(turns, at), name, kinds)
-        number = str(as_list(place["tags"])[-1]).removeprefix("turn-")
-        values: dict[str, object] = {
-            "id": f"{name}<::>{number}",
-            "query": turns[at].text,
-            "answerable": _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None,
-            **place,
-        }
+        number = sum(turn.role == USER for turn in turns[: at + 1])
+        task: dict[str, object] = dict(as_object(messages[at].get("enrichments")))
+        task |= {"task_id": f"{name}<::>{number}", "conversation_id": name}
+        task["input"] = messages[: at + 1]
         if answer is not None:
-            values["reference"] = turns[answer].text
-            values |= _gold(messages[answer].get("contexts"), {})
-        yield row._replace(values=values)
+            task["targets"] = [turns[answer].text]
+            task["contexts"] = messages[answer].get("contexts")
+        yield from _task(row._replace(values=task), {}, None, problems)

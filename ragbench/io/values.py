@@ -76,6 +76,11 @@ def as_list(value: object) -> list[object]:
     return cast("list[object]", value) if is_list(value) else []
 
 
+def as_object(value: object) -> Mapping[str, object]:
+    """The object that a value is; an empty one for anything else."""
+    return value if is_object(value) else {}
+
+
 # --- texts and ids
 
 

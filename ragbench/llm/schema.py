@@ -219,23 +219,11 @@ def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
     return text
 
 
-def ask_structure(
-    chat: ChatModel,
-    messages: Sequence[Message],
-    schema: Schema[ValueT],
-    *,
-    read: Callable[[str], ValueT] | None = None,
-) -> ValueT:
+def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
     """Asks for a value: held to the schema where the model can be, else read out of its text."""
-    try:
-        if isinstance(chat, StructuredChat):
-            return chat.ask_structure(messages, schema)
-        return read_structure(ask_text(chat, messages), schema)
-    except LLMReplyError as error:
-        said = said_text(error.reply or "")
-        if read is None or not said:
-            raise
-        return read(said)
+    if isinstance(chat, StructuredChat):
+        return chat.ask_structure(messages, schema)
+    return read_structure(ask_text(chat, messages), schema)
 
 
 def field_schema(

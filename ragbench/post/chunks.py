@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from numbers import Real
 from typing import Any, Literal, cast
@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 from ragbench.core.chat import Message
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InputError
+from ragbench.io.only import seconds_of
 from ragbench.llm.schema import Schema, field_schema
 from ragbench.post.operator import Query, RankedChunk
 from ragbench.text.sentences import Span
@@ -193,10 +194,6 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 
 Precision = Literal["year", "month", "day", "time"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PARTS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""From how large a number on it is nanoseconds, microseconds, milliseconds, and how many of them
-are a second: 1e11 seconds would lie in the year 5138."""
 _YEARS = range(1000, 3000)
 """Whole numbers that are years: as seconds they would lie in the first hour of 1970."""
 _DAYS = range(19_000_101, 21_001_232)
@@ -251,8 +248,6 @@ def _of_day(day: date, precision: Precision = "day") -> KnownTime:
 
 
 def _from_number(number: float) -> KnownTime | None:
-    if not math.isfinite(number):
-        return None
     # An int: for a float, `in` looks through the whole range.
     whole = int(number) if number.is_integer() else -1
     if whole in _YEARS:
@@ -260,10 +255,8 @@ def _from_number(number: float) -> KnownTime | None:
     with suppress(ValueError, OverflowError):
         if whole in _DAYS:
             return _of_day(date.fromisoformat(str(whole)))
-    parts = next((parts for least, parts in _PARTS if abs(number) >= least), 1.0)
-    with suppress(OverflowError):
-        return KnownTime(time=_EPOCH + timedelta(seconds=number / parts), precision="time")
-    return None
+    moment = seconds_of(number)
+    return None if moment is None else known_time(datetime.fromtimestamp(moment, UTC))
 
 
 def _from_text(text: str) -> KnownTime | None:

@@ -13,7 +13,7 @@ from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors, engine_failures
+from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors
 from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
 from ragbench.stores.mapping import METADATA_NAMES, AttachedRows, FieldMapping, complete_mapping
@@ -44,11 +44,8 @@ class ForeignCollection(OpenCollection[Reader]):
         native: object = None,
     ) -> None:
         """Looks at some rows; `attach` connects."""
-        failures = (*database.failures, RecursionError)
-        super().__init__(
-            engine, name, address=database.address, failures=failures, on_close=database.close
-        )
-        with engine_failures(self.address, failures):
+        super().__init__(engine, name, database, database.close)
+        with self.working():
             rows = engine.sample(_SAMPLE)
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
@@ -28,6 +28,9 @@ from ragbench.stores.base import (
 )
 from ragbench.stores.record import WordVector, check_id, encode, similarity
 
+if TYPE_CHECKING:
+    from ragbench.stores.database import ReadableDatabase
+
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
@@ -42,18 +45,12 @@ class OpenCollection(ABC, Generic[_EngineT]):
     """What every search keeps to, in the engine's own syntax; None for nothing."""
 
     def __init__(
-        self,
-        engine: _EngineT,
-        name: str,
-        *,
-        address: str,
-        failures: tuple[type[Exception], ...],
-        on_close: Callable[[], None],
+        self, engine: _EngineT, name: str, database: ReadableDatabase, on_close: Callable[[], None]
     ) -> None:
         self.name = name
-        self.address = address
+        self.address = database.address
         self._engine = engine
-        self._failures = failures
+        self._failures = (*database.failures, RecursionError)
         self._on_close: Callable[[], None] | None = on_close
 
     @property
@@ -153,15 +150,10 @@ class OwnCollection(OpenCollection[Writer]):
     """Whether its chunks name their documents."""
 
     def __init__(
-        self,
-        engine: Writer,
-        info: CollectionInfo,
-        *,
-        address: str,
-        failures: tuple[type[Exception], ...],
-        on_close: Callable[[], None],
+        self, engine: Writer, name: str, database: ReadableDatabase, on_close: Callable[[], None]
     ) -> None:
-        super().__init__(engine, info.name, address=address, failures=failures, on_close=on_close)
+        super().__init__(engine, name, database, on_close)
+        info = engine.read_info()
         self._dimension = info.dimension
         self.words = info.words
         """How its store ranks by words; None where ragbench does."""

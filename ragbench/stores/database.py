@@ -170,9 +170,7 @@ class WritableDatabase(ReadableDatabase):
                 names = ", ".join(sorted(self.names(connection)))
                 known = f"there are: {names}" if names else "it holds none"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            options: dict[str, Any] = {"address": self.address, "failures": self.failures}
-            options["on_close"] = lambda: self._released(name)
-            store = OwnCollection(engine, engine.read_info(), **options)
+            store = OwnCollection(engine, name, self, lambda: self._released(name))
             self._open[name] += 1
             return store
 

@@ -71,7 +71,7 @@ class Reader:
             return '{"keep": [1]}'
         if shown := re.findall(r"\[(\d+)\]\n(.*)\n", asked):
             best = sorted(shown, key=lambda pair: -len(pair[1]))
-            return " > ".join(f"[{number}]" for number, _ in best)
+            return f'{{"order": [{", ".join(number for number, _ in best)}]}}'
         return f'{{"grade": {len(asked) % 11}}}' if "grade" in task else "Leave is 27 days."
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -215,14 +216,18 @@ def chunks_getter(path: str) -> Getter:
     return lambda value: opened_json(find(value))
 
 
-def opened_json(value: object) -> object:
+def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
     """The list or object that a text spells as JSON; any other value as it is."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
+    if isinstance(value, str) and value[:1] in begins:
+        with suppress(orjson.JSONDecodeError):
             return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
     return value
+
+
+def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
+    """An object of LangChain's as its fields, where it is written as a call."""
+    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
+    return kwargs if is_object(kwargs) else value
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:

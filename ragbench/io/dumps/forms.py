@@ -21,7 +21,7 @@ from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import DumpForm, Hits, getter
+from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import as_list, is_list, is_object
 
@@ -177,10 +177,9 @@ def _langchain(value: object) -> object:
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         inner = _langchain(value[0])
         return {**inner, "score": value[1]} if is_object(inner) else None
-    if is_object(value) and value.get("type") == "constructor" and is_object(value.get("kwargs")):
-        value = value["kwargs"]
     if not is_object(value):
         return None
+    value = constructed(value)
     # LangChain.js writes camel case.
     text = value.get("page_content", value.get("pageContent"))
     has_one = "page_content" in value or "pageContent" in value

@@ -38,7 +38,9 @@ def check_columns(path: str | Path, **options: str) -> None:
     assert (one.id, one.query, one.reference) == ("1", "one", "x")
     assert (one.reference_context_ids, two.reference_context_ids) == (("a", "b"), ())
     assert two.reference is None
-    assert one.metadata == {"when": "2024-05-01", "price": "1.10", "score": 0.5}
+    assert one.metadata == {
+        "when": "2024-05-01", "price": "1.10", "score": 0.5, "picture": None,
+    }  # fmt: skip
     assert two.metadata["score"] is None
 
 

@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.chat import Message
-from ragbench.errors import InterfaceError, LLMReplyError
-from ragbench.post.rerankers.llm import (
-    LlmListwiseReranker,
-    LlmPointwiseReranker,
-    parse_permutation,
-)
+from ragbench.errors import LLMReplyError
+from ragbench.post.rerankers.llm import LlmListwiseReranker, LlmPointwiseReranker
 from tests.unit.post.builders import Scripted, chunk, order, query, scored
 
 
@@ -31,27 +27,28 @@ class SortingChat:
         shown = re.findall(r"\[(\d+)\]\nvalue (\d+)", messages[-1].content)
         self.windows.append(len(shown))
         best = sorted(shown, key=lambda pair: -int(pair[1]))
-        return " > ".join(f"[{number}]" for number, _ in best)
+        return f'{{"order": [{", ".join(number for number, _ in best)}]}}'
 
 
-@pytest.mark.parametrize(("answer", "places"), [
-    ("[2] > [3] > [1]", [1, 2, 0]),
-    ("Sure! Here are the 3 passages: [ 3 ] > [1]", [2, 0, 1]),
-    ("3, 1, 2", [2, 0, 1]), ("[2] > [2] > [9] > [0] > [1]", [1, 0, 2]),
-    ("The best is [3].", [2, 0, 1]), ("[2, 3, 1]", [1, 2, 0]),
-    ("<think>[1] > [2], no ...</think>[3] > [2] > [1]", [2, 1, 0]),
+@pytest.mark.parametrize(("numbers", "found"), [
+    ("[2, 3, 1]", "bca"), ("[3, 1]", "cab"), ("[2, 2, 9, 0, 1]", "bac"),
 ])  # fmt: skip
-def test_orders_as_models_write_them(answer: str, places: list[int]) -> None:
-    assert parse_permutation(answer, 3) == places
+def test_an_order_is_repaired(numbers: str, found: str) -> None:
+    chat = Scripted(f'Sure! <{{"order": {numbers}}}>')
+    reranker = LlmListwiseReranker(chat=chat)
+    assert "".join(order(reranker, query(), [chunk(id) for id in "abc"])) == found
 
 
-def test_an_answer_without_an_order_is_an_error() -> None:
-    with pytest.raises(InterfaceError, match="named none of 3 passages: 'I cannot say'"):
-        parse_permutation("I cannot\nsay", 3)
+@pytest.mark.parametrize(("answer", "message"), [
+    ("I cannot\nsay", "holds no JSON"), ('{"order": [7]}', "named none of 3 passages"),
+])  # fmt: skip
+def test_an_answer_without_an_order_is_an_error(answer: str, message: str) -> None:
+    with pytest.raises(LLMReplyError, match=message):
+        LlmListwiseReranker(chat=Scripted(answer)).score(query(), [chunk(id) for id in "abc"])
 
 
 def test_listwise_asks_once_for_few_and_not_about_one() -> None:
-    chat = Scripted("[2] > [1]")
+    chat = Scripted('{"order": [2, 1]}')
     chunks = [chunk("a", "red"), chunk("b", "blue")]
     reranker = LlmListwiseReranker(chat=chat)
     assert list(reranker.score(query("which colour?"), chunks)) == [0.5, 1.0]
@@ -75,7 +72,7 @@ def test_every_candidate_is_shown_and_the_best_is_carried_to_the_front(
 
 def test_long_chunks_are_cut_and_that_is_noted() -> None:
     chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
-    chat = Scripted("[1]", '{"grade": 1}', '{"grade": 1}')
+    chat = Scripted('{"order": [1]}', '{"grade": 1}', '{"grade": 1}')
     for made in (LlmListwiseReranker, LlmPointwiseReranker):
         reranker = made(chat=chat, max_characters=4)
         assert scored(reranker, query(), chunks).notes == (
