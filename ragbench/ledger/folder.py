@@ -322,12 +322,13 @@ def write_atomic(path: Path, content: bytes) -> None:
 def git_state(folder: Path) -> dict[str, Any] | None:
     """Commit of the repository around a folder, and whether tracked files had changes."""
     git = ["git", "--no-optional-locks", "-C", str(folder)]
-    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    asked = ["status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
-        commit, changes = (
-            subprocess.run([*git, *one], capture_output=True, text=True, check=True, timeout=5)
-            for one in asked
-        )
+        told = subprocess.run([*git, *asked], capture_output=True, text=True, check=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit.stdout.strip(), "dirty": bool(changes.stdout.strip())}
+    lines = told.stdout.splitlines()
+    commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), None)
+    if commit in (None, "(initial)"):
+        return None
+    return {"commit": commit, "dirty": any(line[:1] != "#" for line in lines)}
