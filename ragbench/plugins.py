@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import re
 import sys
@@ -65,6 +66,20 @@ def directory_kept(what: str) -> Generator[None]:
                     f"{what} changed the working directory to {now}: it is {before} again. Have "
                     "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
                 )
+
+
+@contextmanager
+def silenced(*names: str) -> Generator[None]:
+    """Keeps the logs of packages off the screen: what they raise says the same."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -124,6 +124,11 @@ class Message:
     content: str
 
 
+def task_messages(task: str, data: str) -> list[Message]:
+    """What a model is to do, and with what."""
+    return [Message(role="system", content=task), Message(role="user", content=data)]
+
+
 @runtime_checkable
 class ChatModel(Protocol):
     """A language model. Stages that need one are given it; they never build one."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import logging
 import os
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from ragbench.errors import RagbenchError
 from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.plugins import require
+from ragbench.plugins import require, silenced
 from ragbench.safe_text import shortened_line
 
 EXTRA = "documents"
@@ -90,21 +89,14 @@ def _block(block: Any) -> str:
 @contextmanager
 def _reported(kind: str) -> Generator[None]:
     """What a package raises over a damaged file, in one line; they raise whatever comes to them."""
-    # What they log of it stands in the error, or was repaired.
-    loggers = [logging.getLogger(name) for name in ("pypdf", "trafilatura", "htmldate")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        with silenced("pypdf", "trafilatura", "htmldate"):
+            yield
     except (ConversionError, OSError, MemoryError, RagbenchError):
         raise
     except Exception as error:
         said = shortened_line(str(error)) or type(error).__name__
         raise ConversionError(f"it is no {kind} document that can be read: {said}") from error
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
 
 
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], tuple[str, str | None]]]] = {

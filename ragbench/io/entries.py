@@ -130,8 +130,7 @@ class EntrySource(AbstractContextManager["EntrySource"]):
     def __exit__(self, *_: object) -> None:
         self.held.close()
 
-    def close(self) -> None:
-        self.held.close()
+    close = __exit__
 
 
 # --- what a reader of scores must know

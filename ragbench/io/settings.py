@@ -41,8 +41,6 @@ _KINDS = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
-    "decimal": "a number",
-    "Invalid decimal string": "a number",
     "str": "a text",
     "array": "a list",
     "object": "a mapping",
@@ -211,7 +209,7 @@ def _wanted(message: str) -> str:
     """What msgspec expected, in words; with the bounds that it names."""
     found = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
     if found is None:
-        return _KINDS.get(message, message)
+        return message
     kinds = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null")
     return f"{kinds} {found[2] or ''}{found[3]}" if found[3] else kinds
 

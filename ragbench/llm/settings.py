@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
+from sys import float_info
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import msgspec
@@ -14,7 +15,6 @@ from msgspec import Meta
 
 from ragbench.core.chat import Price
 from ragbench.errors import ConfigError, NoModelError
-from ragbench.io.settings import converted
 from ragbench.llm.endpoint import (
     ApiKey,
     Endpoint,
@@ -56,21 +56,24 @@ class LLMSettings:
     """Each setting that was given or matters, with its origin."""
 
 
-_TEXT = Annotated[str, Meta(min_length=1)]
-_WHOLE = Annotated[int, Meta(ge=0)]
-_NUMBER = Annotated[float, Meta(ge=0)]
-_FIELDS, _HEADERS = dict[str, Any], dict[str, str]
-_COMMAND = Annotated[tuple[str, ...], Meta(min_length=1)]
-_HIDDEN: Mapping[Any, str] = {
-    _FIELDS: 'an object such as {"top_p": 0.9}',
-    _HEADERS: 'an object of texts, such as {"X-Team": "search"}',
-    _COMMAND: "a program with its arguments",
-}
-"""What may hold a key, so that no message quotes it."""
+class _Kind(NamedTuple):
+    type: Any
+    words: str
+
+
+_TEXT = _Kind(Annotated[str, Meta(min_length=1)], "a text")
+_WHOLE = _Kind(Annotated[int, Meta(ge=0)], "a whole number of at least 0")
+_NUMBER = _Kind(Annotated[float, Meta(ge=0, le=float_info.max)], "a number of at least 0")
+_AMOUNT = _Kind(Decimal, _NUMBER.words)
+_FLAG = _Kind(bool, "true or false")
+_FIELDS = _Kind(dict[str, Any], 'an object such as {"top_p": 0.9}')
+_HEADERS = _Kind(dict[str, str], 'an object of texts, such as {"X-Team": "search"}')
+_COMMAND = _Kind(Annotated[tuple[str, ...], Meta(min_length=1)], "a program with its arguments")
+_STRUCTURED = _Kind(StructuredOutput, f"one of {', '.join(StructuredOutput)}")
 
 
 class _Row(NamedTuple):
-    kind: Any
+    kind: _Kind
     own: bool = False
     """Whether a judge of a panel does not take it over from the first, where it is at another
     place."""
@@ -85,10 +88,10 @@ _ROWS = {
     "api_version": _Row(_TEXT, own=True), "temperature": _Row(_NUMBER, unsent=True),
     "seed": _Row(_WHOLE, unsent=True), "max_tokens": _Row(_WHOLE, unsent=True),
     "reasoning_effort": _Row(_TEXT, own=True), "reasoning_tokens": _Row(_WHOLE),
-    "extra": _Row(_FIELDS, own=True), "structured": _Row(StructuredOutput, own=True),
-    "context": _Row(_WHOLE, own=True, unsent=True), "prompt_check": _Row(bool, own=True),
-    "price_input": _Row(Decimal, own=True), "price_output": _Row(Decimal, own=True),
-    "price_cached_input": _Row(Decimal, own=True), "timeout": _Row(_NUMBER),
+    "extra": _Row(_FIELDS, own=True), "structured": _Row(_STRUCTURED, own=True),
+    "context": _Row(_WHOLE, own=True, unsent=True), "prompt_check": _Row(_FLAG, own=True),
+    "price_input": _Row(_AMOUNT, own=True), "price_output": _Row(_AMOUNT, own=True),
+    "price_cached_input": _Row(_AMOUNT, own=True), "timeout": _Row(_NUMBER),
     "deadline": _Row(_NUMBER, unsent=True), "concurrency": _Row(_WHOLE), "retries": _Row(_WHOLE),
     "rate_limit_wait": _Row(_NUMBER), "cache": _Row(_TEXT), "cache_max_mb": _Row(_WHOLE),
 }  # fmt: skip
@@ -101,16 +104,18 @@ def _read(name: str, value: object, origin: str) -> Any:
     kind, _, unsent = _ROWS[name]
     if unsent and value == NOT_SENT:
         return None
-    if isinstance(value, str):
-        value = value.strip()
-    if kind not in _HIDDEN:
-        return converted(value, kind, origin, strict=False)
+    may_hold_key = kind in (_FIELDS, _HEADERS, _COMMAND)
+    quoted = "" if may_hold_key else f", not {value!r}"
     try:
-        if isinstance(value, str):  # as a shell splits it, or as JSON
-            value = shlex.split(value) if kind is _COMMAND else json.loads(value)
-        return msgspec.convert(value, kind)
+        if isinstance(value, str):
+            value = value.strip()
+            if may_hold_key:  # as a shell splits it, or as JSON
+                value = shlex.split(value) if kind is _COMMAND else json.loads(value)
+        if kind is _AMOUNT:  # Decimal knows no range
+            msgspec.convert(value, _NUMBER.type, strict=False)
+        return msgspec.convert(value, kind.type, strict=False)
     except ValueError:
-        raise ConfigError(f"{origin} must be {_HIDDEN[kind]}") from None
+        raise ConfigError(f"{origin} must be {kind.words}{quoted}") from None
 
 
 _OPENAI_URL = "https://api.openai.com/v1"

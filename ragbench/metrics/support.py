@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragbench.core.chat import Message
+from ragbench.core.chat import Message, task_messages
 from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinition, Need
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Quote
 from ragbench.core.trace import Trace
@@ -142,10 +142,7 @@ def _messages(sentences: Sequence[str], texts: Mapping[int, str], query: str) ->
         "statements": [f"{at}. {text}" for at, text in enumerate(sentences, 1)],
         "question": query,
     }
-    return [
-        Message(role="system", content=_INSTRUCTION),
-        Message(role="user", content=json.dumps(question, ensure_ascii=False)),
-    ]
+    return task_messages(_INSTRUCTION, json.dumps(question, ensure_ascii=False))
 
 
 def _looked_up(quote: str, texts: Mapping[int, str]) -> Quote:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ragbench.core.case import Said
-from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage
+from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage, task_messages
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described
@@ -93,10 +93,8 @@ class ChatGenerator(Checked):
         asked: dict[str, Any] = {"question": query, "contexts": numbered}
         if history:
             task, asked = f"{task}\n{_BEFORE}", {"conversation": [*history], **asked}
-        data = json.dumps(asked, ensure_ascii=False)
-        texts, usage, cost, model = self._answers(
-            [Message(role="system", content=task), Message(role="user", content=data)]
-        )
+        messages = task_messages(task, json.dumps(asked, ensure_ascii=False))
+        texts, usage, cost, model = self._answers(messages)
         # Different answers as they were first worded, most frequent first; a Counter keeps equal
         # counts in the order of their first appearance.
         first = {_plain(text): text for text in reversed(texts)}

@@ -20,7 +20,7 @@ from msgspec import Meta
 from ragbench.core.biography import record_of
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel, task_messages
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import (
@@ -226,11 +226,11 @@ class LlmTransform(Checked):
         data = json.dumps(asked, ensure_ascii=False)
         text = {"type": "string"}
         form = text if self.key == "query" else {"type": "array", "items": text}
-        written = ask_structure(
-            self.chat,
-            [Message(role="system", content=f"{task} {_DATA}"), Message(role="user", content=data)],
+        messages, schema = (
+            task_messages(f"{task} {_DATA}", data),
             field_schema(self.key, form, _texts),
         )
+        written = ask_structure(self.chat, messages, schema)
         new = [text for text in written if text != query.text][: self.count]
         made = replace(query, kind=self.kind, weight=query.weight * self.weight)
         found = [replace(made, text=text) for text in new]

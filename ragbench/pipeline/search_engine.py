@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
@@ -123,7 +123,7 @@ class Collection:
 
 
 @dataclass(eq=False)
-class RetrievalEngine:
+class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     """Searches the collections of one database; each is opened when it is first asked.
 
     Example:
@@ -195,18 +195,14 @@ class RetrievalEngine:
             self._collections[dataset_id] = found
         return found
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes the collections, and the embedders that were opened here."""
         while self._collections:
             self._collections.popitem()[1].close()
         if self.owns_database:
             self.database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    close = __exit__
 
 
 def open_engine(

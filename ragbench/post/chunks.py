@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from numbers import Real
 from typing import Any, Literal, cast
 
-from ragbench.core.chat import Message
+from ragbench.core.chat import Message, task_messages
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InputError
 from ragbench.io.only import seconds_of
@@ -25,7 +25,7 @@ def asked_of(task: str, question: str, chunks: Sequence[RankedChunk]) -> list[Me
     """The question and the passages, numbered from 1, as JSON: no text can pass for an order."""
     passages = [{"number": at, "text": one.chunk.text} for at, one in enumerate(chunks, start=1)]
     data = json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
-    return [Message(role="system", content=task), Message(role="user", content=data)]
+    return task_messages(task, data)
 
 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:

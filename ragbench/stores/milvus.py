@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
-from ragbench.plugins import require
+from ragbench.plugins import require, silenced
 from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words, checked_native
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
@@ -27,19 +25,8 @@ _MOST = 16384
 """The most hits that Milvus gives for one query."""
 
 
-@contextmanager
-def quiet() -> Generator[None]:
-    """Keeps the packages' logs off the screen."""
-    # Both packages log each failure with its whole traceback; it is raised all the same.
-    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+# Both packages log each failure with its whole traceback; it is raised all the same.
+quiet = partial(silenced, "pymilvus", "milvus_lite")
 
 
 def open_milvus(address: str) -> MilvusDatabase:

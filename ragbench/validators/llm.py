@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ragbench.core.case import Said
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel, Message, task_messages
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError, LLMReplyError
@@ -100,10 +100,8 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     before: dict[str, Any] = {"conversation": [*history]} if history else {}
     data = json.dumps({**before, "question": query, "passages": passages}, ensure_ascii=False)
     asked = f"{data}\n\nReply only with JSON that follows this JSON schema:\n"
-    messages = [
-        Message(role="system", content=_SYSTEM + (_BEFORE if history else "")),
-        Message(role="user", content=asked + json.dumps(_DEFINITION)),
-    ]
+    task = _SYSTEM + (_BEFORE if history else "")
+    messages = task_messages(task, asked + json.dumps(_DEFINITION))
     said = chat.complete(messages)
     try:
         return read_structure(said, Schema(definition=_DEFINITION, check=check))

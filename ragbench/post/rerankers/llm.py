@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, cast
 
 from msgspec import Meta
 
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel, task_messages
 from ragbench.core.chunk import Chunk
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.post.operator import Checked, Positive, Query, refuse
@@ -74,10 +74,7 @@ class LlmListwiseReranker(Checked):
             f"Order the {len(part)} passages, the one that answers the question best first. Reply "
             'only with a JSON object that holds their numbers, like this: {"order": [2, 1]}'
         )
-        messages = [
-            Message(role="system", content=_LISTWISE_SYSTEM),
-            Message(role="user", content=wanted),
-        ]
+        messages = task_messages(_LISTWISE_SYSTEM, wanted)
         form = {"type": "array", "items": {"type": "integer"}}
         schema = field_schema("order", form, partial(_completed, size=len(part)))
         return [part[place] for place in ask_structure(self.chat, messages, schema)]
@@ -125,12 +122,8 @@ class LlmPointwiseReranker(Checked):
             f"How well does the passage answer the question? 0 means not at all, {self.highest} "
             'means fully. Reply only with a JSON object, like this: {"grade": number}'
         )
-        messages = [
-            Message(role="system", content=_POINTWISE_SYSTEM),
-            Message(role="user", content=wanted),
-        ]
         schema = field_schema("grade", {"type": "number"}, partial(_grade, highest=self.highest))
-        return ask_structure(self.chat, messages, schema)
+        return ask_structure(self.chat, task_messages(_POINTWISE_SYSTEM, wanted), schema)
 
 
 def _grade(grade: object, highest: int) -> float:

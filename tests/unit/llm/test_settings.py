@@ -79,7 +79,7 @@ def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> Non
     ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
     ({"model": "m", "seed": True}, "must be a whole number"),
     ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
-    ({"model": "m", "timeout": "nan"}, "must be a number >= 0.0, not 'nan'"),
+    ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
     ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
     ({"model": "m", "extra": "{"}, "must be an object"),
     ({"model": "m", "extra": "[]"}, "must be an object"),
