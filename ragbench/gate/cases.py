@@ -14,6 +14,7 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import CaseTexts, Cells, MetricColumn, RunScores
 from ragbench.errors import ConfigError
+from ragbench.stats.mean import Interval, mean_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,6 +95,16 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     known = [cell for cell in asked if cell.status is not Status.SKIPPED]
     marks = _passed(Cells.of(known, {}), column)
     return bool(2 * marks.sum() >= len(marks)) if known else None
+
+
+def interval_of(run: RunScores, column: MetricColumn, clusters: Sequence[str | None]) -> Interval:
+    """The mean of a metric over the cases that were measured."""
+    import numpy as np
+
+    values = run.cells(column.name).values
+    places = np.flatnonzero(~np.isnan(values)).tolist()
+    labels = [clusters[place] for place in places]
+    return mean_interval(values[places].tolist(), labels, bounds=column.bounds)
 
 
 def main_metrics(

@@ -28,6 +28,7 @@ from ragbench.gate.checks import (
     coverage_check,
     dearer_notes,
     floor_checks,
+    must_pass_check,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, Undecided
@@ -41,7 +42,6 @@ from ragbench.gate.drops import (
     one_row_each,
 )
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
-from ragbench.gate.must_pass import must_pass_check
 from ragbench.gate.words import (
     UNDECIDED_NOTE,
     again_text,
