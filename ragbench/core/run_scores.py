@@ -190,6 +190,16 @@ class Cells:
         return cls(known=known, which=which, states=states)
 
     @classmethod
+    def repeated(cls, asked: Sequence[tuple[Cell | None, ...]]) -> Cells:
+        """Of what each case gave each time, oldest first; the cells are the means.
+
+        None where the case was not asked, or the metric did not apply.
+        """
+        repeats = [Repeats(cells=each) for each in asked]
+        several = any(len(each) > 1 for each in asked)
+        return cls.of([one.mean for one in repeats], dict(enumerate(repeats)) if several else {})
+
+    @classmethod
     def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
         import numpy as np
 

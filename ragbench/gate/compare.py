@@ -129,9 +129,8 @@ def compare(
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
     if not 2 <= len(runs) <= len(MARKS):
-        given = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
         raise ConfigError(
-            f"compare needs 2 to {len(MARKS)} runs, got {given}. "
+            f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
@@ -222,7 +221,7 @@ def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
             for marks in (found.first, found.second):
                 if count := found.left_out.get(marks):
                     other = found.second if marks == found.first else found.first
-                    cases = "1 case was" if count == 1 else f"{count:,} cases were"
+                    cases = counted(count, "case was", "cases were")
                     text = f"{cases} measured in {other} and not in {marks}"
                     found_on.setdefault(text, []).append(metric.name)
     for text, names in found_on.items():

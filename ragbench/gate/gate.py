@@ -50,6 +50,7 @@ from ragbench.gate.words import (
     labels_way,
     worded,
 )
+from ragbench.safe_text import as_line
 
 
 def lost_cases(
@@ -282,8 +283,7 @@ def _compared(
         return compare_inputs(run, baseline, columns)
     refusals: tuple[Refusal, ...] = ()
     if columns:
-        names = ", ".join(column.name for column in columns[:3])
-        names += f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+        names = as_line([column.name for column in columns], 3)
         refusal = Refusal(
             what="baseline",
             reason=f"there is no baseline, so drops of {names} cannot be judged",

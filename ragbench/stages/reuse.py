@@ -24,6 +24,7 @@ from ragbench.ledger.project import Project, named_origin
 from ragbench.ledger.watch import Watch, file_of
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
+from ragbench.safe_text import as_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import LOCATE
 from ragbench.stages.stage import AbsentStage, CallSettings, InLoop, Stage, restored, skipped
@@ -198,10 +199,7 @@ def _changed_settings(before: Origin, now: Origin) -> str:
         for origin in (before, now)
     )
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    if not names:
-        return ""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"asked again: another setting of {', '.join(names[:3])}{more}"
+    return f"asked again: another setting of {as_line(names, 3)}" if names else ""
 
 
 def _is_named(origin: Origin) -> bool:

@@ -22,12 +22,17 @@ from ragbench.core.gate_result import (
     GateResult,
     Refusal,
 )
-from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
+from ragbench.safe_text import (
+    annotation_message,
+    annotation_property,
+    as_line,
+    shown_line,
+    xml_text,
+)
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
-    as_line,
     changes_of,
     flows_section,
     number_text,

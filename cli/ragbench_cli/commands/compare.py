@@ -15,7 +15,7 @@ from ragbench.gate.compare import compare
 from ragbench.gate.labels import notes_of
 from ragbench.gate.runs import read_run
 from ragbench.metrics.registry import split_metrics
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import as_line, shown_line
 from ragbench.verbs.label import with_labels
 from ragbench.views.comparison import (
     change_lines,
@@ -165,9 +165,8 @@ def _pairs(comparison: Comparison, page: Console, cases: int) -> Blocks:
             if cases:
                 yield from _spelled_out(kind, found, cases, page)
             elif found and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
-                ids = ", ".join(shown_line(case.id, longest=_LONGEST_ID) for case in found[:_FEW])
-                more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
-                yield styled("  ", (kind.value, _STYLES[kind]), f": {ids}{more}")
+                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in found]
+                yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
 
 
 def _behind(comparison: Comparison) -> Blocks:
