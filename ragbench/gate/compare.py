@@ -142,9 +142,7 @@ def compare(
     every: dict[str, MetricColumn] = {}
     for column in (column for run in cut for column in run.metrics):
         every.setdefault(column.name, column)
-    identities = [{column.identity for column in run.metrics} for run in cut]
-    shared = [c for c in every.values() if all(c.identity in known for known in identities)]
-    deciding = main_metrics(shared, main)
+    deciding = main_metrics([c for c in every.values() if all(r.measures(c) for r in cut)], main)
     columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
     is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
     compared, family = metric_comparisons(marked, columns, restricted=is_cut)

@@ -235,10 +235,10 @@ def _table(
     facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
     cells = found.cells(numbers)
     repeats = [_repeat(folder, metrics) for folder in folders]
-    for one in metrics if repeats else ():
-        if not one.definition.aggregate:
-            again = [(there, others[one.name]) for there, others in repeats]
-            cells[one.name] = _repeated(cells[one.name], [*zip(ids, digests, strict=True)], again)
+    for metric in metrics if repeats else ():
+        if not metric.definition.aggregate:
+            name, again = metric.name, [(there, others[metric.name]) for there, others in repeats]
+            cells[name] = _repeated(cells[name], [*zip(ids, digests, strict=True)], again)
     return CaseTable(
         ids=ids,
         fingerprints=np.concatenate(prints or [np.array([], np.bytes_)]),

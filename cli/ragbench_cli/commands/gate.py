@@ -32,6 +32,7 @@ from ragbench.views.gate import (
     github_error,
     junit_error,
     junit_report,
+    refusal_text,
     unjudged_document,
     verdict_object,
 )
@@ -231,7 +232,7 @@ def _blocks(verdict: GateResult, page: Console) -> Blocks:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
     if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
         yield styled(("passed    ", "dim"), _passed(passed))
-    refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
+    refusals = ((refusal_text(one), "yellow") for one in verdict.refusals)
     yield from paragraph("not compared", refusals)
     # Slices that are too small to tell are most checks, and do not count.
     small = {GateOutcome.PASSED: [*CheckKind], GateOutcome.INCONCLUSIVE: [CheckKind.SLICE]}
