@@ -231,6 +231,10 @@ class Cells:
         at = -1 if self.why is None else int(self.why[place])
         return Cell(status=status, reason=self.reasons[at] if at >= 0 else None)
 
+    def cell(self, place: int) -> Cell:
+        """What there is; of a case without a cell, that it was skipped."""
+        return self[place] or Cell.skipped("")
+
     def has(self, status: Status) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self.states == _STATES[status]
         return found

@@ -164,9 +164,6 @@ def _unusable(column: MetricColumn) -> str:
     return "" if column.scale else "its scale has no end"
 
 
-_NOTHING = Cell.skipped("")
-
-
 def case_changes(
     first: RunScores,
     second: RunScores,
@@ -231,7 +228,7 @@ def _changed(
     for subject, ways in turned.items():
         for place in np.flatnonzero(ways).tolist():
             old, new = (
-                run.cells(subject)[place] or _NOTHING
+                run.cells(subject).cell(place)
                 if subject in scales
                 else Cell(status=run.table.fact("stages")[place][subject])
                 for run in (first, second)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
-from ragbench.core.outcome import Cell, Status
+from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged
 from ragbench.errors import ConfigError
@@ -25,7 +25,6 @@ _TAKEN = {"tokens": _TOKENS, "cost": "generation_cost"}
 """Metrics of what the RAG says that it took."""
 _SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
 """From how many times as much a note says so; and seconds that somebody notices."""
-_NONE = Cell.skipped("")
 _HALF = 0.5
 """With less of the cases that a metric applies to, a figure that holds says nothing."""
 
@@ -284,13 +283,13 @@ def _failing(
             continue
         changes: list[CaseChange] = []
         for column in (column for column in main if passes(run, at, column) is False):
-            cell, old, is_old = run.cells(column.name)[at] or _NONE, _NONE, False
+            cell, old, is_old = run.cells(column.name).cell(at), None, False
             if baseline is not None and id_ in same:
-                old = baseline.cells(column.name)[then] or _NONE
+                old = baseline.cells(column.name).cell(then).value
                 is_old = passes(baseline, then, column) is False
             changes.append(
                 CaseChange(
-                    id=id_, metric=column.name, before=old.value, after=cell.value,
+                    id=id_, metric=column.name, before=old, after=cell.value,
                     loss=float(not is_old), status=cell.status.value, reason=cell.reason,
                 )
             )  # fmt: skip

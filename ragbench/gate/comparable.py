@@ -239,22 +239,17 @@ _SYSTEM = ("rag", "settings")
 
 def check_one_system(runs: Sequence[RunScores]) -> None:
     """Refuses runs whose systems are seen to differ."""
-    sources = ", ".join(run.source for run in runs)
-    for run in runs[1:]:
-        found = system_change(runs[0], run)
-        if found.changes:
-            raise _not_one_system(sources, "; ".join(found.changes[:_SHOWN]))
+    found = (system_change(runs[0], run).changes for run in runs[1:])
+    why = ["; ".join(changes[:_SHOWN]) for changes in found if changes]
     for part in _SYSTEM:
         known = {run.fingerprints.get(part) for run in runs}
         if len(known) > 1 or None in known:
-            raise _not_one_system(sources, f"their {part} differ")
-
-
-def _not_one_system(sources: str, why: str) -> RunMismatchError:
-    return RunMismatchError(
-        f"{sources} are not runs of one unchanged system: {why}. Differences between systems are "
-        "shown by: ragbench compare"
-    )
+            why.append(f"their {part} differ")
+    if why:
+        raise RunMismatchError(
+            f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
+            f"{why[0]}. Differences between systems are shown by: ragbench compare"
+        )
 
 
 def _changes(before: RunScores, now: RunScores) -> Iterator[str]:

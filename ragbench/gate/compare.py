@@ -263,7 +263,7 @@ def _beside(
     for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
-            old, new = (run.cells(name)[place] or _NOTHING for run in (first, second))
+            old, new = (run.cells(name).cell(place) for run in (first, second))
             if (old.status, old.value) != (new.status, new.value):
                 scores.append((name, old, new))
         found[id_] = CaseBefore(
@@ -275,6 +275,3 @@ def _beside(
             scores=tuple(scores),
         )
     return found
-
-
-_NOTHING = Cell.skipped("")

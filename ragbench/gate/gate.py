@@ -17,7 +17,6 @@ from ragbench.core.gate_result import (
     Refusal,
     Settled,
 )
-from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
@@ -187,6 +186,9 @@ def gate(
         text += labels_way(checks) + dataset_text(compared.dataset)
     lost: tuple[CaseChange, ...] = ()
     pair = None
+    system = None if baseline is None else system_change(baseline, run)
+    if system is not None and system.is_none and compared.refusals:
+        system = None  # that nothing differs, and yet they do not compare, says nothing
     if compared.both is not None:
         mine, other = compared.both
         lost = lost_cases(mine, other, (c for c in dropping if c.name in compared.metrics))
@@ -198,7 +200,7 @@ def gate(
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
-        system=_system(run, baseline, compared),
+        system=system,
         refusals=compared.refusals,
         dataset=compared.dataset,
         notes=(
@@ -248,14 +250,6 @@ def _drops(
     judged = drop_checks(rest, config, part=len(rest) / family if people else 1.0)
     yield from labelled_checks(people, run, baseline, config, family)
     yield from opinions(judged, rest, run, baseline, config)
-
-
-def _system(
-    run: RunScores, baseline: RunScores | None, compared: Comparability
-) -> SystemChange | None:
-    """What differs; nothing where nothing does and yet the runs do not compare: it is no noise."""
-    found = None if baseline is None else system_change(baseline, run)
-    return None if found is not None and found.is_none and compared.refusals else found
 
 
 PER_CASE = 10
