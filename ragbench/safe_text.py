@@ -111,9 +111,14 @@ def shortened_line(text: str) -> str:
     return "".join(at if at.isprintable() else "?" for at in shown)
 
 
+def as_line(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(map(shortened_line, names[:_MOST])) + rest
+    return as_line([*map(shortened_line, names)], _MOST)
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, MetricComparison
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import as_line, shown_line
 from ragbench.views.comparison import (
     change_lines,
     change_title,
@@ -21,7 +21,7 @@ from ragbench.views.comparison import (
     result_lines,
 )
 from ragbench.views.document import number_text, range_text, what_changed
-from ragbench.views.gate import after_text, check_cells
+from ragbench.views.gate import after_text, check_cells, refusal_text
 from ragbench.views.run_document import flow_text
 from ragbench_cli.output import Blocks, Cell, can_show, fitted_table, paragraph, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
@@ -57,7 +57,7 @@ def gate_blocks(verdict: GateResult, page: Console) -> Blocks:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
     if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
         yield styled(("passed    ", "dim"), _passed(passed))
-    refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
+    refusals = ((refusal_text(one), "yellow") for one in verdict.refusals)
     yield from paragraph("not compared", refusals)
     # Slices that are too small to tell are most checks, and do not count.
     small = {GateOutcome.PASSED: [*CheckKind], GateOutcome.INCONCLUSIVE: [CheckKind.SLICE]}
@@ -175,9 +175,8 @@ def _pairs(comparison: Comparison, page: Console, cases: int) -> Blocks:
             if cases:
                 yield from _spelled_out(kind, found, cases, page)
             elif found and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
-                ids = ", ".join(shown_line(case.id, longest=_LONGEST_ID) for case in found[:_FEW])
-                more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
-                yield styled("  ", (kind.value, _STYLES[kind]), f": {ids}{more}")
+                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in found]
+                yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
 
 
 def _behind(comparison: Comparison) -> Blocks:

@@ -18,7 +18,7 @@ from ragbench.stages.stage import CallSettings
 from ragbench.stages.system import EvalSettings
 from ragbench.verbs.evaluate import GivenCases, evaluate
 from ragbench.verbs.gate import gate_run
-from ragbench.views.gate import limit_text
+from ragbench.views.gate import limit_text, refusal_text
 from ragbench.views.write import write_reports
 
 
@@ -59,8 +59,7 @@ class GateChecks:
 
 def _judged(verdict: GateResult) -> Iterator[tuple[str, GateOutcome, str]]:
     for refusal in verdict.refusals:
-        reason = f"{refusal.reason}. To go on, {refusal.remedy}"
-        yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, reason
+        yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
         yield f"{check.name} ({limit_text(check)})", _counted(check, verdict), check.reason
     yield "verdict", verdict.outcome, verdict.headline

@@ -190,6 +190,16 @@ class Cells:
         return cls(known=known, which=which, states=states)
 
     @classmethod
+    def repeated(cls, asked: Sequence[tuple[Cell | None, ...]]) -> Cells:
+        """Of what each case gave each time, oldest first; the cells are the means.
+
+        None where the case was not asked, or the metric did not apply.
+        """
+        repeats = [Repeats(cells=each) for each in asked]
+        several = any(len(each) > 1 for each in asked)
+        return cls.of([one.mean for one in repeats], dict(enumerate(repeats)) if several else {})
+
+    @classmethod
     def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
         import numpy as np
 
@@ -220,6 +230,10 @@ class Cells:
             return Cell(status=status, value=value)
         at = -1 if self.why is None else int(self.why[place])
         return Cell(status=status, reason=self.reasons[at] if at >= 0 else None)
+
+    def cell(self, place: int) -> Cell:
+        """What there is; of a case without a cell, that it was skipped."""
+        return self[place] or Cell.skipped("")
 
     def has(self, status: Status) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self.states == _STATES[status]

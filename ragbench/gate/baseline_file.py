@@ -18,7 +18,7 @@ from typing import Any, cast
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Repeats, Status
+from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import CaseTable, Cells, MetricColumn, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
@@ -70,17 +70,6 @@ def _latencies(runs: Sequence[MainRun], cases: int) -> Iterator[Latency]:
     for stage in runs[-1].seconds:
         mean = median(run.seconds[stage] for run in runs if stage in run.seconds)
         yield Latency(stage=stage, count=cases, mean=mean, p50=None, p95=None, longest=None)
-
-
-Asked = Sequence[tuple[Cell | None, ...]]
-"""What a metric gave for each case, each time that the kept runs asked it, oldest first; None where
-the case was not asked, or the metric did not apply."""
-
-
-def kept_cells(asked: Asked) -> Cells:
-    repeats = [Repeats(cells=each) for each in asked]
-    several = any(len(each) > 1 for each in asked)
-    return Cells.of([one.mean for one in repeats], dict(enumerate(repeats)) if several else {})
 
 
 _NOT_MERGED = {
@@ -284,7 +273,7 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], asked: int) -> Cas
         fingerprints=np.array([row["fingerprint"].encode() for row in rows], np.bytes_),
         facts={name: found for name, found in known.items() if any(found)},
         cells={
-            one.name: kept_cells(
+            one.name: Cells.repeated(
                 [tuple(_cells(row["scores"].get(one.name), asked)) for row in rows]
             )
             for one in metrics

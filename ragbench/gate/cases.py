@@ -14,6 +14,7 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import CaseTexts, Cells, MetricColumn, RunScores
 from ragbench.errors import ConfigError
+from ragbench.stats.mean import Interval, mean_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,6 +97,16 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     return bool(2 * marks.sum() >= len(marks)) if known else None
 
 
+def interval_of(run: RunScores, column: MetricColumn, clusters: Sequence[str | None]) -> Interval:
+    """The mean of a metric over the cases that were measured."""
+    import numpy as np
+
+    values = run.cells(column.name).values
+    places = np.flatnonzero(~np.isnan(values)).tolist()
+    labels = [clusters[place] for place in places]
+    return mean_interval(values[places].tolist(), labels, bounds=column.bounds)
+
+
 def main_metrics(
     columns: Sequence[MetricColumn], names: Sequence[str] | None = None
 ) -> tuple[MetricColumn, ...]:
@@ -151,9 +162,6 @@ def _unusable(column: MetricColumn) -> str:
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better"
     return "" if column.scale else "its scale has no end"
-
-
-_NOTHING = Cell.skipped("")
 
 
 def case_changes(
@@ -220,7 +228,7 @@ def _changed(
     for subject, ways in turned.items():
         for place in np.flatnonzero(ways).tolist():
             old, new = (
-                run.cells(subject)[place] or _NOTHING
+                run.cells(subject).cell(place)
                 if subject in scales
                 else Cell(status=run.table.fact("stages")[place][subject])
                 for run in (first, second)

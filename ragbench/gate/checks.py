@@ -1,28 +1,28 @@
-"""Absolute limits, coverage, latency."""
+"""Checks that ask no statistics: limits, coverage, budgets, cases that must pass."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
+from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
-from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged
+from ragbench.errors import ConfigError
+from ragbench.gate.cases import interval_of, main_metrics, passes
 from ragbench.gate.config import RISE, GateConfig
 from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.labels import corrected, points_of
 from ragbench.gate.words import figure, worded
-from ragbench.stats.mean import mean_interval
+from ragbench.safe_text import did_you_mean
 
-_CONFIDENCE = 0.95
-"""Of the interval of a figure."""
 _TOKENS = "total_tokens"
 _TAKEN = {"tokens": _TOKENS, "cost": "generation_cost"}
 """Metrics of what the RAG says that it took."""
-_NO_RISE = "figure of it that the baseline holds, too"
 _SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
 """From how many times as much a note says so; and seconds that somebody notices."""
 _HALF = 0.5
@@ -44,7 +44,7 @@ def coverage_check(run: RunScores, demands: Sequence[Demand], config: GateConfig
     failed = int(broken.sum())
     share = failed / len(run.cases) if run.cases else 0.0
     return _limit_check(
-        CheckKind.COVERAGE, "error rate", share, config.max_error_rate, "max", len(run.cases),
+        CheckKind.COVERAGE, "error rate", share, config.max_error_rate, len(run.cases),
         counted="cases failed", unit="share",
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
     count = len(baseline.cases)
     share = common / count if count else 0.0
     return _limit_check(
-        CheckKind.COVERAGE, "cases in common", share, config.min_common, "min", count,
+        CheckKind.COVERAGE, "cases in common", share, config.min_common, count, bound="min",
         counted="cases of the baseline are in this run, unchanged", unit="share",
     )  # fmt: skip
 
@@ -64,9 +64,9 @@ def _limit_check(
     subject: str,
     observed: float | None,
     limit: float,
-    bound: str,
     count: int,
     *,
+    bound: str = "max",
     lacking: Ground = Ground.NOTHING_MEASURED,
     least: int = 0,
     **facts: Any,
@@ -90,36 +90,36 @@ def _limit_check(
 def budget_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> Iterator[GateCheck]:
-
+    check = partial(_limit_check, CheckKind.BUDGET, lacking=Ground.NOT_STORED)
     by_stage = {latency.stage: latency for latency in run.latencies}
     rises = {what: now / before - 1.0 for what, now, before, _ in _spent(run, baseline)}
+    rise = partial(check, unit="share", missing="figure of it that the baseline holds, too")
     for budget in config.latency:
         subject, observed, count, missing = f"{budget.stage} {budget.figure}", None, 0, "times"
-        latency, unit = by_stage.get(budget.stage), "s"
-        if latency is not None:
+        if (latency := by_stage.get(budget.stage)) is not None:
             total = latency.mean * latency.count
             observed = total if budget.figure == "total" else getattr(latency, budget.figure, None)
             count = latency.count
             if latency.sharing > 1:
                 missing = f"times of single cases (up to {latency.sharing} shared a call)"
         if budget.figure == RISE:
-            observed, unit, missing = rises.get(budget.stage), "share", _NO_RISE
-        yield _budget_check(subject, observed, budget.seconds, count, unit, missing)
+            yield rise(subject, rises.get(budget.stage), budget.seconds, count)
+        else:
+            yield check(subject, observed, budget.seconds, count, unit="s", missing=missing)
+    cost, cases = run.judge_cost, len(run.cases)
     tokens = [value for value in run.cells(_TOKENS).values.tolist() if value == value]
+    used = math.fsum(tokens) if tokens else None
     for what, missing, limits, spent, count, unit in (
-        ("cost of judging", "cost of judging", config.max_cost, run.judge_cost, len(run.cases),
-         run.currency or ""),
-        ("tokens", f"tokens (metric {_TOKENS})", config.max_tokens,
-         math.fsum(tokens) if tokens else None, len(tokens), "tokens"),
-    ):  # fmt: skip
+        ("cost of judging", "cost of judging", config.max_cost, cost, cases, run.currency or ""),
+        ("tokens", f"tokens (metric {_TOKENS})", config.max_tokens, used, len(tokens), "tokens"),
+    ):
         for extent, limit in limits.items():
-            if extent == RISE:
-                rise = rises.get("tokens")
-                yield _budget_check("tokens rise", rise, limit, count, "share", _NO_RISE)
-                continue
             subject = f"{what} ({'in all' if extent == 'all' else 'per case'})"
             share = spent if spent is None or extent == "all" else spent / max(count, 1)
-            yield _budget_check(subject, share, limit, count, unit, missing)
+            if extent == RISE:
+                yield rise("tokens rise", rises.get("tokens"), limit, count)
+            else:
+                yield check(subject, share, limit, count, unit=unit, missing=missing)
 
 
 def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, float, float, float]]:
@@ -158,15 +158,6 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
             yield f"{name}: {ends} (+{now / before - 1.0:.0%})."
 
 
-def _budget_check(
-    subject: str, observed: float | None, limit: float, count: int, unit: str, missing: str
-) -> GateCheck:
-    return _limit_check(
-        CheckKind.BUDGET, subject, observed, limit, "max", count,
-        lacking=Ground.NOT_STORED, unit=unit, missing=missing,
-    )  # fmt: skip
-
-
 def floor_checks(
     run: RunScores, demands: Sequence[Demand], config: GateConfig
 ) -> Iterator[GateCheck]:
@@ -190,7 +181,7 @@ def floor_checks(
                 interval, observed = told.interval, told.corrected
             yield _limit_check(
                 CheckKind.FLOOR if slice_ is None else CheckKind.SLICE,
-                column.name, observed, limit, bound, count,
+                column.name, observed, limit, count, bound=bound,
                 applies=int((~np.isnan(own.cells(column.name).coverage)).sum()),
                 least=config.min_cases, slice=slice_, unit=column.unit, interval=interval,
                 corrected=told, is_opinion=told is None and column.is_judged,
@@ -205,10 +196,101 @@ def _figure(
 
     if not column.has_cells:
         return column.score, None, len(run.cases)
-    values = run.cells(column.name).values
-    places = np.flatnonzero(~np.isnan(values)).tolist()
     if column.aggregate is not None:
-        return (column.score if whole else None), None, len(places)
-    labels = [run.clusters[place] for place in places]
-    found = mean_interval(values[places].tolist(), labels, _CONFIDENCE, bounds=column.bounds)
-    return found.mean, found.reported, len(places)
+        measured = int((~np.isnan(run.cells(column.name).values)).sum())
+        return (column.score if whole else None), None, measured
+    found = interval_of(run, column, run.clusters)
+    return found.mean, found.reported, found.cases
+
+
+def must_pass_check(
+    run: RunScores, baseline: RunScores | None, selectors: Sequence[str]
+) -> Iterator[GateCheck]:
+    """Whether a case fails that passed in the baseline, or that is new and must pass.
+
+    A case passes where each of the run's main metrics does, as in `ragbench.gate.cases`; one that
+    was asked repeatedly, where it passes at least half of the time.
+    """
+    if not selectors:
+        return
+    main, ids = main_metrics(run.metrics), _meant(selectors, run, baseline)
+    places = run.table.places(ids).tolist()
+    silent = [
+        id_
+        for id_, at in zip(ids, places, strict=True)
+        if at >= 0 and all(passes(run, at, each) is None for each in main)
+    ]
+    if silent:
+        raise ConfigError(
+            f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} "
+            "decides whether it passes. Give it a reference answer, or relevant ids"
+        )
+    failing = [*_failing(run, baseline, ids, main)]
+    lost = [change for change in failing if change.loss]
+    share = 1.0 - len(lost) / len(ids)
+    yield worded(
+        GateCheck(
+            kind=CheckKind.MUST_PASS,
+            subject="must pass",
+            outcome=GateOutcome.FAILED if lost else GateOutcome.PASSED,
+            ground=Ground.BROKEN if lost else Ground.HOLDS,
+            observed=share,
+            limit=1.0,
+            bound="min",
+            cases=len(ids),
+            unit="share",
+            lost=tuple(lost),
+            failed_before=len(failing) - len(lost),
+        )
+    )
+
+
+def _meant(selectors: Sequence[str], run: RunScores, baseline: RunScores | None) -> list[str]:
+    """The ids of the cases that are named, or have the tag or language, in either run."""
+    found: dict[str, None] = {}
+    both = [run] if baseline is None else [run, baseline]
+    known = [{*one.table.ids} for one in both]
+    for selector in selectors:
+        if selector.startswith(("tag:", "language:")) and selector not in known[0]:
+            ids = [
+                id_
+                for one in both
+                for id_, labels in zip(one.table.ids, labels_of(one), strict=True)
+                if selector in labels
+            ]
+        else:
+            ids = [selector] if any(selector in there for there in known) else []
+        if not ids:
+            meant = did_you_mean(selector, run.table.ids)
+            raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
+        found |= dict.fromkeys(ids)
+    return list(found)
+
+
+def _failing(
+    run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
+) -> Iterator[CaseChange]:
+    """How each case that fails does so: with a loss of 1 where that is new, of 0 where it is not.
+
+    A question that was edited is a new one.
+    """
+    same = {*()} if baseline is None else unchanged(run, baseline)
+    places = run.table.places(ids).tolist()
+    before = places if baseline is None else baseline.table.places(ids).tolist()
+    for id_, at, then in zip(ids, places, before, strict=True):
+        if at < 0:
+            yield CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
+            continue
+        changes: list[CaseChange] = []
+        for column in (column for column in main if passes(run, at, column) is False):
+            cell, old, is_old = run.cells(column.name).cell(at), None, False
+            if baseline is not None and id_ in same:
+                old = baseline.cells(column.name).cell(then).value
+                is_old = passes(baseline, then, column) is False
+            changes.append(
+                CaseChange(
+                    id=id_, metric=column.name, before=old, after=cell.value,
+                    loss=float(not is_old), status=cell.status.value, reason=cell.reason,
+                )
+            )  # fmt: skip
+        yield from sorted(changes, key=lambda change: -change.loss)[:1]

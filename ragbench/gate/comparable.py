@@ -20,6 +20,7 @@ from ragbench.core.run_scores import (
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import main_metrics
 from ragbench.ledger.origin import differences, without_texts
+from ragbench.safe_text import as_line, counted
 
 _SHOWN = 5
 """How many cases of a kind, and changes of a system, are named."""
@@ -161,7 +162,8 @@ def dataset_text(change: DatasetChange | None) -> str:
         return ""
     gone, vanished = len(change.gone) + len(change.edited), change.vanished
     before = change.common + gone
-    parts = [f"no case has {_named([one.label for one in vanished])} any more"] if vanished else []
+    labels = as_line([one.label for one in vanished], _SHOWN)
+    parts = [f"no case has {labels} any more"] if vanished else []
     if gone > _MANY * before and change.common:
         parts.insert(0, f"{gone:,} of the baseline's {before:,} cases are gone or edited")
     return "".join(f"; {part}" for part in parts)
@@ -169,18 +171,13 @@ def dataset_text(change: DatasetChange | None) -> str:
 
 def _notes(change: DatasetChange) -> Iterator[str]:
     groups = (("edited", change.edited), ("new", change.added), ("gone", change.gone))
-    left_out = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
-    cases = "1 case" if change.common == 1 else f"{change.common:,} cases"
+    named = [f"{len(ids):,} {word} ({as_line(ids, _SHOWN)})" for word, ids in groups if ids]
+    cases = counted(change.common, "case")
     ids = f", {len(change.renamed):,} of them under another id" if change.renamed else ""
-    rest = f" Left out: {left_out}." if left_out else ""
+    rest = f" Left out: {'; '.join(named)}." if named else ""
     yield f"Compared on the {cases} that both runs have unchanged{ids}.{rest}"
     for one in change.vanished:
         yield f"Nothing is checked on {one.label}: no case has it any more ({one.before:,} before)."
-
-
-def _named(ids: Sequence[str]) -> str:
-    rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
-    return f"{', '.join(ids[:_SHOWN])}{rest}"
 
 
 def scale_of(matching: str) -> str:
@@ -242,22 +239,17 @@ _SYSTEM = ("rag", "settings")
 
 def check_one_system(runs: Sequence[RunScores]) -> None:
     """Refuses runs whose systems are seen to differ."""
-    sources = ", ".join(run.source for run in runs)
-    for run in runs[1:]:
-        found = system_change(runs[0], run)
-        if found.changes:
-            raise _not_one_system(sources, "; ".join(found.changes[:_SHOWN]))
+    found = (system_change(runs[0], run).changes for run in runs[1:])
+    why = ["; ".join(changes[:_SHOWN]) for changes in found if changes]
     for part in _SYSTEM:
         known = {run.fingerprints.get(part) for run in runs}
         if len(known) > 1 or None in known:
-            raise _not_one_system(sources, f"their {part} differ")
-
-
-def _not_one_system(sources: str, why: str) -> RunMismatchError:
-    return RunMismatchError(
-        f"{sources} are not runs of one unchanged system: {why}. Differences between systems are "
-        "shown by: ragbench compare"
-    )
+            why.append(f"their {part} differ")
+    if why:
+        raise RunMismatchError(
+            f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
+            f"{why[0]}. Differences between systems are shown by: ragbench compare"
+        )
 
 
 def _changes(before: RunScores, now: RunScores) -> Iterator[str]:

@@ -129,9 +129,8 @@ def compare(
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
     if not 2 <= len(runs) <= len(MARKS):
-        given = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
         raise ConfigError(
-            f"compare needs 2 to {len(MARKS)} runs, got {given}. "
+            f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
@@ -143,9 +142,7 @@ def compare(
     every: dict[str, MetricColumn] = {}
     for column in (column for run in cut for column in run.metrics):
         every.setdefault(column.name, column)
-    identities = [{column.identity for column in run.metrics} for run in cut]
-    shared = [c for c in every.values() if all(c.identity in known for known in identities)]
-    deciding = main_metrics(shared, main)
+    deciding = main_metrics([c for c in every.values() if all(r.measures(c) for r in cut)], main)
     columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
     is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
     compared, family = metric_comparisons(marked, columns, restricted=is_cut)
@@ -222,7 +219,7 @@ def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
             for marks in (found.first, found.second):
                 if count := found.left_out.get(marks):
                     other = found.second if marks == found.first else found.first
-                    cases = "1 case was" if count == 1 else f"{count:,} cases were"
+                    cases = counted(count, "case was", "cases were")
                     text = f"{cases} measured in {other} and not in {marks}"
                     found_on.setdefault(text, []).append(metric.name)
     for text, names in found_on.items():
@@ -266,7 +263,7 @@ def _beside(
     for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
-            old, new = (run.cells(name)[place] or _NOTHING for run in (first, second))
+            old, new = (run.cells(name).cell(place) for run in (first, second))
             if (old.status, old.value) != (new.status, new.value):
                 scores.append((name, old, new))
         found[id_] = CaseBefore(
@@ -278,6 +275,3 @@ def _beside(
             scores=tuple(scores),
         )
     return found
-
-
-_NOTHING = Cell.skipped("")

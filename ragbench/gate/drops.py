@@ -188,23 +188,20 @@ def drop_checks(
         part: of the level, where other questions have the rest.
     """
     slices = [one for one in questions if one.slice is not None]
-    shared = _ALONE if slices else 0.0
     whole = [one for one in questions if one.slice is None]
-    return [
-        *_judged(whole, config, config.alpha * part * (1.0 - shared)),
-        *_judged(slices, config, config.alpha * part * shared),
-    ]
-
-
-def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float) -> list[GateCheck]:
-    if not questions:
-        return []
-    # By name: the signs that are drawn depend on the order.
-    order = sorted(questions, key=lambda one: (one.column.name, one.slice or ""))
-    decided = decide_family(order, alpha=alpha, alpha_not_worse=config.alpha)
-    decisions = dict(zip(order, decided, strict=True))
-    enough = _FEW * (1.0 + math.log2(len(questions)))  # each row is one more chance of a false one
-    return [_check(one, decisions[one], config.min_cases, enough) for one in questions]
+    shared = _ALONE if slices else 0.0
+    found: list[GateCheck] = []
+    for family, share in ((whole, 1.0 - shared), (slices, shared)):
+        if not family:
+            continue
+        # By name: the signs that are drawn depend on the order.
+        order = sorted(family, key=lambda one: (one.column.name, one.slice or ""))
+        alpha = config.alpha * part * share
+        decided = decide_family(order, alpha=alpha, alpha_not_worse=config.alpha)
+        decisions = dict(zip(order, decided, strict=True))
+        enough = _FEW * (1.0 + math.log2(len(family)))  # each row is one more chance of a false one
+        found += [_check(one, decisions[one], config.min_cases, enough) for one in family]
+    return found
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
@@ -274,7 +271,8 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
     low, high = difference.low, difference.high
     rises = question.column.sign < 0.0
     if rises:
-        mean, low, high = -mean, _negated(high), _negated(low)
+        mean = -mean
+        low, high = (None if end is None else 0.0 - end for end in (high, low))
     return Drop(
         before=sample.before or 0.0,
         after=sample.after or 0.0,
@@ -297,7 +295,3 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
         needed=decision.needed,
         rises=rises,
     )
-
-
-def _negated(value: float | None) -> float | None:
-    return None if value is None else 0.0 - value

@@ -17,7 +17,6 @@ from ragbench.core.gate_result import (
     Refusal,
     Settled,
 )
-from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
@@ -28,6 +27,7 @@ from ragbench.gate.checks import (
     coverage_check,
     dearer_notes,
     floor_checks,
+    must_pass_check,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, Undecided
@@ -41,7 +41,6 @@ from ragbench.gate.drops import (
     one_row_each,
 )
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
-from ragbench.gate.must_pass import must_pass_check
 from ragbench.gate.words import (
     UNDECIDED_NOTE,
     again_text,
@@ -50,6 +49,7 @@ from ragbench.gate.words import (
     labels_way,
     worded,
 )
+from ragbench.safe_text import as_line
 
 
 def lost_cases(
@@ -186,6 +186,9 @@ def gate(
         text += labels_way(checks) + dataset_text(compared.dataset)
     lost: tuple[CaseChange, ...] = ()
     pair = None
+    system = None if baseline is None else system_change(baseline, run)
+    if system is not None and system.is_none and compared.refusals:
+        system = None  # that nothing differs, and yet they do not compare, says nothing
     if compared.both is not None:
         mine, other = compared.both
         lost = lost_cases(mine, other, (c for c in dropping if c.name in compared.metrics))
@@ -197,7 +200,7 @@ def gate(
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
-        system=_system(run, baseline, compared),
+        system=system,
         refusals=compared.refusals,
         dataset=compared.dataset,
         notes=(
@@ -249,14 +252,6 @@ def _drops(
     yield from opinions(judged, rest, run, baseline, config)
 
 
-def _system(
-    run: RunScores, baseline: RunScores | None, compared: Comparability
-) -> SystemChange | None:
-    """What differs; nothing where nothing does and yet the runs do not compare: it is no noise."""
-    found = None if baseline is None else system_change(baseline, run)
-    return None if found is not None and found.is_none and compared.refusals else found
-
-
 PER_CASE = 10
 """How often --rerun-inconclusive asks about a case on average, where nobody says otherwise."""
 
@@ -282,8 +277,7 @@ def _compared(
         return compare_inputs(run, baseline, columns)
     refusals: tuple[Refusal, ...] = ()
     if columns:
-        names = ", ".join(column.name for column in columns[:3])
-        names += f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+        names = as_line([column.name for column in columns], 3)
         refusal = Refusal(
             what="baseline",
             reason=f"there is no baseline, so drops of {names} cannot be judged",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Repeats
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import (
     Cells,
     MetricColumn,
@@ -17,7 +17,7 @@ from ragbench.core.run_scores import (
     under_ids_of,
 )
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Asked, Baseline, facts_of, kept_cells
+from ragbench.gate.baseline_file import Baseline, facts_of
 from ragbench.gate.comparable import check_one_system, scale_of
 from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
@@ -262,7 +262,7 @@ def _joined(
             asked[column.name] = [(*then, *now) for then, now in both]
     facts = facts_of(runs[-REMEMBERED:], kept, len(run.cases))
     labels = {n: run.table.fact(n) for n in ("cluster", "tags", "language") if run.table.fact(n)}
-    cells = {name: kept_cells(each) for name, each in asked.items()}
+    cells = {name: Cells.repeated(each) for name, each in asked.items()}
     return Baseline(
         source=run.source,
         dataset=run.dataset,
@@ -278,7 +278,7 @@ def _joined(
     )
 
 
-def _asked(cells: Cells, places: Iterable[int], times: int) -> Asked:
+def _asked(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
     """What a metric gave the last times; as often None of cases that were asked less often."""
     known = (cells.asked(at).cells[-times:] if times and at >= 0 else () for at in places)
     return [(*each, *[None] * (times - len(each))) for each in known]

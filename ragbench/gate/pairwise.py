@@ -13,6 +13,7 @@ from ragbench.core.comparison import Difference, MetricComparison, RunFigure
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.gate.cases import interval_of
 from ragbench.stats.family import family_test
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import LEFT_OUT, PairedSample, pair, paired_columns
@@ -136,16 +137,12 @@ def _difference(
 
 
 def _figure(
-    mark: str, run: RunScores, metric: str, labels: Sequence[str | None], restricted: bool
+    mark: str, run: RunScores, metric: str, clusters: Sequence[str | None], restricted: bool
 ) -> RunFigure:
-    import numpy as np
-
     cells, own = run.cells(metric), run.column(metric)
-    places = np.flatnonzero(~np.isnan(cells.values)).tolist()
     score, interval = None, None
     if own is not None and not own.no_mean:
-        values, of_case = cells.values[places].tolist(), [labels[place] for place in places]
-        found = mean_interval(values, of_case, CONFIDENCE, bounds=own.bounds)
+        found = interval_of(run, own, clusters)
         score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score

@@ -20,7 +20,7 @@ import msgspec
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Failure, Repeats, Status
+from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import (
     CaseTable,
@@ -234,14 +234,11 @@ def _table(
                 digests.append(digest)
     facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
     cells = found.cells(numbers)
-    if folders:
-        repeats = [_repeat(folder, metrics) for folder in folders]
-        cells = {
-            one.name: cells[one.name]
-            if one.definition.aggregate
-            else _repeated(one.name, cells[one.name], ids, digests, repeats)
-            for one in metrics
-        }
+    repeats = [_repeat(folder, metrics) for folder in folders]
+    for metric in metrics if repeats else ():
+        if not metric.definition.aggregate:
+            name, again = metric.name, [(there, others[metric.name]) for there, others in repeats]
+            cells[name] = _repeated(cells[name], [*zip(ids, digests, strict=True)], again)
     return CaseTable(
         ids=ids,
         fingerprints=np.concatenate(prints or [np.array([], np.bytes_)]),
@@ -347,11 +344,11 @@ class _Found:
 
 
 _LETTERS = [ord(status.value[0]) for status in Status]
-_Repeat = tuple[dict[str, tuple[int, bytes]], dict[str, Cells]]
-"""Place and digest of each case by its id, and the cells by metric."""
+_Places = dict[tuple[str, bytes], int]
+"""Of cases, by their ids and digests."""
 
 
-def _repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
+def _repeat(folder: Path, metrics: Sequence[Metric]) -> tuple[_Places, dict[str, Cells]]:
     known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
     if [metric.name for metric in known] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
@@ -359,26 +356,20 @@ def _repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
         found = _Found(db, metrics)
         rows = [row[:3] for batch in found.batches() for row in batch]
         cells = found.cells([number for number, *_ in rows])
-    there = {id_: (place, digest) for place, (_, id_, digest) in enumerate(rows)}
-    return there, cells
+    return {(id_, digest): place for place, (_, id_, digest) in enumerate(rows)}, cells
 
 
 def _repeated(
-    metric: str,
-    cells: Cells,
-    ids: Sequence[str],
-    digests: Sequence[bytes],
-    repeats: Sequence[_Repeat],
+    cells: Cells, cases: Sequence[tuple[str, bytes]], repeats: Sequence[tuple[_Places, Cells]]
 ) -> Cells:
-    """What a metric gave each time; its cells are the means."""
-    asked: dict[int, Repeats] = {}
-    for place, (id_, digest) in enumerate(zip(ids, digests, strict=True)):
-        found = [cells[place]]
-        for there, others in repeats:
-            at, other = there.get(id_, (0, b""))
-            found.append(others[metric][at] if other == digest else None)
-        asked[place] = Repeats(cells=tuple(found))
-    return Cells.of([one.mean for one in asked.values()], asked)
+    """What a metric gave each time."""
+    return Cells.repeated(
+        [
+            (cells[place], *(other[at] if (at := there.get(case)) is not None else None
+                             for there, other in repeats))
+            for place, case in enumerate(cases)
+        ]
+    )  # fmt: skip
 
 
 class _Ended:

@@ -18,6 +18,7 @@ from ragbench.core.gate_result import (
     MainTrend,
     Refusal,
 )
+from ragbench.safe_text import as_line, counted
 
 _SHOWN = 2
 """How many reasons a headline has room for."""
@@ -74,7 +75,7 @@ def figure(value: float, unit: str = "") -> str:
 
 
 def cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count:,} cases"
+    return counted(count, "case")
 
 
 def headline(
@@ -138,21 +139,20 @@ def _undecided(check: GateCheck) -> str:
 
 def independent(drop: Drop) -> str:
     """The observations, where cases that share a cluster are one."""
-    count = drop.clusters
-    if count == drop.cases:
-        return f"{count:,} independent {'case' if count == 1 else 'cases'}"
-    return f"{cases(drop.cases)} in {count:,} {'cluster' if count == 1 else 'clusters'}"
+    if drop.clusters == drop.cases:
+        return counted(drop.clusters, "independent case")
+    return f"{cases(drop.cases)} in {counted(drop.clusters, 'cluster')}"
 
 
-def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
+def _passed(checks: Sequence[GateCheck], way_on: str | None) -> str:
     """What was lost and may be chance comes first; then how many passed, and what is open."""
-    warnings = [check for check in counted if check.is_warning]
+    warnings = [check for check in checks if check.is_warning]
     if warnings:
         seen = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
         return f"not shown, and not ruled out: {seen}{_more(warnings)}{_settle(warnings, way_on)}"
-    passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
-    text = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
-    open_drops = [check for check in counted if check.is_open_drop]
+    passed = sum(check.outcome is GateOutcome.PASSED for check in checks)
+    text = f"{counted(passed, 'check')} passed"
+    open_drops = [check for check in checks if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
         text += f", {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
@@ -193,10 +193,9 @@ def _must_pass(check: GateCheck) -> str:
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     shown = [
         f"{one.id} ({f'{one.metric} {_now(one)}' if one.metric else 'not in this run'})"
-        for one in check.lost[:_NAMED]
+        for one in check.lost
     ]
-    rest = f" and {len(check.lost) - _NAMED:,} more" if len(check.lost) > _NAMED else ""
-    text += f": {', '.join(shown)}{rest}" if shown else ""
+    text += f": {as_line(shown, _NAMED)}" if shown else ""
     return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ragbench.core.origin import Origin, OriginPart, PartKind
 from ragbench.ledger.content import ABSENT
+from ragbench.safe_text import as_line
 
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
@@ -258,6 +259,4 @@ def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     """
     if reuse.allowed and not reuse.same_run_only:
         return ""
-    reasons = reuse.because.split("; ")
-    more = f" and {len(reasons) - most} more" if len(reasons) > most else ""
-    return f"asked again: {', '.join(reasons[:most])}{more}"
+    return f"asked again: {as_line(reuse.because.split('; '), most)}"

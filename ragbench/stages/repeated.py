@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Repeats
+from ragbench.safe_text import as_line
 from ragbench.stats.repeats import variance_components
 
 _LITTLE = 0.1
@@ -105,8 +106,7 @@ class Repeated:
         repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
         values = [pair for name in repeatable for pair in self._values.get(name, {}).items()]
         if unstable := list(dict.fromkeys(case for case, found in values if len({*found}) > 1)):
-            more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
-            yield f"Unstable, scored differently each time: {', '.join(unstable[:_NAMED])}{more}."
+            yield f"Unstable, scored differently each time: {as_line(unstable, _NAMED)}."
             return
         for stage, again in self._seconds.items():
             took = statistics.median(first.get(stage) or (0.0,))

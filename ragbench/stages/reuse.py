@@ -23,6 +23,7 @@ from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
 from ragbench.ledger.project import Project, named_origin
 from ragbench.ledger.watch import Watch, file_of
+from ragbench.safe_text import as_line
 from ragbench.stages.stage import LOCATE, AbsentStage, CallSettings, InLoop, restored, skipped
 from ragbench.stages.system import Evaluation, Stages
 
@@ -199,10 +200,7 @@ def _changed_settings(before: Origin, now: Origin) -> str:
         for origin in (before, now)
     )
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    if not names:
-        return ""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"asked again: another setting of {', '.join(names[:3])}{more}"
+    return f"asked again: another setting of {as_line(names, 3)}" if names else ""
 
 
 def _is_named(origin: Origin) -> bool:

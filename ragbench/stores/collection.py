@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
@@ -28,9 +28,6 @@ from ragbench.stores.base import (
 )
 from ragbench.stores.record import WordVector, check_id, encode, similarity
 
-if TYPE_CHECKING:
-    from ragbench.stores.database import ReadableDatabase
-
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
@@ -40,12 +37,21 @@ Ask: TypeAlias = Callable[[Sequence[int], int, Any], Rankings]
 """Asks the engine: for these queries, at most so many rows each, that meet the condition."""
 
 
+class Database(Protocol):
+    """Where a collection is."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def failures(self) -> tuple[type[Exception], ...]: ...
+
+
 class OpenCollection(ABC, Generic[_EngineT]):
     native_filter: object = None
     """What every search keeps to, in the engine's own syntax; None for nothing."""
 
     def __init__(
-        self, engine: _EngineT, name: str, database: ReadableDatabase, on_close: Callable[[], None]
+        self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
         self.name = name
         self.address = database.address
@@ -150,7 +156,7 @@ class OwnCollection(OpenCollection[Writer]):
     """Whether its chunks name their documents."""
 
     def __init__(
-        self, engine: Writer, name: str, database: ReadableDatabase, on_close: Callable[[], None]
+        self, engine: Writer, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
         super().__init__(engine, name, database, on_close)
         info = engine.read_info()

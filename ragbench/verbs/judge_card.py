@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -211,40 +211,40 @@ def _card(
 ) -> JudgeCard:
     """What it comes to. A claim's verdict is its first one: later ones show consistency."""
     verdicts = {number: one.values[0] for number, one in judged.items() if one.values}
+    cells = [one.cell for one in judged.values() if not one.values]
+    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
+    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
+    return JudgeCard(
+        labels="",
+        metric=metric.name,
+        judge=info,
+        claims=len(claims),
+        judged=len(verdicts),
+        reasons=tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        consistency=_share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
+        probes=(),
+        **_agreed(claims, verdicts, seed),
+        **_said(judged.values(), info),
+    )
+
+
+def _agreed(
+    claims: Sequence[LabelledClaim], verdicts: Mapping[int, float], seed: int
+) -> dict[str, Any]:
+    """How far the judge agrees with people: they are rows of the table, the judge its columns."""
     clusters = [claims[number].cluster for number in verdicts]
     pairs = [(claims[number].level, _level(value)) for number, value in verdicts.items()]
     grades = [(claims[number].graded, value) for number, value in verdicts.items()]
     rated = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
     ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
     counts = rated.counts if rated else ()
-    cells = [one.cell for one in judged.values() if not one.values]
-    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
-    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
-    # All first-hand verdicts, proved or not.
-    said = [
-        judgement
-        for one in judged.values()
-        for judgement in one.judgements
-        if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
-    ]
-    quotes = [quote.is_fabricated for one in said for step in one.steps for quote in step.quotes]
-    unproved = [one.cell.status is Status.UNPROVED for one in said]
-    supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
-    price, usage = price_of(info), _usage(said)
-    return JudgeCard(
-        labels="",
-        metric=metric.name,
-        judge=info,
-        claims=len(claims),
-        judged=len(pairs),
-        reasons=tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        table=ConfusionTable(levels=LEVELS, counts=counts),
-        agreement=_figure(rated.observed if rated else None, len(pairs)),
-        base_rate=rated.base_rate if rated else None,
-        kappa=_figure(rated.kappa if rated else None, len(pairs)),
-        quadratic_kappa=_figure(rated.quadratic if rated else None, len(pairs)),
-        # Precision and recall of each level: people are rows of the table, the judge its columns.
-        classes=tuple(
+    return {
+        "table": ConfusionTable(levels=LEVELS, counts=counts),
+        "agreement": _figure(rated.observed if rated else None, len(pairs)),
+        "base_rate": rated.base_rate if rated else None,
+        "kappa": _figure(rated.kappa if rated else None, len(pairs)),
+        "quadratic_kappa": _figure(rated.quadratic if rated else None, len(pairs)),
+        "classes": tuple(
             ClassFigures(
                 level=LEVELS[at],
                 precision=_share(row[at], sum(other[at] for other in counts)),
@@ -252,17 +252,30 @@ def _card(
             )
             for at, row in enumerate(counts)
         ),
-        rank_correlation=_figure(ranks, len(pairs)),
-        consistency=_share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
-        # Verdicts on one claim are alike.
-        probes=(),
-        fabricated_quotes=_share(sum(quotes), len(quotes), are_alike=True),
-        unproved=_share(sum(unproved), supporting, are_alike=True),
-        prompt_tokens=None if usage is None else usage.prompt_tokens / len(said),
-        completion_tokens=None if usage is None else usage.completion_tokens / len(said),
-        cost=None if price is None or usage is None else price.of(usage) / len(said),
-        currency=None if price is None else price.currency,
-    )
+        "rank_correlation": _figure(ranks, len(pairs)),
+    }
+
+
+def _said(judged: Iterable[JudgedCell], info: dict[str, Any]) -> dict[str, Any]:
+    """Quotes, proofs and tokens of all first-hand verdicts; those on one claim are alike."""
+    said = [
+        judgement
+        for one in judged
+        for judgement in one.judgements
+        if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
+    ]
+    quotes = [quote.is_fabricated for one in said for step in one.steps for quote in step.quotes]
+    unproved = [one.cell.status is Status.UNPROVED for one in said]
+    supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
+    price, usage = price_of(info), _usage(said)
+    return {
+        "fabricated_quotes": _share(sum(quotes), len(quotes), are_alike=True),
+        "unproved": _share(sum(unproved), supporting, are_alike=True),
+        "prompt_tokens": None if usage is None else usage.prompt_tokens / len(said),
+        "completion_tokens": None if usage is None else usage.completion_tokens / len(said),
+        "cost": None if price is None or usage is None else price.of(usage) / len(said),
+        "currency": None if price is None else price.currency,
+    }
 
 
 def _usage(said: Sequence[Judgement]) -> Usage | None:

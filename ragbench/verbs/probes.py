@@ -19,7 +19,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
 from ragbench.metrics.answer import abstained, holds_answer, is_telling
 from ragbench.metrics.matching import Matching, normalised
-from ragbench.safe_text import counted, shortened_line
+from ragbench.safe_text import as_line, counted, shortened_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.corpus_gold import corpus_gold
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
@@ -178,9 +178,8 @@ def _of_data(name: str, faults: _Faults, good: str, bad: str, *, least: float = 
     if not found:
         return Probe(f"data {name}", True, good)
     ids = [id for id, _ in found]
-    more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
     detail = bad.format(
-        cases=f"{counted(len(ids), 'case')} ({', '.join(ids[:_SHOWN])}{more})",
+        cases=f"{counted(len(ids), 'case')} ({as_line(ids, _SHOWN)})",
         example=shortened_line(found[0][1]),
         s="s" if len(ids) == 1 else "",
     )

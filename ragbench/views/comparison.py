@@ -10,11 +10,10 @@ from ragbench.core.comparison import ComparedRun, Comparison, Difference, Metric
 from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
-from ragbench.safe_text import counted, shown_line
+from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.views.document import (
     Document,
     Section,
-    as_line,
     changes_of,
     flows_section,
     number_text,

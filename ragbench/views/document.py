@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.attribution import CauseFlow
 from ragbench.core.outcome import Status
-from ragbench.safe_text import markdown_table, markdown_text, shown_line
+from ragbench.safe_text import as_line, markdown_table, markdown_text, shown_line
 
 if TYPE_CHECKING:
     from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -235,11 +235,6 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
 
 def _state(value: float | None, status: Status) -> str:
     return number_text(value) if value is not None else status.value
-
-
-def as_line(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:

@@ -22,12 +22,17 @@ from ragbench.core.gate_result import (
     GateResult,
     Refusal,
 )
-from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
+from ragbench.safe_text import (
+    annotation_message,
+    annotation_property,
+    as_line,
+    shown_line,
+    xml_text,
+)
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
-    as_line,
     changes_of,
     flows_section,
     number_text,
@@ -69,10 +74,6 @@ def gate_document(
     word, tone, _ = _WORDS[verdict.outcome]
     if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
         word, tone = "passed with a warning", "undecided"
-    runs = [f"run {source_text(verdict.run)}"]
-    if verdict.baseline is not None:
-        runs.append(f"baseline {source_text(verdict.baseline)}")
-    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
     found = Document(
         kind="ragbench gate",
         title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
@@ -102,10 +103,17 @@ def gate_document(
             _cases_section(verdict, against),
         ),
         notes=verdict.notes,
-        foot=f"{'; '.join(runs)}. {settings}.",
+        foot=_foot(verdict),
     )
     calm = _calm_document(verdict, found, against) if verdict.colour == "green" else None
     return replace(found, brief=calm)
+
+
+def _foot(verdict: GateResult) -> str:
+    runs = f"run {source_text(verdict.run)}"
+    if verdict.baseline is not None:
+        runs += f"; baseline {source_text(verdict.baseline)}"
+    return f"{runs}. {', '.join(f'{key} {value}' for key, value in verdict.settings.items())}."
 
 
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:

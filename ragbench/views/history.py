@@ -10,7 +10,7 @@ from typing import Any
 
 from ragbench.core.gate_result import MainTrend
 from ragbench.core.history import FittedLimit, History
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.report import values_of
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -108,7 +108,7 @@ def remarks(history: History) -> Iterator[str]:
         more = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
         yield f"shown to be lower than the runs before: {name_of(history, lower[0])}{more}"
     if (count := history.followed) < history.least:
-        runs = "1 comparable run is" if count == 1 else f"{count} comparable runs are"
+        runs = counted(count, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"
 
 

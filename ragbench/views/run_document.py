@@ -14,7 +14,7 @@ from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeReport, Report, StageCount, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import DEFAULT
-from ragbench.safe_text import counted, shown_line
+from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
@@ -327,9 +327,8 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
         if (known := count.reliability) is not None:
             notes.append(f"by words, right in {known.held / known.of:.0%}")
         if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
-            rest = len(count.stages) - _STAGES
-            named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
-            notes.insert(0, ", ".join(named) + (f" and {rest} more" if rest > 0 else ""))
+            named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages]
+            notes.insert(0, as_line(named, _STAGES))
         note = "; ".join(notes)
         found.append(Fall(count.cause, count.cases, left, count.cases / total, note))
     return tuple(found)

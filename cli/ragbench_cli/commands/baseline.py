@@ -19,6 +19,7 @@ from ragbench.gate.main_runs import Added, baseline_of, with_run
 from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.ledger.folder import run_around
+from ragbench.safe_text import as_line
 from ragbench.stats.repeats import variance_components
 from ragbench.verbs.label import with_labels
 from ragbench.views.document import number_text
@@ -212,8 +213,7 @@ def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
     if several:
         yield "\nnoise: share of the variance of a case's mean that more runs remove"
         unstable = facts["unstable"]
-        more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
-        names = f": {', '.join(unstable[:_NAMED])}{more}" if unstable else ""
+        names = f": {as_line(unstable, _NAMED)}" if unstable else ""
         yield f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, EarlierRetrieval, PairedDumps, Verdict
+from ragbench.safe_text import as_line
 from ragbench.views.document import Document, Section
 from ragbench.views.html import charts
 from ragbench.views.html.case import anchor
@@ -154,8 +155,7 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
     moved: list[str] = []
     for name, mine, other in (("only here", [*now], then), ("only there", then, [*now])):
         ids = [id for id in mine if id not in frozenset(other)]
-        more = f" and {len(ids) - _IDS:,} more" if len(ids) > _IDS else ""
-        moved += [f"{name}: {', '.join(ids[:_IDS])}{more}"] if ids else []
+        moved += [f"{name}: {as_line(ids, _IDS)}"] if ids else []
     chance, was = verdict.answer_probability, before.answer_probability
     quotes = [{**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]]
     return {
