@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
-from ragbench.gate.cases import named_columns
 from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
 
 if TYPE_CHECKING:
@@ -26,6 +26,23 @@ class Demand(NamedTuple):
     @property
     def drops(self) -> bool:
         return self.limits.max_drop is not None
+
+
+def named_columns(
+    columns: Sequence[MetricColumn], names: Sequence[str], lacks: str, measured: str
+) -> tuple[MetricColumn, ...]:
+    """The metrics of these names, in their order; names are matched without regard to case."""
+    known = {column.name.casefold(): column for column in columns}
+    wrong: list[str] = []
+    for name in names:
+        if name.casefold() not in known:
+            near = difflib.get_close_matches(name.casefold(), known, n=1)
+            meant = f" Did you mean {known[near[0]].name}?" if near else ""
+            wrong.append(f"{lacks} '{name}'.{meant}")
+    if wrong:
+        listed = ", ".join(column.name for column in columns) or "nothing"
+        raise ConfigError("\n".join([*wrong, f"{measured}: {listed}"]))
+    return tuple(known[name.casefold()] for name in names)
 
 
 def demands_of(
