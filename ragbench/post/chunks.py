@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from email.utils import parsedate_to_datetime
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -198,6 +197,8 @@ _YEARS = range(1000, 3000)
 """Whole numbers that are years: as seconds they would lie in the first hour of 1970."""
 _DAYS = range(19_000_101, 21_001_232)
 """Whole numbers that may be a day such as 20240501: as seconds they would lie in 1970."""
+_LONGEST = 64
+"""Characters of a text that is read as a date."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,9 +220,10 @@ def known_time(value: object) -> KnownTime | None:
     """Reads a point in time, and how precise it is.
 
     Args:
-        value: a `datetime`; a `date`; a year as a number or a text; a text in ISO 8601, a month as
-            ``2023-05`` too, or in RFC 2822; seconds, milliseconds, microseconds or nanoseconds
-            since 1970. Without a zone it is UTC.
+        value: a `datetime`; a `date`; a year as a number or a text; a text in ISO 8601, RFC 2822
+            or as people write dates ("May 3, 2024", "2023-05"; of two numbers that could both be
+            the month, the first is); seconds, milliseconds, microseconds or nanoseconds since
+            1970. Without a zone it is UTC.
 
     None when the value is nothing of the kind, or names no year.
     """
@@ -262,15 +264,29 @@ def _from_number(number: float) -> KnownTime | None:
 def _from_text(text: str) -> KnownTime | None:
     with suppress(ValueError):
         return _from_number(float(text))
+    if len(text) > _LONGEST:
+        return None
     with suppress(ValueError):
         return _of_day(date.fromisoformat(text))
     with suppress(ValueError):
-        return _of_day(date.fromisoformat(f"{text}-01"), "month")
-    with suppress(ValueError):
         return known_time(datetime.fromisoformat(text))
-    with suppress(ValueError, OverflowError):
-        return known_time(parsedate_to_datetime(text))
-    return None
+    from dateutil import parser  # type: ignore[import-untyped]
+
+    # What a text leaves out comes from a default: two of them show what that is.
+    try:
+        first, second = (
+            parser.parse(text, default=datetime(year, month, day, hour))
+            for year, month, day, hour in ((2000, 1, 1, 0), (2004, 3, 2, 1))
+        )
+    except (ValueError, OverflowError, TypeError):
+        return None
+    if first.year != second.year:
+        return None
+    if first.month != second.month:
+        return _of_day(date(first.year, 1, 1), "year")
+    if first.day != second.day:
+        return _of_day(date(first.year, first.month, 1), "month")
+    return _of_day(first.date()) if first.hour != second.hour else known_time(first)
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
