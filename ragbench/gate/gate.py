@@ -80,7 +80,7 @@ def lost_cases(
     places = np.flatnonzero(metric >= 0).tolist()
     found: list[CaseChange] = []
     for place, text in zip(places, run.table.texts_of(places), strict=False):
-        name = named[metric[place]].name
+        name = named[int(metric[place])].name
         before, now = (one.cells(name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(
