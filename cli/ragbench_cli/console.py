@@ -64,7 +64,7 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     for key, one in value.items():
         yield begin + orjson.dumps(key) + b": "
         begin = b",\n  "
-        entries = cast("Sequence[object]", one) if isinstance(one, (list, tuple)) else ()
+        entries = cast("Sequence[object]", one) if type(one) in (list, tuple) else ()
         for at, entry in enumerate(entries):
             yield (b",\n    " if at else b"[\n    ") + text(entry, b"    ")
         yield b"\n  ]" if entries else text(one, b"  ")
