@@ -64,14 +64,10 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     for key, one in value.items():
         yield begin + orjson.dumps(key) + b": "
         begin = b",\n  "
-        if isinstance(one, (list, tuple)) and one:
-            before = b"[\n    "
-            for item in cast("Sequence[object]", one):
-                yield before + text(item, b"    ")
-                before = b",\n    "
-            yield b"\n  ]"
-        else:
-            yield text(one, b"  ")
+        entries = cast("Sequence[object]", one) if type(one) in (list, tuple) else ()
+        for at, entry in enumerate(entries):
+            yield (b",\n    " if at else b"[\n    ") + text(entry, b"    ")
+        yield b"\n  ]" if entries else text(one, b"  ")
     yield b"\n}\n" if value else b"{}\n"
 
 

@@ -197,7 +197,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
     return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
 
 
-_UNSAID = {
+_UNSAID: dict[str, Any] = {
     each.name: {} if each.default is MISSING else each.default
     for each in fields(MainRun)
     if each.name not in ("date", "commit", "cases", "scores")

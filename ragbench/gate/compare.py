@@ -41,6 +41,7 @@ def common_cases(
 
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
     """
+    runs = [runs[0], *(under_ids_of(runs[0], run)[0] for run in runs[1:])]
     first, same = runs[0], unchanged(*runs)
     if all(len(same) == len(run.cases) for run in runs):
         if not same:
@@ -134,8 +135,6 @@ def compare(
             "Example: ragbench compare RUN_A RUN_B"
         )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
-    if same == "content":
-        scores = [scores[0], *(under_ids_of(scores[0], run)[0] for run in scores[1:])]
     joined = common_cases if same == "content" else cases_of_id
     cut, note = joined(scores, only_common_cases=only_common_cases)
     marked = list(zip(MARKS, cut, strict=False))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
+from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
@@ -79,7 +80,7 @@ def lost_cases(
     places = np.flatnonzero(metric >= 0).tolist()
     found: list[CaseChange] = []
     for place, text in zip(places, run.table.texts_of(places), strict=False):
-        name = named[metric[place]].name
+        name = named[int(metric[place])].name
         before, now = (one.cells(name)[place] for one in (baseline, run))
         if before is not None and now is not None:
             found.append(
@@ -184,16 +185,10 @@ def gate(
     text = headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
     if outcome is not GateOutcome.FAILED:
         text += labels_way(checks) + dataset_text(compared.dataset)
-    lost: tuple[CaseChange, ...] = ()
-    pair = None
     system = None if baseline is None else system_change(baseline, run)
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
-    if compared.both is not None:
-        mine, other = compared.both
-        lost = lost_cases(mine, other, (c for c in dropping if c.name in compared.metrics))
-        main = main_metrics([*filter(other.measures, mine.metrics)])
-        pair = run_pair(other, mine, SIDES, main)
+    lost, pair = _cases(compared, dropping)
     return GateResult(
         outcome=outcome,
         headline=text,
@@ -214,6 +209,18 @@ def gate(
         pair=pair,
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
+
+
+def _cases(
+    compared: Comparability, dropping: Iterable[MetricColumn]
+) -> tuple[tuple[CaseChange, ...], RunPair | None]:
+    """Those that lost on one of the metrics, and how many went another way."""
+    if compared.both is None:
+        return (), None
+    run, baseline = compared.both
+    lost = lost_cases(run, baseline, (c for c in dropping if c.name in compared.metrics))
+    main = main_metrics([*filter(baseline.measures, run.metrics)])
+    return lost, run_pair(baseline, run, SIDES, main)
 
 
 def _checks(

@@ -171,7 +171,10 @@ def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
 def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
     """How many of the labels are of these answers, and whether chance chose them."""
     names = {column.name for run in runs for column in run.metrics}
-    used = {(name, case.judged) for run in runs for case in run.cases for name in case.labels}
+    facts = ([run.table.fact(name) for name in ("judged", "labels")] for run in runs)
+    cases = [one for known in facts for one in zip(*known, strict=False)]
+    used = {(name, judged) for judged, labels in cases for name in labels}
+    given = [label for _, labels in cases for label in labels.values()]
     strange = {name: n for name, n in book.by_metric().items() if name not in names and n}
     total = len({label.item for label in book.labels if label.value is not None})
     if strange:
@@ -186,17 +189,13 @@ def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
     passed = sum(label.value is None for label in book.labels)
     if passed:
         yield f"{passed:,} were passed over: the figures leave out what people could not tell."
-    paired = sum(
-        one.is_of_pairs for run in runs for case in run.cases for one in case.labels.values()
-    )
+    paired = sum(label.is_of_pairs for label in given)
     if paired and len(runs) == 1:
         yield (
             f"{paired:,} labels are of answers that differ between two runs: they correct the "
             "difference (ragbench compare, gate), and not the figure of one run."
         )
-    chosen = sum(
-        not one.is_drawn for run in runs for case in run.cases for one in case.labels.values()
-    )
+    chosen = sum(not label.is_drawn for label in given)
     if chosen:
         yield (
             f"{chosen:,} labels are of cases that nobody drew: corrected figures lean as their "

@@ -253,12 +253,12 @@ def _count(sample: PairedSample) -> int:
 class _Matrix(NamedTuple):
     """Whole numbers of tests (rows) and clusters (columns), without zeros.
 
-    In lists of a row each: with all of them in one array, the copies that sorting makes of it take
-    most of the memory of a large gate.
+    In lists of a row each: copies of one array with all of them, as sorting makes, take most of the
+    memory of a large gate.
     """
 
-    columns: list[NDArray[np.int32]]
-    data: list[Array]
+    columns: Sequence[NDArray[np.int32]]
+    data: Sequence[Array]
     clusters: int
 
     @classmethod
@@ -274,13 +274,7 @@ class _Matrix(NamedTuple):
         clusters = len(numbers)
         del numbers  # large where there are many cases
         places = np.argsort(_canonical(columns, parts, clusters)).astype(np.int32)
-        data: list[Array] = []
-        for at, part in enumerate(parts):
-            own = places[columns[at]]
-            order = np.argsort(own)
-            columns[at] = own[order]
-            data.append(part[order])
-        return cls(columns, data, clusters)
+        return cls([places[row] for row in columns], parts, clusters)
 
     def product(self) -> Any:
         """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
@@ -346,9 +340,11 @@ def _digest(matrix: _Matrix) -> int:
     import hashlib
 
     found = hashlib.blake2b(digest_size=8)
-    rows: list[Any] = [*matrix.data, *matrix.columns]
-    for part in rows:
-        found.update(part.astype("<i8").tobytes())
+    orders = [columns.argsort() for columns in matrix.columns]
+    for row, order in zip(matrix.data, orders, strict=True):
+        found.update(row[order].astype("<i8").tobytes())
+    for columns, order in zip(matrix.columns, orders, strict=True):
+        found.update(columns[order].astype("<i8").tobytes())
     return int.from_bytes(found.digest(), "little")
 
 

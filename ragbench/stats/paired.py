@@ -174,7 +174,7 @@ def paired_columns(
         clusters=cluster_codes(codes) if labels else range(count),
         ids=ids,
         labels=labels,
-        places=range(count) if count == len(ids) else array("l", places),
+        places=range(count) if count == len(ids) else array("i", places),
         left_out={reason: int(where.sum()) for reason, where in missing if where.any()},
         before=math.fsum(old.tolist()) / count if count else None,
         after=math.fsum(new.tolist()) / count if count else None,

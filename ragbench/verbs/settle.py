@@ -46,7 +46,7 @@ def settle(
     columns = {check.subject: run.column(check.subject) for check in open_checks(verdict)}
     signs = {name: c.sign for name, c in columns.items() if c is not None and c.scale is not None}
     same = unchanged(run, baseline)
-    known = _changes(baseline.on(same), run.on(same), signs)
+    known = _changes(baseline.on(same), run, signs)
     questions = [
         SettleQuestion(
             metric=check.subject,
@@ -64,14 +64,12 @@ def settle(
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
         found = _changes(*ask(number, list(signs), drawn), signs)
-        at = map(str, range(len(drawn)))
-        settling.see([{name: found[name].get(place) for name in signs} for place in at])
+        places = [str(at) for at in range(len(drawn))]
+        settling.see([{name: found[name].get(at) for name in signs} for at in places])
         asked, number = asked + len(drawn), number + 1
-        states = ", ".join(
-            f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
-            for name, known in settling.settled().items()
-        )
-        say(f"asked {asked:,} times: {states}")
+        settled = settling.settled().items()
+        states = (f"{name} {one.change} (drop {one.drop or 0.0:+.3f})" for name, one in settled)
+        say(f"asked {asked:,} times: {', '.join(states)}")
     return with_settled(verdict, settling.settled(), config)
 
 

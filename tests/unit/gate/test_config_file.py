@@ -45,17 +45,20 @@ gate:
 """
 
 
+def written(tmp_path: Path, text: str) -> Path:
+    (path := tmp_path / "ragbench.yaml").write_text(text, "utf-8")
+    return path
+
+
 def problems(tmp_path: Path, text: str) -> list[str]:
-    path = tmp_path / "ragbench.yaml"
-    path.write_text(text, "utf-8")
+    path = written(tmp_path, text)
     with pytest.raises(DataError) as caught:
         read_gate_config(path)
     return [str(problem).removeprefix(str(path)) for problem in caught.value.problems]
 
 
 def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
-    path = tmp_path / "ragbench.yaml"
-    path.write_text(WHOLE, "utf-8")
+    path = written(tmp_path, WHOLE)
     zh = FigureLimits(minimum=0.5, max_drop=0.1)
     assert read_gate_config(path) == GateConfig(
         baseline=str(tmp_path / "baselines/main.json"), undecided=Undecided.FAIL, max_drop=0.03,
@@ -137,36 +140,30 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 
 
 def test_options_go_before_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "ragbench.yaml"
-    path.write_text("gate:\n  max_latency: {generate: {p95: 1}}\n"
-                    "  metrics: {m: {min: 0.5, max_drop: 0.1}}\n", "utf-8")  # fmt: skip
+    file = "gate:\n  max_latency: {generate: {p95: 1}}\n  metrics: {m: {min: 0.5, max_drop: 0.1}}\n"
     found = demanded(
-        path, baseline=None, strict=True, minimum=["m=0.7", "P(rel=2)@5=0.1"], maximum=["n=1e1"],
-        max_drop=["n=0"], max_latency=["generate:p95=2", "retrieve:mean=0.5"], must_pass=["q7"],
+        written(tmp_path, file), baseline=None, strict=True, must_pass=["q7"], maximum=["n=1e1"],
+        minimum=["m=0.7", "P(rel=2)@5=0.1"], max_drop=["n=0"],
+        max_latency=["generate:p95=2", "retrieve:mean=0.5"],
     )  # fmt: skip
     limits: dict[str, Any] = {
-        "m": {"minimum": 0.7, "max_drop": 0.1}, "P(rel=2)@5": {"minimum": 0.1},
-        "n": {"maximum": 10, "max_drop": 0},
-    }  # fmt: skip
-    assert found.metrics == config(**limits).metrics
-    assert [(budget.stage, budget.seconds) for budget in found.latency] == [
-        ("generate", 2),
-        ("retrieve", 0.5),
-    ]
+        "m": {"minimum": 0.7, "max_drop": 0.1},
+        "P(rel=2)@5": {"minimum": 0.1},
+    }
+    assert found.metrics == config(**limits, n={"maximum": 10, "max_drop": 0}).metrics
+    latency = [(budget.stage, budget.seconds) for budget in found.latency]
+    assert latency == [("generate", 2), ("retrieve", 0.5)]
     assert (found.undecided, found.must_pass) == (Undecided.INCONCLUSIVE, ("q7",))
 
 
-def test_all_mistakes_in_options_are_reported_at_once_with_those_of_the_file(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "ragbench.yaml"
-    path.write_text("gate:\n  metrics: {n: 5}\n", "utf-8")
+def test_all_mistakes_in_options_and_in_the_file_are_reported_at_once(tmp_path: Path) -> None:
+    file = written(tmp_path, "gate:\n  metrics: {n: 5}\n")
     latency = ["generate=1", "generate:p99=1", "generate:p95=0", "x"]
     wrong = {"minimum": ["m", "=1", "m=much", "m=nan"], "max_drop": ["m=-1"], "maximum": ["n=1"]}
     with pytest.raises(DataError) as caught:
-        demanded(path, baseline=None, strict=False, max_latency=latency, **wrong)
+        demanded(file, baseline=None, strict=False, max_latency=latency, **wrong)
     found = [str(problem) for problem in caught.value.problems]
-    assert (len(found), found[-1].startswith(f"{path}:2")) == (10, True)
+    assert (len(found), found[-1].startswith(f"{file}:2")) == (10, True)
     assert "--min: 'm' is not understood: expected NAME=NUMBER" in found[0]
 
 
@@ -176,10 +173,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text("utf-8")
 
 
 def test_the_configuration_in_the_page_is_understood(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```yaml\n(gate:.*?)```", PAGE, re.DOTALL)
-    path = tmp_path / "ragbench.yaml"
-    path.write_text(block, "utf-8")
-    found = read_gate_config(path)
+    found = read_gate_config(written(tmp_path, *re.findall(r"```yaml\n(gate:.*?)```", PAGE, re.S)))
     assert found.metrics["token_f1"].slices[0].value == "multi-hop"
     assert found.latency[0].seconds == 2.5
 
