@@ -156,7 +156,7 @@ def begin(
     may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
     asks_nobody = not asked.stages and asked.judge is None and asked.settings.corpus is None
     if asks_nobody and not (fresh or journal.runs.number) and draw.is_recorded:
-        absent = dict.fromkeys(("retrieve", "generate"), NOT_RECORDED)
+        absent = {"retrieve": NOT_RECORDED, "generate": NOT_RECORDED}
         begun.stages, begun.windows = call_stages(asked, absent, {}), _at_once(begun, draw, in_loop)
         return begun
     if not (fresh or may_stand):
@@ -261,8 +261,10 @@ class Draw:
     @property
     def is_recorded(self) -> bool:
         """Whether a first look at the source shows what a system retrieved, or answered."""
-        recorded = self.cases.info.recorded if isinstance(self.cases, EntrySource) else {}
-        return bool(recorded) and recorded.keys() <= {"retrieve", "generate"}
+        if not isinstance(self.cases, EntrySource):
+            return False
+        recorded = self.cases.info.recorded.keys()
+        return bool(recorded) and recorded <= {"retrieve", "generate"}
 
     def __iter__(self) -> Iterator[Case | Entry]:
         given, cases = None, self.cases
