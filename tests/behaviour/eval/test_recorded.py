@@ -201,15 +201,15 @@ def golden(number: int, gold: str, *found: str, text: str | None = None) -> Entr
         id=f"c{number}", query=f"{number}?", reference=f"It is {number}.", tags=("a",),
         reference_context_ids=(gold,), reference_contexts=texts,
     )  # fmt: skip
-    recorded = {"retrieve": retrieved(*found), "generate": generated(f"It is {number % 7}.")}
-    return Entry(case=case, recorded=recorded)
+    answer: Outcome[Any] = generated(f"It is {number % 7}.")
+    return Entry(case=case, recorded={"retrieve": retrieved(*found), "generate": answer})
 
 
-SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge")
-VALIDATED = Entry(
-    case=Case(id="last", query="last?"),
-    recorded=dict(golden(0, "a", "a").recorded) | {"validate": SKIPPED},
-)
+OF_ONE_STAGE_MORE: dict[str, Outcome[Any]] = {
+    **golden(0, "a", "a").recorded,
+    "validate": Outcome(status=Status.SKIPPED, reason="nothing to judge"),
+}
+VALIDATED = Entry(case=Case(id="last", query="last?"), recorded=OF_ONE_STAGE_MORE)
 
 
 @pytest.mark.parametrize(("first", "beyond"), [
