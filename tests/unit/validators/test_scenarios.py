@@ -109,6 +109,12 @@ def test_nothing_to_read_is_no_error(judge: Judge, texts: list[str]) -> None:
     assert set(verdict.relevance) == {f"c{at}" for at, _ in enumerate(texts, start=1)}
 
 
+@pytest.mark.parametrize("text", ["The", "Note:", "12.", "...", "Read more", "This."])
+def test_a_text_that_says_nothing_answers_no_question_of_yes_or_no(judge: Judge, text: str) -> None:
+    verdict = judge("Does the warranty cover water damage?", [text])
+    assert (verdict.message, verdict.relevant_chunk_ids) == (NOTHING_RELEVANT, ())
+
+
 @pytest.mark.parametrize("query", ["", "   ", "?!"])
 def test_a_query_without_words_gets_a_warning(judge: Judge, query: str) -> None:
     verdict = judge(query, [ANSWER])
