@@ -107,18 +107,19 @@ def ragbench_library(result: Measured) -> None:
             result.scores = [tuple(cell.value for cell in row.cells) for row in report.rows()]
 
 
-def ragbench_command(result: Measured) -> None:
-    """The whole command: cases read from a file, every form of the report written."""
+def ragbench_command(result: Measured, *, is_recorded: bool = False) -> None:
+    """The whole command: cases read from a file, every form of the report written.
+
+    Args:
+        is_recorded: the file holds chunks and answers, as RAGAS is given them; no RAG is asked.
+    """
     from ragbench_cli.main import main
 
     with tempfile.TemporaryDirectory() as folder:
-        cases = Path(folder) / "cases.jsonl"
-        write_cases(cases, result.cases)
-        rag = HERE / "throughput_rag.py"
-        out = Path(folder) / "run"
-        command = [
-            "eval", str(cases), "--rag", f"{rag}:Trivial", "-m", METRICS, "-o", str(out), "-q",
-        ]  # fmt: skip
+        cases, out = Path(folder) / "cases.jsonl", Path(folder) / "run"
+        write_cases(cases, result.cases, "1" if is_recorded else "")
+        asked = [] if is_recorded else ["--rag", f"{HERE / 'throughput_rag.py'}:Trivial"]
+        command = ["eval", str(cases), *asked, "-m", METRICS, "-o", str(out), "-q"]
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
             code = timed(result, lambda: main(command))
         if code != 0:
@@ -131,18 +132,25 @@ def ragbench_command(result: Measured) -> None:
             ]
 
 
-def write_cases(path: Path, count: int) -> None:
+def recorded_command(result: Measured) -> None:
+    ragbench_command(result, is_recorded=True)
+
+
+def write_cases(path: Path, count: int, recorded: str) -> None:
     """The cases as a file, in a process of its own: its memory is not the command's."""
     script = (
-        "import json, sys; from benchmarks.throughput_rag import case\n"
+        "import json, sys; from benchmarks.eval_throughput import answered\n"
         "with open(sys.argv[1], 'w') as file:\n"
-        "    for number in range(int(sys.argv[2])):\n"
-        "        c = case(number)\n"
-        "        file.write(json.dumps({'id': c.id, 'query': c.query, 'reference': c.reference,\n"
-        "            'reference_context_ids': c.reference_context_ids}) + '\\n')\n"
+        "    for c, texts, ids, response in answered(int(sys.argv[2])):\n"
+        "        row = {'id': c.id, 'query': c.query, 'reference': c.reference,\n"
+        "            'reference_context_ids': c.reference_context_ids}\n"
+        "        if sys.argv[3]:\n"
+        "            row |= {'retrieved_contexts': texts, 'retrieved_context_ids': ids,\n"
+        "                'response': response}\n"
+        "        file.write(json.dumps(row) + '\\n')\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:2])}
-    command = [sys.executable, "-c", script, str(path), str(count)]
+    command = [sys.executable, "-c", script, str(path), str(count), recorded]
     subprocess.run(command, env=environment, check=True)
 
 
@@ -299,6 +307,7 @@ TOOLS: dict[str, Callable[[Measured], None]] = {
     "loop": plain_loop,
     "evaluate": ragbench_library,
     "command": ragbench_command,
+    "recorded": recorded_command,
     "ragas": ragas_evaluate,
     "deepeval": deepeval,
     "inspect": inspect,
@@ -344,9 +353,7 @@ def main() -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument(
-        "--tools", nargs="+", choices=TOOLS, default=["loop", "evaluate", "command", "ragas"]
-    )
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=[*TOOLS][:5])
     parser.add_argument("--most", type=int, default=10_000, help="most cases for other tools")
     parser.add_argument("--one", nargs=2, metavar=("TOOL", "FILE"), help=argparse.SUPPRESS)
     parser.add_argument("--profile", action="store_true", help="where the time goes, with --one")
@@ -363,7 +370,7 @@ def main() -> None:
     for cases in options.cases:
         floor: Scores = []
         for tool in options.tools:
-            if tool not in ("loop", "evaluate", "command") and cases > options.most:
+            if tool not in [*TOOLS][:4] and cases > options.most:
                 continue
             found = in_process(tool, cases, scores=cases <= options.most)
             note = ""
