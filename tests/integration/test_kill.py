@@ -25,18 +25,18 @@ import os, signal, sys
 from contextlib import contextmanager
 from ragbench.ledger import journal
 from ragbench_cli.main import main
-
 real, wanted, when, count = journal.transaction, int(sys.argv[1]), sys.argv[2], 0
 
 @contextmanager
 def mortal(db, **undo):
     global count
     count += 1
+    dies = count == wanted  # others may be a part of it
     with real(db, **undo):
         yield
-        if count == wanted and when == "before":
+        if dies and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-    if count == wanted:
+    if dies:
         os.kill(os.getpid(), signal.SIGKILL)
 
 journal.transaction = mortal
