@@ -170,18 +170,15 @@ class RunTables:
         return self._db.execute(query, (self.number,)).fetchone() is None
 
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted.
-
-        Args:
-            setting: empty where it is not known yet: that of the next call is this run's.
-        """
+        """Begins a run, or continues the latest one where that was interrupted."""
         # To the microsecond: by it a baseline knows whether it holds a run already.
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
             self._db.execute("DELETE FROM report")
-            is_new = self.kept.get("setting", None) not in (setting, b"")
-            self.epoch += is_new
-            self.keep(setting=setting, epoch=self.epoch)
+            is_new = self.kept.get("setting") != setting
+            if is_new:
+                self.epoch += 1
+                self.keep(setting=setting, epoch=self.epoch)
             if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
                 kept = hidden(orjson.dumps(list(notes)).decode())

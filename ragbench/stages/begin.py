@@ -94,9 +94,8 @@ class BegunRun:
         dataset = replace(self.draft.dataset, fingerprint=cases, cases=count)
         self.stages, self.manifest = stages, replace(self.draft, dataset=dataset, absent=absent)
 
-    def start(self, draw: Draw) -> None:
-        """Begins the run in the journal, or goes on with it, and notes what readers must know."""
-        self.journal.runs.begin(self.setting, self.reuse.notes)
+    def note(self, draw: Draw) -> None:
+        """Notes what readers must know."""
         said: tuple[str, ...] = ()
         if draw.declining:
             said = (
@@ -108,12 +107,13 @@ class BegunRun:
         self.manifest = replace(self.manifest, notes=notes)
 
     def close(self, draw: Draw, in_loop: InLoop) -> None:
-        """Gives a run its setting that was begun without."""
-        matching = Matching(self.manifest.settings["matching"])
-        self.journal.was_empty = False
+        """Gives a run its setting that was begun without; another process would begin anew."""
+        journal, matching = self.journal, Matching(self.manifest.settings["matching"])
+        journal.was_empty = False  # also where not all cases were placed
         self.know(draw, in_loop)
-        self.start(draw)
-        self.windows = self.journal.cases()
+        journal.runs.keep(setting=self.setting)
+        self.note(draw)
+        self.windows = journal.cases()
         self.decide(matching)
 
     def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
@@ -167,7 +167,8 @@ def begin(
     if not begun.stands:
         if not draw.is_read:
             journal.replace_cases(draw)
-        begun.start(draw)
+        journal.runs.begin(begun.setting, begun.reuse.notes)
+        begun.note(draw)
         journal.before_flush = begun.reuse.keep
     return begun
 

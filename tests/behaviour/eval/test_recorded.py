@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
-from ragbench.io.entries import EntrySource, SourceInfo, looked_at
+from ragbench.io.entries import EntrySource, SourceInfo
 from ragbench.stages.stored import entries
 from ragbench.verbs.evaluate import evaluate_entries
 from tests.behaviour.eval.test_resume import written
@@ -86,6 +88,14 @@ def test_a_changed_record_is_scored_anew(tmp_path: Path) -> None:
     assert figures(scored([entry("x", "Lyon", "a", "b")], tmp_path / "run"))["recall@5"] == (1.0, 1)
     gone = [entry("x", None, "a"), entry("y")]
     assert figures(scored(gone, tmp_path / "run"))["token_f1"] == (1.0, 1)
+
+
+def test_a_record_stays_with_its_case_in_another_order(tmp_path: Path) -> None:
+    given = [entry("x", "Paris", "a"), entry("y", "Lyon", "b"), entry("z", "Rome")]
+    for some in (given[:2], given[::-1]):
+        rows = scored(some, tmp_path / "run").rows()
+        answers = [one.recorded["generate"].value for one in some]
+        assert [row.response for row in rows] == [one.response for one in answers if one]
 
 
 def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path: Path) -> None:
@@ -189,81 +199,74 @@ def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_pa
 # --- a stored run as the source of another evaluation
 
 
-def source(entries: list[Entry], beyond: list[Entry] | None = None) -> EntrySource:
-    """A source of which the first entries are looked at."""
-    info = looked_at(SourceInfo(path="x", form="x", mapping={}), entries, is_whole=beyond is None)
-    return EntrySource(info=info, read=lambda: iter([*entries, *(beyond or ())]))
+def at_once(entries: Iterable[Entry], out: Path, stop: Callable[[], bool] = lambda: False) -> None:
+    """A run of a source whose first entries have recorded retrievals and answers."""
+    info = SourceInfo(path="x", form="x", mapping={}, recorded={"retrieve": 1, "generate": 1})
+    found, settings = EntrySource(info=info, read=lambda: iter(entries)), EvalSettings(source="x")
+    evaluate_entries(found, None, out=out, metrics=METRICS, settings=settings, stopped=stop)
 
 
-def golden(number: int, gold: str, *found: str, text: str | None = None) -> Entry:
-    texts = None if text is None else (text,)
-    case = Case(
-        id=f"c{number}", query=f"{number}?", reference=f"It is {number}.", tags=("a",),
-        reference_context_ids=(gold,), reference_contexts=texts,
-    )  # fmt: skip
-    answer: Outcome[Any] = generated(f"It is {number % 7}.")
-    return Entry(case=case, recorded={"retrieve": retrieved(*found), "generate": answer})
+def golden(number: int, gold: str, *found: str, **more: Any) -> Entry:
+    one = entry(f"c{number}", f"It is {number % 7}.", *found)
+    known = {"reference": f"It is {number}.", "reference_context_ids": (gold,), **more}
+    return replace(one, case=replace(one.case, **known))
 
 
-OF_ONE_STAGE_MORE: dict[str, Outcome[Any]] = {
-    **golden(0, "a", "a").recorded,
-    "validate": Outcome(status=Status.SKIPPED, reason="nothing to judge"),
-}
-VALIDATED = Entry(case=Case(id="last", query="last?"), recorded=OF_ONE_STAGE_MORE)
+SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge")
 
 
-@pytest.mark.parametrize(("first", "beyond"), [
-    ([golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)], []),
-    # The ids agree; the texts say otherwise, which shows only when all gold is known.
-    ([golden(n, "a", "a", text=f"text of d{n}, which is long enough") for n in range(9)],
-     [golden(n, "b", f"d{n}, which is long enough", text=f"text of d{n}, which is long enough")
-      for n in range(9, 50)]),
-    # What was retrieved is the gold of the case behind it.
-    ([golden(n, f"d{n}", f"d{n + 1}") for n in range(5)], []),
-    ([golden(1, "a", "a")], [VALIDATED]),
+@pytest.mark.parametrize("given", [
+    [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)],
+    # Of so many a sample is checked, which depends on how many there are.
+    [golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)],
+    # What was retrieved is the gold of cases far behind it.
+    [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)],
+    [golden(1, "a", "a"), Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})],
 ], ids=["ids", "texts", "shifted", "a stage that only the last case has"])  # fmt: skip
 def test_a_first_run_is_as_if_all_cases_had_been_read_before(
-    tmp_path: Path, first: list[Entry], beyond: list[Entry]
+    tmp_path: Path, given: list[Entry]
 ) -> None:
-    settings, given = EvalSettings(source="x"), [*first, *beyond]
-    scored(given, tmp_path / "read before", settings=settings)
-    evaluate(source(first, beyond), out=tmp_path / "at once", metrics=METRICS, settings=settings)
-    one, other = (written(tmp_path / name) for name in ("read before", "at once"))
-    assert one == other
-    for name in ("read before", "at once"):
-        scored(given, tmp_path / name, settings=settings)
-        assert written(tmp_path / name) == one
+    settings, out, other = EvalSettings(source="x"), tmp_path / "run", tmp_path / "read before"
+    at_once(given, out)
+    first = written(out)
+    for place in (other, other, out):
+        scored(given, place, settings=settings)
+        assert written(place) == first
 
 
-@pytest.mark.parametrize(("entries", "stop", "error"), [
-    ([golden(1, "a", "a"), golden(1, "a", "a")], lambda: False, DataError),
-    ([golden(1, "a", "a")], lambda: True, InterruptedRunError),
-])  # fmt: skip
-def test_a_first_run_keeps_all_cases_or_none(
-    tmp_path: Path, entries: list[Entry], stop: Callable[[], bool], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        evaluate_entries(
-            source(entries), None, out=tmp_path / "run", metrics=METRICS, stopped=stop,
-            settings=EvalSettings(),
-        )  # fmt: skip
-    assert list(tmp_path.iterdir()) == []
+def test_a_first_run_keeps_all_cases_or_none(tmp_path: Path) -> None:
+    for given, stop, error in (
+        ([golden(1, "a", "a")] * 2, lambda: False, DataError),
+        ([golden(1, "a", "a")], lambda: True, InterruptedRunError),
+    ):
+        with pytest.raises(error):
+            at_once(given, tmp_path / "run", stop)
+        assert list(tmp_path.iterdir()) == []
+
+
+GIVEN = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)]
 
 
 @pytest.mark.parametrize("after", [515, 1030, 1100])
 def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, after: int) -> None:
-    given, asked = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)], count(1)
-    settings = EvalSettings(source="x")
+    asked = count(1)
     with pytest.raises(InterruptedRunError, match="the same command continues"):
-        evaluate_entries(
-            source(given), None, out=tmp_path / "run", metrics=METRICS, settings=settings,
-            stopped=lambda: next(asked) > after,
-        )  # fmt: skip
-    scored_so_far = {s.measured for s in report_of(tmp_path / "run").summaries}
-    assert scored_so_far <= {512, 1024}
+        at_once(GIVEN, tmp_path / "run", lambda: next(asked) > after)
+    assert {s.measured for s in report_of(tmp_path / "run").summaries} <= {512, 1024}
     for name in ("run", "whole"):
-        evaluate(source(given), out=tmp_path / name, metrics=METRICS, settings=settings)
+        at_once(GIVEN, tmp_path / name)
     assert written(tmp_path / "run") == written(tmp_path / "whole")
+
+
+def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: Path) -> None:
+    out, asked = tmp_path / "run", count(1)
+    out.mkdir()
+    with pytest.raises(ZeroDivisionError):
+        at_once((golden(n, "a", "a") if n < 1024 else GIVEN[1 // 0] for n in count()), out)
+    with pytest.raises(InterruptedRunError):
+        at_once(GIVEN, out, lambda: next(asked) > 1104)
+    with sqlite3.connect(out / "journal.sqlite") as db:
+        assert db.execute("SELECT count(DISTINCT case_id) FROM scores").fetchone() == (512,)
 
 
 def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
