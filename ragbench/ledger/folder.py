@@ -297,9 +297,10 @@ def read_manifest(path: Path) -> Manifest:
         metrics_of(manifest)  # a definition that cannot be read is reported here
         return manifest
     except FileNotFoundError as error:
-        raise RunMismatchError(
-            f"{path.parent} is not a run folder: it has no {path.name}"
-        ) from error
+        why = "is not a run folder"
+        if RunFolder(path=path.parent).exists:
+            why = "holds a run that ended too early; the command that began it continues"
+        raise RunMismatchError(f"{path.parent} {why}: it has no {path.name}") from error
     except NotADirectoryError as error:
         raise RunMismatchError(
             f"{path.parent} is a file, not the folder of a run. Answers that it records are scored "

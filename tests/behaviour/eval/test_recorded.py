@@ -263,6 +263,8 @@ def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: P
     out.mkdir()
     with pytest.raises(ZeroDivisionError):
         at_once((golden(n, "a", "a") if n < 1024 else GIVEN[1 // 0] for n in count()), out)
+    with pytest.raises(RunMismatchError, match="the command that began it continues"):
+        report_of(out)
     with pytest.raises(InterruptedRunError):
         at_once(GIVEN, out, lambda: next(asked) > 1104)
     with sqlite3.connect(out / "journal.sqlite") as db:
