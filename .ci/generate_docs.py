@@ -109,7 +109,6 @@ def renamed_options() -> Iterator[str]:
 
 def section(command: Any, path: tuple[str, ...]) -> Iterator[str]:
     names = [argument.metavar for argument in command.params if is_argument(argument)]
-    document(command)
     yield f"## {' '.join(path)}"
     yield ""
     yield "```text"
@@ -136,6 +135,7 @@ def description(command: Any) -> Iterator[str]:
 
 
 def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    document(command)
     prefix = "_".join(path).upper().replace("-", "_") if path[1:] else None
     yield "| argument or option | meaning | default | environment |"
     yield "|---|---|---|---|"

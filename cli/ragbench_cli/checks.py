@@ -7,14 +7,15 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ragbench.core.outcome import Failure
-from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
+from ragbench.errors import DataError, NoModelError, RagbenchError
 from ragbench.io.encoding import encoding_of
 from ragbench.io.read import read_cases
 from ragbench.llm.budget import price_for
@@ -27,8 +28,8 @@ from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
-from ragbench.verbs.probes import Probe, probe_dataset, probe_generation, probe_retrieval
-from ragbench_cli.models import config_section
+from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval
+from ragbench_cli.models import LLMChoice, config_section
 from ragbench_cli.options import json_object
 from ragbench_cli.systems import DocumentsBeside
 
@@ -45,54 +46,82 @@ class DoctorCheck:
     """What was found, or what to do. Never a credential."""
 
 
+class Checks(list[DoctorCheck]):
+    """What was looked at so far."""
+
+    step = ""
+    """What is tried now: the name of the check that comes of it."""
+
+    def found(self, detail: str, state: State = "ok", *, name: str = "") -> None:
+        self.append(DoctorCheck(name=name or self.step, state=state, detail=mask_text(detail)))
+
+    def probed(self, found: Probe) -> None:
+        state: State = "unknown" if found.holds is None else "ok" if found.holds else "doubt"
+        self.found(found.detail, state, name=found.name)
+
+    def tried(self, found: Finding) -> None:
+        mended = found.settings or found.name == "prompt tokens"
+        state: State = "ok" if found.good else "doubt" if mended else "failed"
+        self.found(found.detail, state, name=f"llm {found.name}")
+
+    @contextmanager
+    def trying(self, step: str) -> Generator[None]:
+        """A block whose first error fails the step that it is in, and ends the block."""
+        before, self.step = self.step, step
+        try:
+            yield
+        except RagbenchError as error:
+            self.found(str(error), "failed")
+        finally:
+            self.step = before
+
+
 _REQUIRED = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 _NOT_SHOWN = ("all", "dev")
 
 
-def check_installation() -> list[DoctorCheck]:
+def check_installation() -> Checks:
     """Looks at versions alone: nothing is imported, so it takes no time."""
+    checks, requirements = Checks(), list[str]()
     try:
-        checks = [_passed("ragbench", version("ragbench"))]
+        checks.found(version("ragbench"), name="ragbench")
         requirements = requires("ragbench") or []
     except PackageNotFoundError:
-        checks = [_passed("ragbench", "run from its source: without its metadata no more is known")]
-        requirements = []
-    checks.append(_passed("python", f"{platform.python_version()} on {platform.system()}"))
+        checks.found("run from its source: without its metadata no more is known", name="ragbench")
+    checks.found(f"{platform.python_version()} on {platform.system()}", name="python")
     for extra, packages in _by_extra(requirements).items():
-        if extra:
-            remedy = f"pip install 'ragbench[{extra}]'"
-            checks.append(_packages(f"extra {extra}", packages, remedy, "absent"))
+        checks.step = f"extra {extra}" if extra else "core"
+        there, missing = _installed(packages)
+        remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
+        if missing:
+            state: State = "absent" if extra else "failed"
+            checks.found(f"without {', '.join(missing)}: pip install {remedy}", state)
         else:
-            remedy = "pip install --force-reinstall ragbench"
-            checks.append(_packages("core", packages, remedy, "failed"))
-    checks.append(_passed("ragas telemetry", _telemetry()))
+            checks.found(", ".join(there))
+    tracking = os.environ.get("RAGAS_DO_NOT_TRACK", "true")
+    is_off = tracking.lower() == "true"
+    telemetry = "off" if is_off else f"on: RAGAS_DO_NOT_TRACK={tracking}"
+    checks.found(telemetry, name="ragas telemetry")
     return checks
 
 
-def installation_in_short(checks: Sequence[DoctorCheck]) -> list[DoctorCheck]:
+def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
     """Versions in a line and extras in another; what does not work as it is."""
     by_name = {check.name: check for check in checks}
+    found = Checks(check for check in checks if check.state == "failed")
     versions = f"{by_name['ragbench'].detail}, Python {by_name['python'].detail}"
-    found = [check for check in checks if check.state == "failed"]
-    found.append(_passed("ragbench", versions))
+    found.found(versions, name="ragbench")
     extras = [check for check in checks if check.name.startswith("extra ")]
     absent = [check.name.removeprefix("extra ") for check in extras if check.state == "absent"]
     if extras:
         detail = f"{len(extras) - len(absent)} of {len(extras)} are installed"
         if absent:
             detail += f"; pip install 'ragbench[NAME]' adds {', '.join(absent)}"
-        found.append(_passed("extras", detail))
-    telemetry = by_name["ragas telemetry"]
-    return [*found, *([] if telemetry.detail == "off" else [telemetry])]
-
-
-def _passed(name: str, detail: str) -> DoctorCheck:
-    return DoctorCheck(name=name, state="ok", detail=detail)
-
-
-def _failed(name: str, detail: str) -> DoctorCheck:
-    return DoctorCheck(name=name, state="failed", detail=mask_text(detail))
+        found.found(detail, name="extras")
+    if (telemetry := by_name["ragas telemetry"]).detail != "off":
+        found.append(telemetry)
+    return found
 
 
 def _by_extra(requirements: list[str]) -> dict[str, list[str]]:
@@ -106,63 +135,50 @@ def _by_extra(requirements: list[str]) -> dict[str, list[str]]:
     return {extra: found[extra] for extra in sorted(found) if extra not in _NOT_SHOWN}
 
 
-def _packages(name: str, packages: list[str], remedy: str, without: State) -> DoctorCheck:
-    """One check of several packages, and its state when one of them is missing."""
-    there: list[str] = []
-    missing: list[str] = []
+def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Those that are there, with their versions; and those that are not."""
+    there, missing = list[str](), list[str]()
     for package in packages:
         try:
             there.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             missing.append(package)
-    if not missing:
-        return _passed(name, ", ".join(there))
-    detail = f"without {', '.join(missing)}: {remedy}"
-    return DoctorCheck(name=name, state=without, detail=detail)
+    return there, missing
 
 
-def _telemetry() -> str:
-    set_to = os.environ.get("RAGAS_DO_NOT_TRACK")
-    if set_to is None or set_to.lower() == "true":
-        return "off"
-    return f"on: RAGAS_DO_NOT_TRACK={set_to}"
-
-
-def check_llm(
-    read: Callable[[], LLMSettings],
-    read_embeddings: Callable[[LLMSettings], LLMSettings],
-    *,
-    is_probed: bool,
-) -> list[DoctorCheck]:
+def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
     """Shows each setting and asks the model twice; stops at the first thing that does not work.
 
     Args:
         is_probed: instead it is tried out what the endpoint takes, and what to set for it.
     """
-    try:
-        settings = read()
-    except RagbenchError as error:
-        return [_failed("llm settings", str(error))]
-    with asyncio.Runner() as runner:
-        asked = _probed(settings) if is_probed else _check(settings)
-        checks = _settings(settings) + runner.run(asked)
-        try:
-            embeddings = read_embeddings(settings)
-        except NoModelError:
-            return checks
-        except RagbenchError as error:
-            return [*checks, _failed("embeddings", str(error))]
-        return [*checks, runner.run(_embeds(embeddings))]
+    with checks.trying("llm settings"), asyncio.Runner() as runner:
+        settings = choice.settings()
+        _show_settings(checks, settings)
+        runner.run(_try_out(checks, settings) if is_probed else _ask_model(checks, settings))
+        with checks.trying("embeddings"), suppress(NoModelError):
+            runner.run(_embed(checks, choice.embeddings(settings)))
 
 
-async def _embeds(settings: LLMSettings) -> DoctorCheck:
+def _show_settings(checks: Checks, settings: LLMSettings) -> None:
+    for setting in settings.settings:
+        checks.found(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
+    price, state = price_for(settings.endpoint), cast("State", "absent")
+    detail = (
+        "unknown: cost is neither reported nor capped. Set price_input and price_output, per "
+        "million tokens"
+    )
+    if price is not None:
+        amounts = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
+        detail, state = f"{amounts} ({price.origin})", "ok"
+    checks.found(detail, state, name="llm price")
+
+
+async def _embed(checks: Checks, settings: LLMSettings) -> None:
+    async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
+        found = await client.embed(["ready"], purpose="doctor")
     where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
-    try:
-        async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
-            found = await client.embed(["ready"], purpose="doctor")
-    except RagbenchError as error:
-        return _failed("embeddings", str(error))
-    return _passed("embeddings", f"{where}: {len(found.vectors[0]):,} numbers a text")
+    checks.found(f"{where}: {len(found.vectors[0]):,} numbers a text")
 
 
 def _patience(settings: LLMSettings) -> CallLimits:
@@ -171,143 +187,99 @@ def _patience(settings: LLMSettings) -> CallLimits:
     return replace(settings.limits, retries=1, rate_limit_wait=5.0, timeout=timeout)
 
 
-def _settings(settings: LLMSettings) -> list[DoctorCheck]:
-    checks = [
-        _passed(f"llm {setting.name}", f"{setting.value} (from {setting.origin})")
-        for setting in settings.settings
-    ]
-    price = price_for(settings.endpoint)
-    if price is None:
-        detail = (
-            "unknown: cost is neither reported nor capped. Set price_input and price_output, "
-            "per million tokens"
-        )
-        return [*checks, DoctorCheck(name="llm price", state="absent", detail=detail)]
-    detail = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
-    return [*checks, _passed("llm price", f"{detail} ({price.origin})")]
-
-
-async def _check(settings: LLMSettings) -> list[DoctorCheck]:
-    checks: list[DoctorCheck] = []
-    try:
-        async with LLMClient(settings.endpoint, limits=_patience(settings)) as client:
-            started = time.perf_counter()
-            word = await ask_word(client, purpose="doctor")
+async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
+    limits = _patience(settings)
+    with checks.trying("llm opens"):
+        async with LLMClient(settings.endpoint, limits=limits) as client:
+            checks.step, started = "llm answers", time.perf_counter()
+            word = await ask_word(client)
             seconds = time.perf_counter() - started
             model = "" if word.model in ("", client.endpoint.model) else f" as {word.model}"
-            tokens = "; it reports no tokens, so the cost is unknown"
             detail = f"'{_shortened(word.text, 60)}'{model} in {seconds:.2f} s"
-            checks.append(_passed("llm answers", detail + ("" if word.usage.reported else tokens)))
-            started = time.perf_counter()
+            tokens = "; it reports no tokens, so the cost is unknown"
+            checks.found(detail + ("" if word.usage.reported else tokens))
+            checks.step, started = "llm structure", time.perf_counter()
             capital = await ask_capital(client, purpose="doctor")
             seconds = time.perf_counter() - started
             way = client.dialect.structured.value if client.dialect.known else "no mode"
             repaired = ", after one correction" if capital.repaired else ""
-            detail = f"works with {way}{repaired} in {seconds:.2f} s"
-            checks.append(_passed("llm structure", detail))
-        checks += map(_of_finding, await reads(settings.endpoint, _patience(settings)))
-    except LLMError as error:
-        names = ("llm answers", "llm structure", "llm context")
-        checks.append(_failed(names[len(checks)], str(error)))
-    except RagbenchError as error:
-        checks.append(_failed("llm opens", str(error)))
-    return checks
+            checks.found(f"works with {way}{repaired} in {seconds:.2f} s")
+        checks.step = "llm context"
+        for found in await reads(settings.endpoint, limits):
+            checks.tried(found)
 
 
-async def _probed(settings: LLMSettings) -> list[DoctorCheck]:
+async def _try_out(checks: Checks, settings: LLMSettings) -> None:
     """Tries the endpoint out; the last check says what it needs."""
-    checks: list[DoctorCheck] = []
     wanted: dict[str, Any] = {}
-    try:
+    with checks.trying("llm answers"):
         async for found in probe(settings.endpoint):
             wanted |= found.settings
-            checks.append(_of_finding(found))
-    except RagbenchError as error:
-        return [*checks, _failed("llm answers", str(error))]
-    lines = [f"{name}: {_yaml(value)}" for name, value in wanted.items()]
-    needed = f"put into the section llm of the configuration: {', '.join(lines)}"
-    return [*checks, _passed("llm section", needed if lines else "needs nothing more")]
-
-
-def _of_finding(found: Finding) -> DoctorCheck:
-    mended = found.settings or found.name == "prompt tokens"
-    state: State = "ok" if found.good else "doubt" if mended else "failed"
-    return DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail)
+            checks.tried(found)
+        lines = [f"{name}: {_yaml(value)}" for name, value in wanted.items()]
+        needed = f"put into the section llm of the configuration: {', '.join(lines)}"
+        checks.found(needed if lines else "needs nothing more", name="llm section")
 
 
 def _yaml(value: object) -> str:
     return "none" if value is None else str(value).lower()
 
 
-def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
+def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
-    try:
+    with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding))
-    except RagbenchError as error:
-        return [_failed("data reads", str(error))]
-    documents = None
-    try:
-        documents = list(DocumentsBeside(dataset, corpus).read())
-    except RagbenchError as error:
-        if corpus is not None:
-            return [_failed("corpus reads", str(error))]
-    detail = f"{len(cases):,} cases" + (
-        "" if documents is None else f", {len(documents):,} documents"
-    )
-    return [_passed("data reads", detail), *map(_of_probe, probe_dataset(cases, documents))]
+        detail, documents = f"{len(cases):,} cases", None
+        checks.step = "corpus reads"
+        try:
+            documents = list(DocumentsBeside(dataset, corpus).read())
+            detail += f", {len(documents):,} documents"
+        except RagbenchError:
+            if corpus is not None:
+                raise
+        checks.found(detail, name="data reads")
+        for found in probe_dataset(cases, documents):
+            checks.probed(found)
 
 
-def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorCheck]:
+def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -> None:
     """Loads a RAG and asks it; stops at the first thing that does not work."""
-    try:
+    with checks.trying("rag loads"):
         rag = load_rag(spec, json_object(arguments or "{}", "--rag-args"))
-    except RagbenchError as error:
-        return [_failed("rag loads", str(error))]
-    checks = [_passed("rag loads", type(cast("object", rag)).__name__)]
-    return [*checks, *asyncio.run(_ask(rag, question))]
+        checks.found(type(cast("object", rag)).__name__)
+        asyncio.run(_ask(checks, rag, question))
 
 
-async def _ask(rag: RAG, question: str) -> list[DoctorCheck]:
+async def _ask(checks: Checks, rag: RAG, question: str) -> None:
     """One question through what a RAG can do, then what it does that nobody would notice."""
-    checks: list[DoctorCheck] = []
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
-        found = await _called("rag retrieves", retrieve_stage(rag, b"", None), question, checks)
+        found = await _called(checks, "rag retrieves", retrieve_stage(rag, b"", None), question)
         if found is None:
-            return checks
+            return
         contexts = found.contexts
         ids = "without ids" if found.context_ids is None else "with ids"
         scores = "without scores" if found.scores is None else "with scores"
-        detail = f"{len(contexts)} contexts, {ids}, {scores}"
-        checks.append(_passed("rag retrieves", detail))
-        checks += [_of_probe(found) async for found in probe_retrieval(rag, question)]
+        checks.found(f"{len(contexts)} contexts, {ids}, {scores}", name="rag retrieves")
+        async for one in probe_retrieval(rag, question):
+            checks.probed(one)
     if "generation" in rag.families:
         asked = (question, list(contexts))
-        answer = await _called("rag generates", generate_stage(rag, b""), asked, checks)
+        answer = await _called(checks, "rag generates", generate_stage(rag, b""), asked)
         if answer is not None:
-            detail = mask_text(_shortened(answer.response)) or "an empty answer"
-            checks.append(_passed("rag generates", detail))
-            checks += [_of_probe(found) async for found in probe_generation(rag, *asked)]
-    return checks
+            shown = _shortened(answer.response) or "an empty answer"
+            checks.found(shown, name="rag generates")
+            async for one in probe_generation(rag, *asked):
+                checks.probed(one)
 
 
-def _of_probe(found: Probe) -> DoctorCheck:
-    state: State = "unknown" if found.holds is None else "ok" if found.holds else "doubt"
-    return DoctorCheck(name=found.name, state=state, detail=mask_text(found.detail))
-
-
-async def _called(
-    name: str, stage: CallStage[Any, Any], value: object, checks: list[DoctorCheck]
-) -> Any:
+async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: object) -> Any:
     """One call of a stage; None, and a failed check, when it raises."""
     try:
-        if stage.call is not None:
-            return stage.call([value])[0]
-        if stage.call_async is not None:
-            return (await stage.call_async([value]))[0]
+        return (await called(stage, [value]))[0]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        checks.append(_failed(name, str(Failure.of(error, stage=stage.name))))
+        checks.found(str(Failure.of(error, stage=stage.name)), "failed", name=name)
     return None
 
 
@@ -316,23 +288,22 @@ def _shortened(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[:most]} ..."
 
 
-def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
+def check_pipeline(checks: Checks, path: Path, question: str) -> None:
     """Reads a pipeline and, where it names its corpus, asks it; each problem is a check."""
-    try:
-        llm, _ = config_section()
-        pipeline = load_pipeline(path, environ=os.environ, llm=llm)
-    except DataError as error:
-        return [_failed("pipeline", str(problem)) for problem in error.problems]
-    except RagbenchError as error:
-        return [_failed("pipeline", str(error))]
-    checks = [_passed("pipeline", f"{path} is in order")]
-    if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
-        detail = "not asked: it names no corpus and is given that of the dataset"
-        return [*checks, _passed("pipeline answers", detail)]
-    try:
+    with checks.trying("pipeline"):
+        try:
+            pipeline = load_pipeline(path, environ=os.environ, llm=config_section()[0])
+        except DataError as error:
+            for problem in error.problems:
+                checks.found(str(problem), "failed")
+            return
+        checks.found(f"{path} is in order")
+        if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
+            detail = "not asked: it names no corpus and is given that of the dataset"
+            checks.found(detail, name="pipeline answers")
+            return
+        checks.step = "pipeline opens"
         with pipeline.open() as opened:
             if detail := "; ".join(opened.retriever.notes):
-                checks.append(_passed("pipeline reads", detail))
-            return [*checks, *asyncio.run(_ask(opened.rag, question))]
-    except RagbenchError as error:
-        return [*checks, _failed("pipeline opens", str(error))]
+                checks.found(detail, name="pipeline reads")
+            asyncio.run(_ask(checks, opened.rag, question))

@@ -8,15 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
-    ASKING,
-    CASES,
-    JUDGING,
-    MEASURED,
-    OUTPUT,
     CalibrationOption,
     EncodingOption,
     Labelled,
     OnEngine,
+    Panel,
     Taken,
     ValidatorArgsOption,
     argument,
@@ -45,7 +41,7 @@ def _formats(typed: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChoice:
-    PANEL: ClassVar = CASES
+    PANEL: ClassVar = Panel.CASES
 
     dataset: Annotated[str, argument("DATASET")]
     """File or folder with cases, with or without recorded answers; a run; '-' for standard input,
@@ -81,7 +77,7 @@ class SourceChoice:
 class SystemChoice:
     """What the options say of the RAG, and of what stands behind its retrieval."""
 
-    PANEL: ClassVar = CASES
+    PANEL: ClassVar = Panel.CASES
 
     rag: Annotated[str | None, option("RAG")] = None
     """Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr or an http(s)
@@ -100,7 +96,7 @@ class SystemChoice:
 class Measuring:
     """What is measured, and of which cases."""
 
-    PANEL: ClassVar = MEASURED
+    PANEL: ClassVar = Panel.MEASURED
 
     spelled: Annotated[str | None, option("LIST", "--metrics", "-m", complete=complete_metrics)] = (
         None
@@ -116,13 +112,13 @@ class Measuring:
         Literal["auto", "id", "document_id", "text"], option("HOW", "--matching", rare=True)
     ] = "auto"
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
-    limit: Annotated[int | None, option(panel=CASES)] = None
+    limit: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Take only the first N cases."""
-    sample: Annotated[int | None, option(panel=CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Draw N cases at random."""
-    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw."""
-    canaries: Annotated[int, option("--judge-controls", min=0, panel=JUDGING, rare=True)] = 0
+    canaries: Annotated[int, option("--judge-controls", min=0, panel=Panel.JUDGING, rare=True)] = 0
     """Put N claims of known truth, made of the run's own contexts, to its judge: the report then
     shows how often it is wrong."""
 
@@ -131,7 +127,7 @@ class Measuring:
 class Asking:
     """How the system is asked."""
 
-    PANEL: ClassVar = ASKING
+    PANEL: ClassVar = Panel.ASKING
 
     top_k: Annotated[int | None, option("K", min=1)] = None
     """How many contexts to ask for. By default the RAG decides."""
@@ -158,9 +154,9 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Keeping:
-    PANEL: ClassVar = ASKING
+    PANEL: ClassVar = Panel.ASKING
 
-    out: Annotated[Path | None, option("FOLDER", "-o", panel=OUTPUT)] = None
+    out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
     """Folder of the run. By default one under reports/ derived from the arguments, so that the same
     command resumes the same run."""
     retry_failed: bool = False
@@ -182,5 +178,5 @@ class EvalOptions:
     models: ModelChoice
     keeping: Keeping
     labelled: Labelled
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """Show no progress and no hints."""

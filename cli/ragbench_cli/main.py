@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -24,7 +25,7 @@ from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, Rag
 from ragbench.masking import hide_arguments
 from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import PANELS, RARE, document, option
+from ragbench_cli.options import RARE, Panel, document, option, takes_records
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
@@ -123,6 +124,10 @@ _SHOWS_ALL = "ragbench.help_all"
 class _Program(TyperGroup, _Reading):
     """All commands, and the options that stand before one."""
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        document(self)
+        super().format_options(ctx, formatter)
+
 
 class _Command(_Reading):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
@@ -154,7 +159,8 @@ class _Command(_Reading):
                 panel = panel or "Options"
                 panels.setdefault(f"Options{panel}" if panel == RARE else panel, []).append(record)
         hidden = 0
-        places = {name: (PANELS.index(name.removesuffix(RARE)), name) for name in panels}
+        order = list(map(str, Panel))
+        places = {name: (order.index(name.removesuffix(RARE)), name) for name in panels}
         for panel in sorted(panels, key=places.__getitem__):
             records = panels[panel]
             if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
@@ -236,45 +242,24 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_Traceback = Annotated[
-    bool,
-    option(
-        "--traceback",
-        envvar="RAGBENCH_TRACEBACK",
-        help="Show where in the code an error came from.",
-    ),
-]
-_MaxRecord = Annotated[
-    str,
-    option(
-        "SIZE",
-        envvar="RAGBENCH_MAX_RECORD",
-        help="Longest line, cell or other record that is read. [default: 64MB]",
-    ),
-]
-_MaxFile = Annotated[
-    str,
-    option(
-        "SIZE",
-        envvar="RAGBENCH_MAX_FILE",
-        help="Largest file that is held whole, such as JSON, and that a packed one may unpack to. "
-        "[default: 1GB]",
-    ),
-]
-_Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
-]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
+    """Show where in the code an error came from."""
+    max_record: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_RECORD")] = ""
+    """Longest line, cell or other record that is read. [default: 64MB]"""
+    max_file: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_FILE")] = ""
+    """Largest file that is held whole, such as JSON, and that a packed one may unpack to. [default:
+    1GB]"""
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = (
+        False
+    )
+    """Print the version."""
 
 
 @app.callback()
-def _options(
-    context: typer.Context,
-    traceback: _Traceback = False,
-    max_record: _MaxRecord = "",
-    max_file: _MaxFile = "",
-    version: _Version = False,
-) -> None:
+@takes_records
+def _options(context: typer.Context, given: Given) -> None:
     """Evaluate a RAG system: its retrieval, its answers, and how far to trust the numbers.
 
     \b
@@ -296,10 +281,11 @@ def _options(
       130  interrupted; the same command continues
     """
     if isinstance(context.obj, Invocation):
-        context.obj.traceback = traceback
-    for name, size in (("RAGBENCH_MAX_RECORD", max_record), ("RAGBENCH_MAX_FILE", max_file)):
-        if size:
-            _limit(context, name, size)
+        context.obj.traceback = given.traceback
+    if given.max_record:
+        _limit(context, "RAGBENCH_MAX_RECORD", given.max_record)
+    if given.max_file:
+        _limit(context, "RAGBENCH_MAX_FILE", given.max_file)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -19,16 +19,15 @@ from ragbench.errors import (
     RunError,
 )
 from ragbench_cli import console
-from ragbench_cli.options import JUDGING, amount, option
+from ragbench_cli.options import Panel, amount, option
 from ragbench_cli.output import Blocks, draw, styled, table
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from ragbench.core.metric import Metric
-    from ragbench.core.report import Report
     from ragbench.llm.budget import Budget, Receipt
-    from ragbench.llm.session import Chat, LLMSession, ModelClients
+    from ragbench.llm.session import Chat, ModelClients
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.dry_run import DryRun, JudgingEstimate
     from ragbench.stages.judge import Judging
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedModel:
-    PANEL: ClassVar = JUDGING
+    PANEL: ClassVar = Panel.JUDGING
 
     model: Annotated[str | None, option("--llm-model")] = None
     """Name of the language model."""
@@ -127,7 +126,7 @@ def language_model(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    PANEL: ClassVar = JUDGING
+    PANEL: ClassVar = Panel.JUDGING
 
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: bool = False
@@ -147,16 +146,47 @@ class ModelChoice:
     """Do not try the models before the first judgement."""
 
 
-@dataclass(slots=True)
 class ModelsInUse:
-    choice: ModelChoice
-    session: LLMSession
-    judging: Judging | None
-    """None when no metric asks a model."""
-    dry_run: DryRun | None
-    budget: Budget
-    """What all models of the evaluation may cost, those of a pipeline included."""
-    _settings: Callable[[], LLMSettings]
+    """The models of a command, there as long as the stack is; none is opened before it is asked."""
+
+    def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
+        from ragbench.core.metric import Need
+        from ragbench.llm.budget import Budget
+        from ragbench.llm.session import LLMSession, open_models
+
+        needs = {need for metric in metrics for need in metric.definition.needs}
+        caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
+        limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
+        self.budget = budget = Budget(limit, run_limit=run_limit)
+        """What all models of the evaluation may cost, those of a pipeline included."""
+        self._settings = named = cache(choice.llm.settings)
+        asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
+        judge = _if_named(named) if asks else None
+        panel = choice.llm.panel(choice.panel) if asks or choice.panel is not None else ()
+        vectors = partial(choice.llm.embeddings, judge)
+        embeddings = _if_named(vectors) if Need.EMBEDDINGS in needs else None
+
+        def opening() -> AbstractAsyncContextManager[ModelClients]:
+            others = panel if Need.LLM in needs else ()
+            # A stage may ask one where no metric does.
+            return open_models(_if_named(named), embeddings, panel=others, budget=budget)
+
+        self.session = stack.enter_context(LLMSession(opening))
+        self.dry_run: DryRun | None = None
+        self.judging: Judging | None = None
+        """None when no metric asks a model."""
+        if choice.dry_run:
+            from ragbench.stages.dry_run import DryRun
+
+            self.dry_run = stack.enter_context(DryRun(judge, embeddings, panel))
+        if any(metric.is_judged for metric in metrics):
+            from ragbench.stages.judge import Judging
+
+            self.judging = Judging(
+                session=self.session, chat=judge, embeddings=embeddings, panel=panel,
+                repeats=choice.repeats, preflight=not choice.no_preflight,
+                rehearsal=None if self.dry_run is None else self.dry_run.all,
+            )  # fmt: skip
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
@@ -179,77 +209,6 @@ def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
     with suppress(NoModelError):
         return settings()
     return None
-
-
-@contextmanager
-def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[ModelsInUse]:
-    """Gives the models for the length of a block; none is opened before it is asked."""
-    from ragbench.core.metric import Need
-    from ragbench.llm.budget import Budget
-    from ragbench.llm.session import LLMSession, open_models
-
-    needs = {need for metric in metrics for need in metric.definition.needs}
-    caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
-    limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
-    budget = Budget(limit, run_limit=run_limit)
-    named = cache(choice.llm.settings)
-    asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
-    judge = _if_named(named) if asks else None
-    panel = choice.llm.panel(choice.panel) if asks or choice.panel is not None else ()
-    vectors = partial(choice.llm.embeddings, judge)
-    embeddings = _if_named(vectors) if Need.EMBEDDINGS in needs else None
-
-    def opening() -> AbstractAsyncContextManager[ModelClients]:
-        others = panel if Need.LLM in needs else ()
-        # A stage may ask one where no metric does.
-        return open_models(_if_named(named), embeddings, panel=others, budget=budget)
-
-    with ExitStack() as stack:
-        session = stack.enter_context(LLMSession(opening))
-        counter = None
-        if choice.dry_run:
-            from ragbench.stages.dry_run import DryRun
-
-            counter = stack.enter_context(DryRun(judge, embeddings, panel))
-        judging = None
-        if any(metric.is_judged for metric in metrics):
-            from ragbench.stages.judge import Judging
-
-            judging = Judging(
-                session=session,
-                chat=judge,
-                embeddings=embeddings,
-                panel=panel,
-                repeats=choice.repeats,
-                preflight=not choice.no_preflight,
-                rehearsal=None if counter is None else counter.all,
-            )
-        yield ModelsInUse(choice, session, judging, counter, budget, named)
-
-
-def with_canaries(
-    report: Report,
-    models: ModelsInUse,
-    folder: Path,
-    count: int,
-    seed: int,
-    stopped: Callable[[], bool],
-) -> Report:
-    from ragbench.stages.canaries import judge_canaries, plant
-    from ragbench.verbs.report import open_traces, report_of
-
-    judging = models.judging
-    if judging is None:
-        return report
-    planted = plant((case.trace for case in open_traces(folder)), count, seed=seed)
-    if models.dry_run is not None:
-        models.dry_run.count(judging, report.metrics, [canary.trace for canary in planted])
-        return report
-    if len(planted) < count:
-        console.say(f"canaries: the run's contexts give {len(planted):,} of {count:,}")
-    run = report.manifest["fingerprints"]
-    judge_canaries(planted, report.metrics, judging, folder, run=run, stopped=stopped)
-    return report_of(folder)
 
 
 @contextmanager

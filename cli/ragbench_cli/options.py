@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from functools import cache, wraps
 from itertools import pairwise
 from keyword import iskeyword
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
     from ragbench.io.only import Only
     from ragbench.io.people import LabelBook
 
-CASES = "What is evaluated"
-ASKING = "How it is asked"
-MEASURED = "What is measured"
-JUDGING = "Judging"
-ENGINE = "Where it runs"
-DEMANDED = "What has to hold"
-OUTPUT = "Output"
-PANELS = ("Arguments", CASES, "Options", MEASURED, ASKING, DEMANDED, ENGINE, JUDGING, OUTPUT)
-"""Their order in the help."""
+
+class Panel(StrEnum):
+    """Of options in the help, in their order there."""
+
+    ARGUMENTS = "Arguments"
+    CASES = "What is evaluated"
+    OPTIONS = "Options"
+    MEASURED = "What is measured"
+    ASKING = "How it is asked"
+    DEMANDED = "What has to hold"
+    ENGINE = "Where it runs"
+    JUDGING = "Judging"
+    OUTPUT = "Output"
+
+
 RARE = " (rarely needed)"
 """Ends the name of a panel that only --help-all shows."""
 
@@ -106,6 +113,7 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
 _METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
 """What the help calls a value where nothing else is said."""
 _PLACES = "places"
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 class _Field(NamedTuple):
@@ -129,11 +137,17 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        if name in records:
-            _add_options(records[name], parameters, places)
-        else:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters[name] = parameter.replace(annotation=hints[name], kind=kind)
+        if name not in records:
+            parameters[name] = parameter.replace(annotation=hints[name], kind=_BY_NAME)
+            continue
+        for record, each in _options_of(records[name]):
+            places[each.option] = record, each.name
+            parameters[each.option] = inspect.Parameter(
+                each.option,
+                _BY_NAME,
+                default=each.default,
+                annotation=Annotated[each.kind, each.info],
+            )
 
     @wraps(command)
     def call(**given: Any) -> None:
@@ -153,20 +167,13 @@ def _record(record: type, given: dict[str, Any]) -> Any:
     return record(**values)
 
 
-def _add_options(
-    record: type, parameters: dict[str, inspect.Parameter], places: dict[str, tuple[type, str]]
-) -> None:
+def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
+    """The options of a record and of the records in it, each with the record that it is in."""
     for each in _fields(record):
         if each.info is None:
-            _add_options(each.kind, parameters, places)
-            continue
-        places[each.option] = record, each.name
-        parameters[each.option] = inspect.Parameter(
-            each.option,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=Annotated[each.kind, each.info],
-        )
+            yield from _options_of(each.kind)
+        else:
+            yield record, each
 
 
 @cache
@@ -235,17 +242,18 @@ def _documents(module: str) -> dict[tuple[str, str], str]:
 
 
 JsonOption = Annotated[
-    bool, option("--json", help="Print JSON to standard output instead of text.", panel=OUTPUT)
+    bool,
+    option("--json", help="Print JSON to standard output instead of text.", panel=Panel.OUTPUT),
 ]
 ValidatorArgsOption = Annotated[
     str | None,
-    option("JSON", help="Settings of the validator, as JSON.", panel=MEASURED, rare=True),
+    option("JSON", help="Settings of the validator, as JSON.", panel=Panel.MEASURED, rare=True),
 ]
 CalibrationOption = Annotated[
     Path | None,
     option(
         help="File that ragbench calibrate wrote, for probabilities that fit your data.",
-        panel=MEASURED,
+        panel=Panel.MEASURED,
         rare=True,
     ),
 ]
@@ -254,12 +262,12 @@ EncodingOption = Annotated[
     option(
         help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
         "or UTF-16 with a byte order mark; else detected, and reported.",
-        panel=CASES,
+        panel=Panel.CASES,
         rare=True,
     ),
 ]
 EngineOption = Annotated[
-    str, option("ENGINE", complete=("local", "processes", "ray", "ray://"), panel=ENGINE)
+    str, option("ENGINE", complete=("local", "processes", "ray", "ray://"), panel=Panel.ENGINE)
 ]
 RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
 
@@ -268,7 +276,7 @@ RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
 class Taken:
     """Which records of a source are taken."""
 
-    PANEL: ClassVar = CASES
+    PANEL: ClassVar = Panel.CASES
 
     since: Annotated[str | None, option("TIME", rare=True)] = None
     """Take only records from this date or time on (UTC, unless it names a zone), such as traces of
@@ -298,7 +306,7 @@ class OnEngine:
     engine: EngineOption = "local"
     """local (this process), processes (of this machine), ray or ray://HOST:PORT. See
     docs/cluster.md."""
-    workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
+    workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
     """Workers of --engine processes or ray; by default one per processor of the machine or
     cluster."""
 
@@ -307,7 +315,7 @@ class OnEngine:
 class Labelled:
     """Labels of people that correct what a judge says."""
 
-    PANEL: ClassVar = MEASURED
+    PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[list[str] | None, option("FILE")] = None
     """Labels of people, which correct a judge's figures, or METRIC=FILE; repeatable. See

@@ -14,7 +14,7 @@ import typer
 from ragbench.errors import ConfigError
 from ragbench.safe_text import shown_text
 from ragbench_cli import console
-from ragbench_cli.options import OUTPUT, JsonOption, option
+from ragbench_cli.options import JsonOption, Panel, option
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -140,7 +140,7 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
 class Page:
     """Where a result goes as a page."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = Panel.OUTPUT
 
     html: Path | None = None
     """Write a page as one HTML file that needs nothing else."""
@@ -167,7 +167,7 @@ class Page:
 class Output:
     """The forms in which a result is printed and written."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = Panel.OUTPUT
 
     md: Annotated[str | None, option("FILE")] = None
     page: Page = field(default_factory=Page)

@@ -17,24 +17,22 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
-    group.addoption(
-        "--ragbench", metavar="RUN", help="Judge this run: a test for each check of its gate."
-    )
-    group.addoption(
-        "--ragbench-baseline",
-        metavar="PATH",
-        help="What to hold it against: a run folder, a baseline file, or auto.",
-    )
-    group.addoption(
-        "--ragbench-config",
-        metavar="FILE",
-        help="YAML file with a section gate. By default ragbench.yaml, where there is one.",
-    )
-    group.addoption(
-        "--ragbench-strict",
-        action="store_true",
-        help="Fail inconclusive checks, too: for releases.",
-    )
+    for name, metavar, about in (
+        ("--ragbench", "RUN", "Judge this run: a test for each check of its gate."),
+        (
+            "--ragbench-baseline",
+            "PATH",
+            "What to hold it against: a run folder, a baseline file, or auto.",
+        ),
+        (
+            "--ragbench-config",
+            "FILE",
+            "YAML file with a section gate. By default ragbench.yaml, where there is one.",
+        ),
+    ):
+        group.addoption(name, metavar=metavar, help=about)
+    strict = "Fail inconclusive checks, too: for releases."
+    group.addoption("--ragbench-strict", action="store_true", help=strict)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,24 +7,10 @@ from typing import TYPE_CHECKING
 
 from ragbench.core.attribution import LOSSES
 from ragbench.safe_text import counted, shown_line
+from ragbench.views import run_document
 from ragbench.views.document import number_text, range_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_document import (
-    OPERATOR_COLUMNS,
-    VERDICT_COLUMNS,
-    has_default_metrics,
-    headline_metrics,
-    judge_remarks,
-    operator_remarks,
-    operator_rows,
-    quality_text,
-    right_text,
-    stage_counts,
-    unmeasured_text,
-    verdict_rows,
-    waterfall,
-)
 from ragbench_cli.console import data_console
 from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
@@ -56,7 +42,7 @@ def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     measured = [one for one in report.summaries if one.measured]
-    rows = measured if is_full else headline_metrics(report)
+    rows = measured if is_full else run_document.headline_metrics(report)
     times = [one for one in rows if one.metric.definition.unit == "s"]
     if is_full and report.latencies:  # which have a table of their own
         rows = [one for one in rows if one not in times]
@@ -67,12 +53,14 @@ def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
         if remark and not is_full:
             yield f"  {remark}"
     yield from _middle(report, page)
-    if (is_full or not has_default_metrics(report)) and (text := unmeasured_text(report)):
+    if (is_full or not run_document.has_default_metrics(report)) and (
+        text := run_document.unmeasured_text(report)
+    ):
         yield from paragraph("not measured", [text])
     if report.failures:
         yield from paragraph("failed", _failures(report.failures))
     if report.judging is not None:
-        yield from paragraph("judge", judge_remarks(report.judging))
+        yield from paragraph("judge", run_document.judge_remarks(report.judging))
     if is_full and report.latencies:
         yield ""
         yield _latencies(report.latencies)
@@ -87,21 +75,24 @@ def _middle(report: Report, page: Console) -> Blocks:
         yield from corrected_blocks(report.corrections, page)
     if report.operators is not None:
         yield ""
-        operators = [(f"  {name}", *cells) for name, *cells in operator_rows(report.operators)]
+        operators = [
+            (f"  {name}", *cells) for name, *cells in run_document.operator_rows(report.operators)
+        ]
         missed = ("moved", "added", "rewrote", "up", "down", "chunks")
-        yield fitted_table(page, OPERATOR_COLUMNS, operators, missed=missed)
-        yield from paragraph("operators", operator_remarks(report.operators))
+        yield fitted_table(page, run_document.OPERATOR_COLUMNS, operators, missed=missed)
+        yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
-        yield styled((right_text(report.right), "bold"))
+        yield styled((run_document.right_text(report.right), "bold"))
         yield causes_table(report.causes)
     if (found := report.validation) is not None:
         yield ""
         yield table(
-            VERDICT_COLUMNS[:-1], ((f"  {a}", *more) for a, *more, _ in verdict_rows(found))
+            run_document.VERDICT_COLUMNS[:-1],
+            ((f"  {a}", *more) for a, *more, _ in run_document.verdict_rows(found)),
         )
         yield f"  by {found.validator}, which says yes only where it is sure."
-        yield f"  {quality_text(found)}"
+        yield f"  {run_document.quality_text(found)}"
         if found.unmatched:
             yield f"  {found.unmatched:,} cases with a verdict have no answer, no abstention"
 
@@ -117,7 +108,7 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
     cases = counted(dataset["cases"], "case")
     yield styled((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
-    shown = [(stage.stage, stage_counts(stage)) for stage in report.stages]
+    shown = [(stage.stage, run_document.stage_counts(stage)) for stage in report.stages]
     if not is_full:
         shown = [
             one for one in shown if one[0] != "retrieve" or [word for _, word in one[1]] != ["done"]
@@ -150,7 +141,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
             f"{fall.share:.0%}",
             fall.note,
         )
-        for fall in waterfall(causes)
+        for fall in run_document.waterfall(causes)
     )
     return table(("what became of the cases", "cases", "share", ""), rows)
 

@@ -30,9 +30,6 @@ from ragbench.verbs.gate import Reask, gate_run
 from ragbench.verbs.settle import open_checks, settle
 from ragbench_cli import console
 
-How = tuple[Sequence[str], "Mapping[str, Case]"]
-"""The options of ``ragbench eval`` that ask a run's system, and the run's cases by id."""
-Rest = tuple[Sequence[str], Sequence[str]]
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
 _SHOWN = 3
@@ -57,12 +54,10 @@ def settled_gate(
     names = [check.subject for check in open_checks(verdict)]
     if verdict.baseline is None or not names:
         return verdict
-    how = _how_to_ask(path, ask)
     run = read_run(path)
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
-    home = _home(path, "settle", run, baseline, (names, how[0]))
-    with _asking(home, how, baseline, run) as asking:
-        most = max_asked or PER_CASE * len(how[1])
+    with _asking(path, "settle", ask, run, baseline, names) as asking:
+        most = max_asked or PER_CASE * len(asking.cases)
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
@@ -74,16 +69,24 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
     names = [c.name for c in run.metrics if c.has_cells and baseline.column(c.name)]
     if not new or not names:
         return baseline
-    how = _how_to_ask(path, ask)
-    home = _home(path, "reask", run, baseline, (names, [*how[0], *new]))
-    write_cases((how[1][id_] for id_ in new), home / "cases.jsonl")
-    with _asking(home, how, baseline, run) as asking:
-        found = asking.one(home, "baseline", asking.base, names, baseline)
+    with _asking(path, "reask", ask, run, baseline, names, new) as asking:
+        write_cases((asking.cases[id_] for id_ in new), asking.folder / "cases.jsonl")
+        found = asking.one(asking.folder, "baseline", asking.base, names, baseline)
     kept = (case for case in known.cases if case.id not in {*new})
     return replace(known, cases=(*kept, *found.cases), is_old=False)
 
 
-def _how_to_ask(path: Path, ask: str | None) -> How:
+@contextmanager
+def _asking(
+    path: Path,
+    kind: str,
+    ask: str | None,
+    run: RunScores,
+    baseline: RunScores,
+    names: Sequence[str],
+    new: Sequence[str] = (),
+) -> Generator[Asking]:
+    """Asks in a folder in which the rounds of this question are kept: another has its own."""
     folder = RunFolder(path=path)
     if not folder.exists:
         raise ConfigError(f"asking again needs the folder of a run with its cases; {path} is none")
@@ -95,23 +98,13 @@ def _how_to_ask(path: Path, ask: str | None) -> How:
         raise ConfigError(f"--rerun-options {ask}: {error}; quote it as a shell would") from error
     with Journal(folder.journal) as journal:
         cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
-    return options, cases
-
-
-@contextmanager
-def _asking(home: Path, how: How, baseline: RunScores, run: RunScores) -> Generator[Asking]:
-    with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
-        options, cases = how
-        yield Asking(home, cases, options, baseline, run, base, stopped)
-
-
-def _home(path: Path, kind: str, run: RunScores, baseline: RunScores, rest: Rest) -> Path:
-    """Where the rounds of this question are kept: another question has a folder of its own."""
-    scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
+    scores = [each.values(name) for name in names for each in (run, baseline)]
+    rest = (names, [*options, *new])
     asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
     home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
-    return home
+    with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
+        yield Asking(home, cases, options, baseline, run, base, stopped)
 
 
 @dataclass(slots=True)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
@@ -33,9 +26,8 @@ from ragbench.pipeline.strategies import (
     StrategyName,
     filter_problem,
 )
-from ragbench.stores.attached import ForeignCollection, attach
-from ragbench.stores.base import NORMAL
-from ragbench.stores.collection import OwnCollection
+from ragbench.stores.attached import attach
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import Database, is_read_only, open_database
 from ragbench.stores.mapping import FieldMapping
 from ragbench.verbs.tune import SearchSetting, TunedCollection
@@ -46,17 +38,54 @@ Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
 """Gives what is found for each of some questions."""
 
 
+class Opened(NamedTuple):
+    """A collection that is open, and the ways in which it can be searched."""
+
+    strategy: Callable[[StrategyName], Strategy]
+    name: StrategyName
+    """Of the strategy that the options ask for."""
+    search: Search
+    has_words: bool
+    has_vectors: bool
+
+    def asking(self) -> Ask:
+        strategy = self.strategy(self.name)
+
+        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+            with console.users_code():
+                return strategy.retrieve(texts, self.search)
+
+        return ask
+
+    def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
+        weight: float | None = None
+        dense: Strategy | None = None
+        sparse: Strategy | None = None
+        if self.has_vectors and self.has_words:
+            both = cast("HybridStrategy", self.strategy("hybrid"))
+            dense, sparse = both.dense, both.sparse
+            weight = both.weights[0] if self.name == "hybrid" else None
+        elif self.has_vectors:
+            dense = self.strategy("dense")
+        else:
+            sparse = self.strategy("sparse")
+        effort = effort if self.name != "sparse" else NORMAL
+        return TunedCollection(
+            dense=cast("DenseStrategy | None", dense),
+            sparse=sparse,
+            present=SearchSetting(strategy=self.name, effort=effort, dense_weight=weight),
+            filters=self.search.filters,
+            threshold=threshold,
+        )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchChoice:
     """What the options say of a search."""
 
     store: str
     where: CollectionChoice
-    embedder: Embedder | None
     settings: RetrievalSettings
-    filter: Filter | None
-    native_filter: object
-    """In the store's own syntax; None for nothing."""
     strategy: str | None = None
     """Where the user says so."""
     score_threshold: float | None = None
@@ -65,147 +94,105 @@ class SearchChoice:
     """A folder or off; None for the usual place."""
     allow_incomplete: bool = False
 
+    @contextmanager
+    def opened(self) -> Generator[Opened]:
+        """The collection, open for the length of a block.
 
-class _Opened(NamedTuple):
-    strategy: Callable[[StrategyName], Strategy]
-    name: StrategyName
-    """Of the strategy that the options ask for."""
-    threshold: float | None
-    has_words: bool
-    has_vectors: bool
+        One that ragbench did not fill is read where its fields or its embedder are named; how it is
+        read, and what was wrong with its rows, is shown.
+        """
+        where, filters = self.where, filter_of(self.where.filter)
+        is_foreign = where.map is not None or where.native_filter is not None
+        with embedder_of(where.embedder, where.embedder_setting) as embedder, ExitStack() as stack:
+            may_be_read = embedder is not None or self.strategy == "sparse"
+            found = None
+            if not is_foreign and not (may_be_read and is_read_only(self.store)):
+                try:
+                    found = stack.enter_context(self._own(embedder, filters))
+                except ForeignCollectionError:
+                    if not may_be_read:
+                        raise
+            yield found or stack.enter_context(self._foreign(embedder, filters))
 
+    @contextmanager
+    def opened_to_tune(self) -> Generator[TunedCollection]:
+        with self.opened() as found:
+            yield found.tuned(self.settings.effort, self.score_threshold)
 
-@contextmanager
-def opened_search(choice: SearchChoice) -> Generator[Ask]:
-    """What answers questions, open for the length of a block.
+    @contextmanager
+    def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
+        database, settings = open_database(self.store), self.settings
+        named = {} if self.sparse_cache is None else {"RAGBENCH_BM25_CACHE": self.sparse_cache}
+        engine = RetrievalEngine(
+            database,
+            embedder=embedder,
+            settings=settings,
+            sparse_folder=sparse_cache_folder({**os.environ, **named}),
+            allow_incomplete=self.allow_incomplete,
+        )
+        try:
+            collection = engine.collection(self.where.collection or only_collection(database))
+            _warn(filter_problem(collection.store, filters))
+            strategy, has_vectors = settings.strategy, collection.has_vectors
+            if self.strategy is None and strategy != "sparse" and not has_vectors:
+                strategy = "sparse"
+                console.say(
+                    "searched by words (sparse): the collection was indexed with no embedder"
+                )
+            search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
+            yield Opened(collection.strategy, strategy, search, True, has_vectors)
+        finally:
+            engine.close()
+            database.close()
 
-    A collection that ragbench did not fill is read where its fields or its embedder are named; how
-    it is read, and what was wrong with its rows, is shown.
-    """
-    with _opened(choice) as found:
-        strategy = found.strategy(found.name)
-        search = Search(k=choice.settings.top_k, threshold=found.threshold, filters=choice.filter)
+    @contextmanager
+    def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
+        wanted = cast("StrategyName", self.strategy or "dense")
+        where, native = self.where, native_of(self.where.native_filter)
+        if embedder is None and wanted != "sparse":
+            raise ConfigError(
+                "--field reads a collection that ragbench did not fill: name the model of its "
+                "vectors with --embedder, such as openai:MODEL or onnx:FOLDER"
+            )
 
-        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+        def strategy(name: StrategyName) -> Strategy:
+            settings = replace(self.settings, strategy=name)
             with console.users_code():
-                return strategy.retrieve(texts, search)
+                made, problem = foreign_strategy(
+                    collection, embedder, where.embedder or "", settings
+                )
+            _warn(problem)
+            return made
 
-        yield ask
-
-
-@contextmanager
-def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
-    """The ways in which a collection can be searched, open for the length of a block."""
-    settings = choice.settings
-    with _opened(choice) as found:
-        weight: float | None = None
-        dense: Strategy | None = None
-        sparse: Strategy | None = None
-        if found.has_vectors and found.has_words:
-            both = cast("HybridStrategy", found.strategy("hybrid"))
-            dense, sparse = both.dense, both.sparse
-            weight = both.weights[0] if found.name == "hybrid" else None
-        elif found.has_vectors:
-            dense = found.strategy("dense")
-        else:
-            sparse = found.strategy("sparse")
-        effort = settings.effort if found.name != "sparse" else NORMAL
-        yield TunedCollection(
-            dense=cast("DenseStrategy | None", dense),
-            sparse=sparse,
-            present=SearchSetting(strategy=found.name, effort=effort, dense_weight=weight),
-            filters=choice.filter,
-            threshold=choice.score_threshold,
-        )
+        fields = FieldMapping.of(mapping(where.map or (), "--field"))
+        with attach(self.store, where.collection, fields, native_filter=native) as collection:
+            for line in collection.notes(by_words=self.strategy != "dense"):
+                console.say(line)
+            _warn(filter_problem(collection, filters))
+            # What the scores of another program mean is not known: no threshold but the user's.
+            search = Search(k=self.settings.top_k, threshold=self.score_threshold, filters=filters)
+            has_words = collection.words is not None
+            yield Opened(strategy, wanted, search, has_words, embedder is not None)
+            for line in collection.warnings():
+                _warn(line)
 
 
-@contextmanager
-def _opened(choice: SearchChoice) -> Generator[_Opened]:
-    may_be_read = choice.embedder is not None or choice.strategy == "sparse"
-    is_foreign = choice.where.map is not None or choice.native_filter is not None
-    with ExitStack() as stack:
-        found = None
-        if not is_foreign and not (may_be_read and is_read_only(choice.store)):
-            try:
-                found = stack.enter_context(_own(choice))
-            except ForeignCollectionError:
-                if not may_be_read:
-                    raise
-        yield found or stack.enter_context(_foreign(choice))
-
-
-@contextmanager
-def _own(choice: SearchChoice) -> Generator[_Opened]:
-    database, settings = open_database(choice.store), choice.settings
-    named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
-    engine = RetrievalEngine(
-        database,
-        embedder=choice.embedder,
-        settings=settings,
-        sparse_folder=sparse_cache_folder({**os.environ, **named}),
-        allow_incomplete=choice.allow_incomplete,
-    )
-    try:
-        collection = engine.collection(choice.where.collection or only_collection(database))
-        _show_filter_problem(collection.store, choice.filter)
-        strategy = settings.strategy
-        if choice.strategy is None and strategy != "sparse" and not collection.has_vectors:
-            strategy = "sparse"
-            console.say("searched by words (sparse): the collection was indexed with no embedder")
-        has_vectors = collection.has_vectors
-        yield _Opened(collection.strategy, strategy, settings.score_threshold, True, has_vectors)
-    finally:
-        engine.close()
-        database.close()
-
-
-@contextmanager
-def _foreign(choice: SearchChoice) -> Generator[_Opened]:
-    wanted = cast("StrategyName", choice.strategy or "dense")
-    if choice.embedder is None and wanted != "sparse":
-        raise ConfigError(
-            "--field reads a collection that ragbench did not fill: name the model of its vectors "
-            "with --embedder, such as openai:MODEL or onnx:FOLDER"
-        )
-
-    def strategy(name: StrategyName) -> Strategy:
-        settings = replace(choice.settings, strategy=name)
-        named = choice.where.embedder or ""
-        with console.users_code():
-            made, problem = foreign_strategy(collection, choice.embedder, named, settings)
-        if problem is not None:
-            console.say(f"Warning: {problem}")
-        return made
-
-    fields = FieldMapping.of(mapping(choice.where.map or (), "--field"))
-    with attach(
-        choice.store, choice.where.collection, fields, native_filter=choice.native_filter
-    ) as collection:
-        for line in collection.notes(by_words=choice.strategy != "dense"):
-            console.say(line)
-        _show_filter_problem(collection, choice.filter)
-        # What the scores of another program mean is not known: no threshold but the user's.
-        has_words, has_vectors = collection.words is not None, choice.embedder is not None
-        yield _Opened(strategy, wanted, choice.score_threshold, has_words, has_vectors)
-        for line in collection.warnings():
-            console.say(f"Warning: {line}")
-
-
-def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filter | None) -> None:
-    problem = filter_problem(store, filters)
+def _warn(problem: str | None) -> None:
     if problem is not None:
         console.say(f"Warning: {problem}")
 
 
-def embedder_of(
-    name: str | None, settings: Sequence[str] | None
-) -> AbstractContextManager[Embedder | None]:
+@contextmanager
+def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
     """The embedder that the options name, open for the length of a block; None for none."""
     if name is not None:
-        return closing(open_embedder(name, **settings_of(settings, "--embedder-setting")))
+        made = open_embedder(name, **settings_of(settings, "--embedder-setting"))
+        with closing(made) as embedder:
+            yield embedder
+        return
     if settings:
         raise ConfigError("--embedder-setting needs --embedder")
-    return nullcontext()
+    yield None
 
 
 def only_collection(database: Database) -> str:
@@ -259,21 +246,6 @@ class CollectionChoice(StoredIn):
     """Where a field is found in a collection that ragbench did not fill, such as
     text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, metric,
     words, language. Needs --embedder, but for --strategy sparse."""
-
-    @contextmanager
-    def searched(
-        self, store: str, settings: RetrievalSettings, **more: Any
-    ) -> Generator[SearchChoice]:
-        with embedder_of(self.embedder, self.embedder_setting) as given:
-            yield SearchChoice(
-                store=store,
-                where=self,
-                embedder=given,
-                settings=settings,
-                filter=filter_of(self.filter),
-                native_filter=native_of(self.native_filter),
-                **more,
-            )
 
 
 def search_settings(asked: object = None) -> RetrievalSettings:

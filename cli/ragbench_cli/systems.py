@@ -12,7 +12,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.masking import mask_url
 from ragbench.safe_text import counted
 from ragbench_cli import console
-from ragbench_cli.options import mapping
+from ragbench_cli.options import json_object, mapping
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.rag import RAG
-    from ragbench_cli.eval_options import SourceChoice, SystemChoice
+    from ragbench_cli.eval_options import Keeping, SourceChoice, SystemChoice
 
 
 class System(NamedTuple):
@@ -113,27 +113,17 @@ def opened_source(
         raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
     with ExitStack() as stack:
         source = open_source(
-            choice.dataset,
-            form=choice.format,
-            fields=own,
-            split=choice.split if choice.answers is None else None,
-            corpus=choice.corpus,
-            queries=choice.queries,
-            qrels=choice.qrels,
-            encoding=choice.encoding,
-            only=only,
-        )
+            choice.dataset, form=choice.format, fields=own,
+            split=choice.split if choice.answers is None else None, corpus=choice.corpus,
+            queries=choice.queries, qrels=choice.qrels, encoding=choice.encoding, only=only,
+        )  # fmt: skip
         stack.enter_context(source)
         if choice.answers is not None:
+            beside = choice.corpus or (choice.dataset if Path(choice.dataset).is_dir() else None)
             answers = open_source(
-                choice.answers,
-                form=choice.answers_format,
-                fields=other,
-                split=choice.split,
-                corpus=choice.corpus or (choice.dataset if Path(choice.dataset).is_dir() else None),
-                encoding=choice.encoding,
-                is_join=True,
-            )
+                choice.answers, form=choice.answers_format, fields=other, split=choice.split,
+                corpus=beside, encoding=choice.encoding, is_join=True,
+            )  # fmt: skip
             from ragbench.io.joined import join_answers
 
             source = stack.enter_context(join_answers(source, answers))
@@ -184,11 +174,11 @@ def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None
 
 @contextmanager
 def chosen_system(
-    *,
     rag: str | None,
     pipeline: Path | None,
-    arguments: dict[str, Any],
+    rag_args: str | None,
     documents: DocumentsBeside,
+    *,
     recorded: str | None = None,
     config: Path | None = None,
     budget: Budget | None = None,
@@ -202,6 +192,7 @@ def chosen_system(
         config: where settings of language models stand that a pipeline does not give.
         budget: what a pipeline's models may cost.
     """
+    arguments = json_object(rag_args, "--rag-args") if rag_args else {}
     if pipeline is not None:
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
@@ -294,12 +285,7 @@ def _documents_beside(dataset: str) -> str:
 
 
 def run_folder(
-    named: Path | None,
-    name: Callable[[], str],
-    project: Callable[[], Project],
-    *,
-    stay: bool,
-    quiet: bool,
+    keeping: Keeping, name: Callable[[], str], project: Callable[[], Project], *, quiet: bool
 ) -> Path:
     """The folder that the same command always arrives at; another where something changed since.
 
@@ -308,6 +294,7 @@ def run_folder(
     from ragbench.ledger.folder import RunFolder
     from ragbench.stages.reuse import run_version
 
+    named, stay = keeping.out, keeping.fresh or keeping.reuse
     if named is not None and (stay or quiet or not RunFolder(path=named).exists):
         return named
     version = run_version(named or Path("reports") / name(), project())

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
-    CASES,
-    ENGINE,
-    MEASURED,
     CalibrationOption,
     EncodingOption,
     EngineOption,
     OnEngine,
+    Panel,
     Taken,
     ValidatorArgsOption,
     json_object,
@@ -49,14 +47,14 @@ def _validators(typed: str) -> list[str]:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnProcesses(OnEngine):
     engine: EngineOption = "processes"
-    workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
+    workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
     """Worker processes, by default one per processor of the machine or cluster; with a language
     model the number of concurrent queries, by default 8."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidatorChoice:
-    PANEL: ClassVar = MEASURED
+    PANEL: ClassVar = Panel.MEASURED
 
     name: Annotated[str, option("--validator", complete=_validators)] = DEFAULT_VALIDATOR
     """Which validator judges: lexical (words only), local (a reader model on this machine; needs
@@ -106,7 +104,7 @@ def _formats(typed: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
-    PANEL: ClassVar = CASES
+    PANEL: ClassVar = Panel.CASES
 
     format: Annotated[str | None, option("FORM", complete=_formats)] = None
     """Form of the dump; detected if omitted."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, over
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.history import Drift, MainRun
-from ragbench.core.metric import Direction
+from ragbench.core.metric import Direction, Metric, Need
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
@@ -54,6 +54,26 @@ class MetricColumn:
     reads_contexts: bool = True
     """What it judges of a case; a label is of that."""
 
+    @classmethod
+    def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
+        known = metric.definition
+        return cls(
+            name=metric.name,
+            version=known.version,
+            group=known.group.value,
+            direction=known.direction,
+            low=known.low,
+            high=known.high,
+            unit=known.unit,
+            aggregate=known.aggregate,
+            score=score,
+            has_cells=known.deterministic,
+            digest=known.digest,
+            is_judged=metric.is_judged,
+            reads_answer=Need.RESPONSE in known.needs,
+            reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
+        )
+
     @property
     def identity(self) -> str:
         return f"{self.name} v{self.version}{f' {self.digest}' if self.digest else ''}"
@@ -78,6 +98,11 @@ class MetricColumn:
     def scale(self) -> float | None:
         """Largest change that one case can show; None when unbounded."""
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+    @property
+    def reach(self) -> tuple[float, float] | None:
+        """Between which a difference of two values lies; None when unbounded."""
+        return None if self.scale is None else (-self.scale, self.scale)
 
 
 class Label(NamedTuple):

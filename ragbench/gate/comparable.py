@@ -10,13 +10,7 @@ from statistics import fmean
 
 from ragbench.core.gate_result import DatasetChange, LabelCount, NewScore, Refusal
 from ragbench.core.origin import SystemChange
-from ragbench.core.run_scores import (
-    MetricColumn,
-    RunScores,
-    labels_of,
-    unchanged,
-    under_ids_of,
-)
+from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged, under_ids_of
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import main_metrics
 from ragbench.ledger.origin import differences, without_texts

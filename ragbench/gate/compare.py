@@ -20,13 +20,7 @@ from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.cases import (
-    SIDES,
-    case_changes,
-    find_columns,
-    id_change,
-    main_metrics,
-)
+from ragbench.gate.cases import SIDES, case_changes, find_columns, id_change, main_metrics
 from ragbench.gate.comparable import system_change
 from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
@@ -42,11 +36,11 @@ def common_cases(
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
     """
     runs = [runs[0], *(under_ids_of(runs[0], run)[0] for run in runs[1:])]
-    first, same = runs[0], unchanged(*runs)
+    same = unchanged(*runs)
     if all(len(same) == len(run.cases) for run in runs):
         if not same:
             raise RunMismatchError("the runs hold no cases")
-        return (first, *(run.beside(first) for run in runs[1:])), ""
+        return _beside_first(runs), ""
     known = [run.table.ids for run in runs]
     everywhere = set(known[0]).intersection(*known)
     anywhere = set(known[0]).union(*known)
@@ -63,10 +57,13 @@ def common_cases(
         )
     if not same:
         raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
-    cut = first.on(same)
-    return (cut, *(run.beside(cut) for run in runs[1:])), (
-        f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
-    )
+    cut = _beside_first([runs[0].on(same), *runs[1:]])
+    note = f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
+    return cut, note
+
+
+def _beside_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
+    return runs[0], *(run.beside(runs[0]) for run in runs[1:])
 
 
 def cases_of_id(
@@ -81,8 +78,7 @@ def cases_of_id(
             f"the runs {sources} share {counted(len(shared), 'id')}, and {left:,} are not in every "
             "run" + (". Leave those out with --only-common-cases" if shared else "")
         )
-    first = runs[0].on(shared)
-    cut = (first, *(run.beside(first) for run in runs[1:]))
+    cut = _beside_first([runs[0].on(shared), *runs[1:]])
     asked = len(shared) - len(unchanged(*cut))
     every = range(len(shared))
     right = [[one.right for one in known.of(every)] for run in cut if (known := run.table.texts)]
@@ -137,12 +133,9 @@ def compare(
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
     joined = common_cases if same == "content" else cases_of_id
     cut, note = joined(scores, only_common_cases=only_common_cases)
-    marked = list(zip(MARKS, cut, strict=False))
-    every: dict[str, MetricColumn] = {}
-    for column in (column for run in cut for column in run.metrics):
-        every.setdefault(column.name, column)
-    deciding = main_metrics([c for c in every.values() if all(r.measures(c) for r in cut)], main)
-    columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
+    marked, every = list(zip(MARKS, cut, strict=False)), _every_metric(cut)
+    deciding = main_metrics([c for c in every if all(run.measures(c) for run in cut)], main)
+    columns = every if metrics is None else find_columns(every, metrics)
     is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
     compared, family = metric_comparisons(marked, columns, restricted=is_cut)
     found = [
@@ -162,6 +155,14 @@ def compare(
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
+
+
+def _every_metric(runs: Sequence[RunScores]) -> list[MetricColumn]:
+    """Those that any run has; of each the first run's."""
+    found: dict[str, MetricColumn] = {}
+    for column in (column for run in runs for column in run.metrics):
+        found.setdefault(column.name, column)
+    return [*found.values()]
 
 
 def _system_change(first: RunScores, run: RunScores) -> SystemChange:

@@ -280,18 +280,17 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
         low=low,
         high=high,
         confidence=difference.confidence,
-        tolerance=decision.tolerance,
-        p_worse=decision.p_worse,
-        resolution=decision.resolution,
-        p_not_worse=decision.p_not_worse,
-        family=decision.family,
         cases=difference.cases,
         clusters=difference.clusters,
-        can_show=decision.can_show,
         better=sample.gained,
         worse=sample.lost,
         left_out=sample.left_out,
-        detectable_drop=decision.detectable_drop,
-        needed=decision.needed,
         rises=rises,
+        **{name: getattr(decision, name) for name in _DECIDED},
     )
+
+
+_DECIDED = (
+    *("tolerance", "p_worse", "resolution", "p_not_worse", "family", "can_show"),
+    *("detectable_drop", "needed"),
+)

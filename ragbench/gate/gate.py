@@ -21,6 +21,7 @@ from ragbench.core.gate_result import (
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
+from ragbench.gate import words
 from ragbench.gate.cases import SIDES, main_metrics, run_pair
 from ragbench.gate.checks import (
     budget_checks,
@@ -34,22 +35,8 @@ from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
 from ragbench.gate.config import GateConfig, Undecided
 from ragbench.gate.demands import Demand, demands_of
 from ragbench.gate.drift import drift_checks
-from ragbench.gate.drops import (
-    LEAST,
-    coverage_questions,
-    drop_checks,
-    drop_questions,
-    one_row_each,
-)
+from ragbench.gate.drops import LEAST, coverage_questions, drop_checks, drop_questions, one_row_each
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
-from ragbench.gate.words import (
-    UNDECIDED_NOTE,
-    again_text,
-    headline,
-    independent,
-    labels_way,
-    worded,
-)
 from ragbench.safe_text import as_line
 
 
@@ -99,7 +86,7 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
     is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
-        yield UNDECIDED_NOTE
+        yield words.UNDECIDED_NOTE
     unsettled = [
         check
         for check in checks
@@ -138,11 +125,11 @@ def with_settled(
     outcome = _outcome(checks, verdict.refusals, config.undecided)
     old = set(notes_on(verdict.checks, config))
     kept = [note for note in verdict.notes if note not in old]
-    kept += [f"{check.name} was {text}." for check in checks if (text := again_text(check))]
+    kept += [f"{check.name} was {text}." for check in checks if (text := words.again_text(check))]
     return replace(
         verdict,
         outcome=outcome,
-        headline=headline(outcome, checks, verdict.refusals, None),
+        headline=words.headline(outcome, checks, verdict.refusals, None),
         checks=tuple(checks),
         notes=(*kept, *notes_on(checks, config)),
     )
@@ -154,7 +141,7 @@ def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateChec
         "not worse": (GateOutcome.PASSED, Ground.SETTLED_NOT_WORSE),
     }.get(settled.change, (check.outcome, check.ground))
     found = replace(check, outcome=outcome, ground=ground, settled=settled)
-    return worded(found, least=config.min_cases)
+    return words.worded(found, least=config.min_cases)
 
 
 def _rank(check: GateCheck) -> tuple[int, bool]:
@@ -182,9 +169,9 @@ def gate(
     outcome = _outcome(checks, compared.refusals, config.undecided)
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
-    text = headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
+    text = words.headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
     if outcome is not GateOutcome.FAILED:
-        text += labels_way(checks) + dataset_text(compared.dataset)
+        text += words.labels_way(checks) + dataset_text(compared.dataset)
     system = None if baseline is None else system_change(baseline, run)
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
@@ -314,8 +301,8 @@ def _outcome(
 def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
     """A loss of a named metric on so few cases that neither a test nor its size can ever tell."""
     lost = [
-        f"{check.name}: {check.summary}, on {independent(drop)}: a max_drop needs {LEAST} to be "
-        "judged at all, and 5 for a test. Add cases about other documents, or demand min"
+        f"{check.name}: {check.summary}, on {words.independent(drop)}: a max_drop needs {LEAST} to "
+        "be judged at all, and 5 for a test. Add cases about other documents, or demand min"
         for check in checks
         if check.kind is CheckKind.DROP
         and (drop := check.drop) is not None

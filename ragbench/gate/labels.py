@@ -121,7 +121,7 @@ def corrected(
     if len(runs) < 2:
         found = corrected_mean(judged, known, clusters, bounds=bounds)
     else:
-        bounds = None if column.scale is None else (-column.scale, column.scale)
+        bounds = column.reach
         found = corrected_difference(judged, known, clusters, same=same, scale=column.scale)
     if found is None:
         return None

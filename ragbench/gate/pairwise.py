@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -115,8 +115,7 @@ def _difference(
     marks: tuple[str, str], column: MetricColumn, sample: PairedSample, **tested: Any
 ) -> Difference:
     first, second = marks
-    bounds = None if column.scale is None else (-column.scale, column.scale)
-    interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=bounds)
+    interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=column.reach)
     lacks = zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True)
     return Difference(
         first=first,
@@ -194,7 +193,6 @@ def variant_effects(
     clusters: Mapping[str, str | None],
     *,
     confidence: float,
-    seed: int = 0,
 ) -> tuple[list[tuple[VariantEffect, ...]], int]:
     """What each variant came to, and how it differs from the first one.
 
@@ -207,32 +205,32 @@ def variant_effects(
     Args:
         confidence: of the whole family, between 0 and 1.
     """
-    first, *others = variants
+    first, places = variants[0].values, range(len(metrics))
     samples: dict[tuple[int, int], PairedSample] = {
-        (at, column): pair(first.values[column], variant.values[column], clusters=clusters)
-        for at, variant in enumerate(others, start=1)
-        for column in range(len(metrics))
+        (at, place): pair(first[place], variants[at].values[place], clusters=clusters)
+        for at in range(1, len(variants))
+        for place in places
     }
     tested = [key for key, one in samples.items() if variants[key[0]].acted and len(one.clusters)]
-    alpha = 1 - confidence
-    joint = family_test([samples[key] for key in tested], alpha=alpha, seed=seed)
-    raw = [test.p_value for test in joint.tests]
+    joint = family_test([samples[key] for key in tested], alpha=1 - confidence)
+    raw = (test.p_value for test in joint.tests)
     p_values = dict(zip(tested, zip(raw, joint.p_values, strict=True), strict=True))
-    effects = [
-        [_scored(metric, variant.values[column]) for column, metric in enumerate(metrics)]
-        for variant in variants
+    rows = [
+        [_scored(metric, values) for metric, values in zip(metrics, one.values, strict=True)]
+        for one in variants
     ]
-    for (at, column), sample in samples.items():
-        effect = _compared(effects[at][column], sample, confidence, 1 - joint.level)
-        p_value, corrected = p_values.get((at, column), (None, None))
-        effects[at][column] = replace(
-            effect,
+    for (at, place), sample in samples.items():
+        p_value, corrected = p_values.get((at, place), (None, None))
+        compared = _compared(rows[at][place], sample, confidence, 1 - joint.level)
+        sign, after = _sign(metrics[place]), variants[at].values[place]
+        rows[at][place] = replace(
+            compared,
             p_value=p_value,
             p_corrected=corrected,
-            is_significant=corrected is not None and corrected <= alpha,
-            losses=_losses(sample, effect, first.values[column], variants[at].values[column]),
+            is_significant=corrected is not None and corrected <= 1 - confidence,
+            losses=tuple(_losses(sample, sign, first[place], after)),
         )
-    return [tuple(row) for row in effects], len(tested)
+    return [tuple(row) for row in rows], len(tested)
 
 
 def _scored(metric: Metric, values: Values) -> VariantEffect:
@@ -244,13 +242,9 @@ def _scored(metric: Metric, values: Values) -> VariantEffect:
 def _compared(
     effect: VariantEffect, sample: PairedSample, confidence: float, together: float
 ) -> VariantEffect:
-    definition = effect.metric.definition
-    low, high = definition.low, definition.high
-    reach = None if low is None or high is None else high - low
-    bounds = None if reach is None else (-reach, reach)
-    totals = sample.totals()
-    alone = mean_interval(totals, confidence=confidence, bounds=bounds)
-    found = mean_interval(totals, confidence=together, bounds=bounds)
+    totals, reach = sample.totals(), MetricColumn.of(effect.metric).reach
+    alone = mean_interval(totals, confidence=confidence, bounds=reach)
+    found = mean_interval(totals, confidence=together, bounds=reach)
     return replace(
         effect,
         compared=len(sample.clusters),
@@ -263,19 +257,15 @@ def _compared(
     )
 
 
-def _losses(
-    sample: PairedSample, effect: VariantEffect, before: Values, after: Values
-) -> tuple[CaseLoss, ...]:
-    sign = -1 if effect.metric.definition.direction is Direction.LOWER else 1
-    found = [
-        (sign * difference, case)
-        for case, difference in zip(sample.case_ids, sample.differences.tolist(), strict=True)
-        if sign * difference < 0
-    ]
-    return tuple(
-        CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
-        for _, case in sorted(found)[:_LOSSES]
-    )
+def _sign(metric: Metric) -> int:
+    return -1 if metric.definition.direction is Direction.LOWER else 1
+
+
+def _losses(sample: PairedSample, sign: int, before: Values, after: Values) -> Iterator[CaseLoss]:
+    changes = zip(sample.differences.tolist(), sample.case_ids, strict=True)
+    losses = sorted((sign * change, case) for change, case in changes if sign * change < 0)
+    for _, case in losses[:_LOSSES]:
+        yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
 
 def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[VariantEffect]]) -> str:
@@ -284,24 +274,20 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     Kept is the variant with the best score among those that are better than the first one beyond
     chance; the first one where there is none.
     """
-    first, *others = variants
-    column = [effect[0] for effect in effects]
-    sign = -1 if column[0].metric.definition.direction is Direction.LOWER else 1
-    gains = [sign * (effect.difference or 0.0) for effect in column]
-    better = [at for at in range(1, len(variants)) if column[at].is_significant and gains[at] > 0]
-    kept = max(better, key=gains.__getitem__, default=0)
-    parts = [f"keep {variants[kept].name}"]
-    also = [at for at in better if at != kept]
-    worse = [at for at in range(1, len(variants)) if column[at].is_significant and gains[at] < 0]
-    idle = [at for at, variant in enumerate(others, start=1) if not variant.acted]
-    open_ = [at for at in range(1, len(variants)) if at not in (*better, *worse, *idle)]
-    for found, result in (
-        (also, f"also better than {first.name}"),
-        (open_, f"inconclusive against {first.name}"),
-        (worse, f"worse than {first.name}"),
-        (idle, "did not act"),
-    ):
-        if found:
-            names = ", ".join(variants[at].name for at in found)
-            parts.append(f"{names}: {result}")
-    return f"By {column[0].metric.name}: {'; '.join(parts)}."
+    first, metric = variants[0].name, effects[0][0].metric
+    better, worse, unclear, idle = dict[str, float](), list[str](), list[str](), list[str]()
+    for variant, (effect, *_) in zip(variants[1:], effects[1:], strict=True):
+        gain = _sign(metric) * (effect.difference or 0.0) if effect.is_significant else 0.0
+        if gain > 0:
+            better[variant.name] = gain
+        else:
+            (worse if gain < 0 else unclear if variant.acted else idle).append(variant.name)
+    kept = max(better, key=better.__getitem__, default=first)
+    said = {
+        f"also better than {first}": [name for name in better if name != kept],
+        f"inconclusive against {first}": unclear,
+        f"worse than {first}": worse,
+        "did not act": idle,
+    }
+    parts = [f"{', '.join(names)}: {result}" for result, names in said.items() if names]
+    return f"By {metric.name}: {'; '.join([f'keep {kept}', *parts])}."

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
-from ragbench.core.metric import Metric, Need
+from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import Latency, StageCount
@@ -185,27 +185,12 @@ def _columns(
     """The metrics, those last whose values no two runs share, such as measured times."""
     scored = list(zip(metrics, figures.summaries, strict=True))
     for metric, summary in sorted(scored, key=lambda one: not one[0].definition.deterministic):
-        known, score = metric.definition, summary.score
+        score = summary.score
         cells = cases.cells.get(metric.name)
         if cells is not None and cells.repeats:
             measured = [value for value in cells.values.tolist() if value == value]
             score = math.fsum(measured) / len(measured) if measured else None
-        yield MetricColumn(
-            name=metric.name,
-            version=known.version,
-            group=known.group.value,
-            direction=known.direction,
-            low=known.low,
-            high=known.high,
-            unit=known.unit,
-            aggregate=known.aggregate,
-            digest=known.digest,
-            score=score,
-            has_cells=known.deterministic,
-            is_judged=metric.is_judged,
-            reads_answer=Need.RESPONSE in known.needs,
-            reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
-        )
+        yield MetricColumn.of(metric, score)
 
 
 def _table(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
+from pkgutil import get_data
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.chat import Usage
@@ -232,32 +234,38 @@ class Meaning(Enum):
     REJECTED = "rejected"
 
 
-_NO_MONEY = (
-    r"insufficient_quota|insufficient (?:credit|balance|funds)|credit balance is too low|"
-    r"billing_hard_limit|billing_not_active"
-)
+_NUMBER = r"(\d[\d,]*)"
+
+
+@cache
+def says(kind: str) -> re.Pattern[str]:
+    """What endpoints say of something in their errors; see ``said.toml``."""
+    rules = tomllib.loads((get_data("ragbench.llm", "said.toml") or b"").decode())
+    return re.compile("|".join(rules[kind]).replace("{N}", _NUMBER), re.IGNORECASE)
+
+
 _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
     (range(200, 300), "", Meaning.ANSWERED),
     ({429}, "", Meaning.RATE_LIMITED),
     # Some servers fail over what they do not know.
     ({501}, "", Meaning.REJECTED),
-    (range(500, 600), "response_format|json_schema|literal_error", Meaning.REJECTED),
+    (range(500, 600), "failed_over_format", Meaning.REJECTED),
     ({529}, "", Meaning.RATE_LIMITED),  # Anthropic's status of an overload
     ({503}, "overloaded", Meaning.RATE_LIMITED),
     ({408, 409, 425, *range(500, 1000)}, "", Meaning.BROKEN),
     ({401, 402}, "", Meaning.NO_ACCESS),
-    ({400}, _NO_MONEY, Meaning.NO_ACCESS),
-    (range(1000), "content_filter|content management policy|content_policy", Meaning.REFUSED),
+    ({400}, "no_money", Meaning.NO_ACCESS),
+    (range(1000), "refused", Meaning.REFUSED),
 )
-"""The first row whose statuses hold an answer's, and whose words its body, says what it means."""
+"""The first row whose statuses hold an answer's, and whose kind its body says, is what it means."""
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     status = answer.effective_status
     if status == 429 and limit_of(answer.message, None) is not None:
         return Meaning.REJECTED  # larger than all that may come in a minute: it never will be read
-    for statuses, words, meaning in _MEANINGS:
-        if status in statuses and (not words or re.search(words, answer.body, re.IGNORECASE)):
+    for statuses, kind, meaning in _MEANINGS:
+        if status in statuses and (not kind or says(kind).search(answer.body)):
             return Meaning.NO_ACCESS if status == 429 and _is_used_up(answer) else meaning
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
@@ -274,7 +282,7 @@ def _is_used_up(answer: Answer) -> bool:
     error, text = answer.error, answer.message
     # A limit of 0: this model is not part of the plan.
     said = f"{error.get('code')} {error.get('type')} {text}"
-    if re.search(rf"{_NO_MONEY}|\blimit: 0\b", said, re.IGNORECASE):
+    if says("no_money").search(said) or re.search(r"\blimit: 0\b", said, re.IGNORECASE):
         return True
     limits = [one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))]
     if limits:
@@ -309,26 +317,6 @@ def requested_wait(answer: Answer) -> float | None:
 
 # --- how much an endpoint takes at a time, as it says when it was asked for more
 
-_N = r"(\d[\d,]*)"
-_LIMITS = re.compile(
-    rf"maximum (?:context|model) length (?:is|of) (?:only )?{_N}|"
-    rf"with {_N} maximum context|"
-    rf"context (?:size|window|limit|length)[^\d+>]{{0,30}}{_N}(?![\d,]| \+)|"
-    rf"\d \+ \d+ > {_N}|max_new_tokens. must be <= {_N}|\bLimit:? {_N},[^.]*? Requested|"
-    rf"\bn_ctx\W+{_N}",
-    re.IGNORECASE,
-)
-_PROMPTS = re.compile(
-    rf"{_N} (?:in the messages|of text input|input tokens|tokens from the input|.inputs. tokens)|"
-    rf"resulted in {_N} tokens|length {_N}\) is longer|\bcontains {_N} tokens|{_N} \+ \d+ > \d|"
-    rf"input \({_N} tokens|"
-    rf"\bn_prompt_tokens\W+{_N}",
-    re.IGNORECASE,
-)
-_BOTH = re.compile(rf"\brequested(?: about| a total of)? {_N}", re.IGNORECASE)
-_PER_MINUTE = re.compile(r"\bLimit:? [\d,]+,[^.]*? Requested|tokens per min", re.IGNORECASE)
-
-
 WIDER = (
     "judge with fewer contexts, or give the server more (vLLM: --max-model-len; llama.cpp: -c; "
     "Ollama: OLLAMA_CONTEXT_LENGTH)"
@@ -361,17 +349,17 @@ def limit_of(text: str, asked: int | None) -> Limit | None:
         Limit(most=30000, prompt=55904, is_rate=True)
     """
 
-    def number(pattern: re.Pattern[str]) -> int | None:
-        found = pattern.search(text)
+    def number(kind: str) -> int | None:
+        found = says(kind).search(text)
         first = next(filter(None, found.groups()), None) if found else None
         return None if first is None else int(first.replace(",", ""))
 
-    most, prompt, both = map(number, (_LIMITS, _PROMPTS, _BOTH))
+    most, prompt, both = map(number, ("limit", "prompt", "both"))
     if most is None:
         return None
     if prompt is None and both is not None:
         prompt = both - (asked or 0)
-    is_rate = _PER_MINUTE.search(text) is not None
+    is_rate = says("per_minute").search(text) is not None
     if is_rate and (both or 0) <= most:  # it will fit in another minute
         return None
     return Limit(most, prompt, is_rate)

@@ -298,21 +298,14 @@ class Budget:
     many calls there are at once.
     """
 
-    def __init__(
-        self,
-        limit: Decimal | None,
-        *,
-        spent: Decimal = Decimal(0),
-        run_limit: Decimal | None = None,
-        book: CallBook | None = None,
-    ) -> None:
-        amounts = (amount for amount in (limit, run_limit, spent) if amount is not None)
+    def __init__(self, limit: Decimal | None, *, run_limit: Decimal | None = None) -> None:
+        amounts = (amount for amount in (limit, run_limit) if amount is not None)
         if not all(amount.is_finite() and amount >= 0 for amount in amounts):
             raise ConfigError("a cost must be a number of at least 0")
         self.limit = limit
         self.run_limit = run_limit
-        self.book = book
-        self.spent = spent
+        self.book: CallBook | None = None
+        self.spent = Decimal(0)
         """What requests that are over cost, those included whose cost was never reported."""
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""

@@ -53,6 +53,12 @@ _MAY_HAVE_WORKED = frozenset({408, 504, 524})
 """A proxy lost patience: what is behind it may have answered, and billed, all the same."""
 
 
+_IS_OVER = (
+    "the time allowed for all calls to {} is over. Your answers are kept: the same command goes on "
+    "from there"
+)
+
+
 class RejectedError(LLMRequestError):
     """A rejection, with the text that shows whether the request can be put another way."""
 
@@ -208,10 +214,7 @@ class Caller:
                         raise self._refusal(sent)
                     await self._again(question, problem, sent)
         except TimeoutError:
-            raise LLMDeadlineError(
-                f"the time allowed for all calls to {self._where} is over. Your answers are "
-                "kept: the same command goes on from there"
-            ) from None
+            raise LLMDeadlineError(_IS_OVER.format(self._where)) from None
         except LLMError as error:
             error.attempts = error.attempts or question.attempts
             raise

@@ -14,27 +14,13 @@ import msgspec
 
 from ragbench.core.chat import Message, Usage
 from ragbench.errors import LLMError, LLMPromptCutError, LLMStoppedError, warn
-from ragbench.llm.answers import WIDER, Answer
+from ragbench.llm.answers import WIDER, Answer, says
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.masking import mask_text
 
 _LADDER = tuple(StructuredOutput)[1:]
 """Without AUTO, the strongest first."""
 _REJECTING = frozenset({400, 404, 415, 422, 501})
-_ABOUT_FORMAT = re.compile(
-    r"response_format|response_schema|response_mime_type|json_schema|json_object|literal_error|"
-    r"structured|grammar|guided|additionalProperties",
-    re.IGNORECASE,
-)
-_ABOUT_LENGTH = re.compile(
-    r"context[ _](?:length|size|window)|too many tokens|exceed_context|prompt is too long",
-    re.IGNORECASE,
-)
-_REFUSAL = re.compile(
-    r"unsupported|not supported|not support|deprecated|removed|not permitted|not allowed|unknown|"
-    r"unrecogni[sz]ed|unexpected|invalid|cannot find|extra inputs|only the default|cannot both",
-    re.IGNORECASE,
-)
 _OFTEN = 3
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
 _LIMIT = "max_tokens"
@@ -151,7 +137,7 @@ class Dialect:
             return None
         if self.known and _LADDER.index(mode) < _LADDER.index(self.structured):
             return self.structured  # another call has found it out meanwhile
-        about_it = _ABOUT_FORMAT.search(text) is not None
+        about_it = says("about_format").search(text) is not None
         if about_it if status >= 500 else status in _REJECTING and (about_it or not self.known):
             return _below(mode)
         return None
@@ -191,7 +177,7 @@ class Dialect:
 
         None when the rejection is about something else.
         """
-        if status not in _REJECTING or _ABOUT_LENGTH.search(body):
+        if status not in _REJECTING or says("about_length").search(body):
             return None
         learned = self.learned
         if learned.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
@@ -252,7 +238,7 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
     param = str(answer.error.get("param") or "").rpartition(".")[2]
     if param in candidates:
         return param
-    if _REFUSAL.search(answer.body) is None:
+    if says("about_parameter").search(answer.body) is None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
         is_limit = "maximum" in answer.body
         candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]

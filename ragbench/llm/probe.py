@@ -24,7 +24,7 @@ from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import CallLimits, Clock, Transport
 
 _TRIES = 3
-_PREFLIGHT = "preflight"
+_PREFLIGHT, _DOCTOR = "preflight", "doctor"
 _CAPITAL = "Which city is the capital of France, and how many letters has its name?"
 
 
@@ -34,9 +34,9 @@ class Capital:
     letters: int
 
 
-async def ask_word(client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0) -> Reply[str]:
+async def ask_word(client: LLMClient) -> Reply[str]:
     asked = [Message(role="user", content="Reply with the single word: ready")]
-    return await client.ask(asked, purpose=purpose, repeat=repeat)
+    return await client.ask(asked, purpose=_DOCTOR)
 
 
 async def ask_capital(
@@ -90,7 +90,6 @@ def _with_model(error: LLMError, what: str) -> LLMError:
 _CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
 _JUDGING_SIZES = (1_000, 4_000)
-_PURPOSE = "doctor"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +114,7 @@ async def probe(
         return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
 
     async with opened(endpoint) as client:
-        reply = await ask_word(client, purpose=_PURPOSE)
+        reply = await ask_word(client)
         for finding in _parameters(endpoint, client, reply):
             yield finding
         refused = client.dialect.learned.not_sent
@@ -172,7 +171,7 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     for way in list(StructuredOutput)[1:]:
         async with opened(replace(endpoint, structured=way)) as client:
             try:
-                reply = await client.ask(asked, schema=schema, purpose=_PURPOSE)
+                reply = await client.ask(asked, schema=schema, purpose=_DOCTOR)
                 # The objection to a first answer holds the schema: that is another way of asking.
                 if reply.repaired and way is not StructuredOutput.NONE:
                     raise LLMReplyError("")
@@ -187,12 +186,10 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     return Finding(name="structure", detail="; ".join(ignored), good=False)
 
 
-async def reads(
-    endpoint: Endpoint, limits: CallLimits, transport: Transport | None = None
-) -> list[Finding]:
+async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
     """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
     plain = replace(endpoint, prompt_check=False, context=None)
-    async with LLMClient(plain, limits=limits, transport=transport) as client:
+    async with LLMClient(plain, limits=limits) as client:
         found = [finding async for finding in _context(client, _JUDGING_SIZES)]
         if said := [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]:
             found.append(Finding(name="rates", detail=", ".join(sorted(said))))
@@ -209,7 +206,7 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
         marked = Marked(words)
         fewest = fewest_prompt_tokens([{"content": marked.messages[0].content}])
         try:
-            reply = await client.ask(marked.messages, purpose=_PURPOSE)
+            reply = await client.ask(marked.messages, purpose=_DOCTOR)
         except LLMError as error:
             cut = isinstance(error, LLMPromptCutError)
             what = "cut" if cut else f"refused ({error.status or type(error).__name__})"

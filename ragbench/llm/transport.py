@@ -57,14 +57,16 @@ class Clock:
         return asyncio.timeout(seconds)
 
 
+_HOPELESS, _HOPELESS_SECONDS = 8, 20.0
+"""Requests in a row without an answer, and for how long, after which there is no hope."""
+
+
 class Circuit:
     """Open means: no further call. It stays open for this run; the next run tries anew."""
 
-    def __init__(self, clock: Clock, *, where: str, failures: int = 8, after: float = 20.0) -> None:
+    def __init__(self, clock: Clock, *, where: str) -> None:
         self._clock = clock
         self._where = where
-        self._failures = failures
-        self._seconds = after
         self._in_row = 0
         self._since = 0.0
         self._stopped: LLMStoppedError | None = None
@@ -96,8 +98,8 @@ class Circuit:
             self._since = now
         self._in_row += 1
         is_known = self.has_answered or self.has_worked
-        long_enough = not is_known or now - self._since >= self._seconds
-        if self._in_row >= self._failures and long_enough:
+        long_enough = not is_known or now - self._since >= _HOPELESS_SECONDS
+        if self._in_row >= _HOPELESS and long_enough:
             text = (
                 f"{self._where} gives no answer: {self._in_row} requests in a row failed "
                 f"({detail}). Earlier answers are kept; the same command goes on from there when "

@@ -160,15 +160,14 @@ class DoctorTally:
                 "remove duplicates from the index, or after retrieval",
             ),
         ]
-        for name, count in self.sources.most_common(_SOURCES):
-            is_useless = count >= max(20, _MANY * chunks) and not self.relevant[name]
-            text = f"'{name}' gave {count:,} chunks, none of them relevant"
-            said.append(
-                (is_useless, text, "look whether it belongs into the index, or filter it out")
-            )
         for is_so, text, action in said:
             if is_so:
                 yield DoctorFinding(text=text, action=action)
+        look = "look whether it belongs into the index, or filter it out"
+        for name, count in self.sources.most_common(_SOURCES):
+            if count >= max(20, _MANY * chunks) and not self.relevant[name]:
+                useless = f"'{name}' gave {count:,} chunks, none of them relevant"
+                yield DoctorFinding(text=useless, action=look)
 
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -87,37 +88,33 @@ def ablate(
     manifest = read_manifest(RunFolder(path=run).manifest)
     columns, missing = _metrics_of(manifest, metrics, has_answers=rag is not None)
     matching = Matching(manifest.settings["matching"])
-    with Journal(RunFolder(path=run).journal) as journal:
-        began = min(journal.runs.started().values())
-    # What ages are counted from where no variant says more.
-    now = datetime.fromisoformat(began[:10]).replace(tzinfo=UTC)
-    traces = (
-        replace(case.trace, generation=NOT_GENERATED, post_retrieval=None)
-        for case in islice(open_traces(run), limit)
-    )
+    cases = islice(open_traces(run), limit)
+    traces = (replace(one.trace, generation=NOT_GENERATED, post_retrieval=None) for one in cases)
     with ExitStack() as stack:
         answering = None if rag is None else stack.enter_context(Answering(rag))
-        pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
-        trials = [
-            Trial(
-                variant=replace(variant, stage=variant.stage.dated(now)),
-                counter=counter,
-                matching=matching,
-                scores=scores,
-                answering=answering,
-            )
-            for variant in variants
-        ]
-        replay = _Replay(trials=trials, ceiling=Ceiling(matching=matching))
-        plan = Plan(columns, matching=matching)
+        trial = partial(Trial, counter=counter, matching=matching, scores=scores)
+        replay = _Replay(
+            trials=[trial(variant=one, answering=answering) for one in _dated(variants, run)],
+            ceiling=Ceiling(matching=matching),
+            plan=Plan(columns, matching=matching),
+            pool=stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency))),
+        )
         while window := list(islice(traces, _WINDOW)):
-            replay.take(window, plan, pool)
+            replay.take(window)
             advance(len(window))
     if not replay.depths:
         raise RunMismatchError(f"{run} holds no retrieval to replay")
-    found = replay.ablation(manifest, columns, counter, confidence=confidence, price=price)
-    generator = None if rag is None else type(rag).__name__
-    return replace(found, generator=generator, notes=(*found.notes, *missing))
+    found = replay.ablation(manifest, counter, confidence=confidence, price=price)
+    name = None if rag is None else type(rag).__name__
+    return replace(found, generator=name, notes=(*found.notes, *missing))
+
+
+def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
+    """With what ages are counted from where no variant says more: when the run was made."""
+    with Journal(RunFolder(path=run).journal) as journal:
+        began = min(journal.runs.started().values())
+    now = datetime.fromisoformat(began[:10]).replace(tzinfo=UTC)
+    return [replace(one, stage=one.stage.dated(now)) for one in variants]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,35 +123,32 @@ class _Replay:
 
     trials: Sequence[Trial]
     ceiling: Ceiling
+    plan: Plan
+    pool: ThreadPoolExecutor
     clusters: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     """Cluster by case id, of all cases."""
     depths: list[int] = field(default_factory=list[int])
     """How many chunks each stored retrieval holds."""
     score_orders: ScoreOrders = field(default_factory=ScoreOrders)
 
-    def take(self, window: Sequence[Trace], plan: Plan, pool: ThreadPoolExecutor) -> None:
+    def take(self, window: Sequence[Trace]) -> None:
         """Takes a window of cases through all variants."""
         first = self.trials[0]
-        self.ceiling.take(window, plan)
+        self.ceiling.take(window, self.plan)
         self.clusters.update((trace.case.id, trace.case.cluster) for trace in window)
         for found in (t.retrieval.value for t in window if t.retrieval.value is not None):
             self.depths.append(len(found))
             self.score_orders.add(found.scores or ())
         for trial in self.trials:
-            trial.take(window, plan, first, pool)
+            trial.take(window, self.plan, first, self.pool)
         first.left.clear()
         if first.answering is not None:
             first.answering.forget()
 
     def ablation(
-        self,
-        manifest: Manifest,
-        metrics: tuple[Metric, ...],
-        counter: TokenCounter,
-        *,
-        confidence: float,
-        price: Price | None,
+        self, manifest: Manifest, counter: TokenCounter, *, confidence: float, price: Price | None
     ) -> Ablation:
+        metrics = tuple(self.plan.metrics)
         measured = [
             Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
             for one in self.trials
@@ -179,10 +173,10 @@ class _Replay:
             ceiling=self.ceiling.scores(len(metrics)),
             keep=what_to_keep(measured, effects),
             currency=None if price is None else price.currency,
-            notes=tuple(self.notes(counter)),
+            notes=tuple(self._notes(counter)),
         )
 
-    def notes(self, counter: TokenCounter) -> Iterator[str]:
+    def _notes(self, counter: TokenCounter) -> Iterator[str]:
         """What a reader must know to read the numbers right."""
         rising = self.score_orders.note()
         if rising is not None:

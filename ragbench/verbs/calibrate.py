@@ -78,12 +78,7 @@ def calibrate_dump(
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])
     report = calibrate(
-        judged,
-        validator.name,
-        precision=precision,
-        error=error,
-        seed=seed,
-        shipped=rule.thresholds,
+        judged, validator.name, precision=precision, error=error, seed=seed, shipped=rule.thresholds
     )
     return DumpCalibration(
         report=report,

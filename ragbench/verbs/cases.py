@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import orjson
@@ -19,6 +18,7 @@ from ragbench.io.export import write_cases
 from ragbench.io.fields import CASES_FILE
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
+from ragbench.safe_text import did_you_mean
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
@@ -28,7 +28,7 @@ def worst_metric(report: Report, name: str | None = None) -> int | None:
         return main_metric(report.metrics)
     if name not in names:
         raise ConfigError(
-            f"the run has no metric '{name}'{_closest(name, names)}. It has {', '.join(names)}"
+            f"the run has no metric '{name}'.{did_you_mean(name, names)} It has {', '.join(names)}"
         )
     return names.index(name)
 
@@ -105,7 +105,7 @@ def find_case(report: Report, id: str) -> CaseRow:
     row = next(report.find([id]), None)
     if row is None:
         known = [case.id for case in report.index(None, None)]
-        raise ConfigError(f"the run has no case '{id}'{_closest(id, known)}")
+        raise ConfigError(f"the run has no case '{id}'.{did_you_mean(id, known)}")
     return row
 
 
@@ -117,8 +117,3 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
             by_cause.setdefault(case.cause, []).append(case)
     for cause in filter(by_cause.__contains__, Cause):
         yield cause, [*report.find(ranked(by_cause[cause], report, at)[:each])]
-
-
-def _closest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f". Did you mean '{near[0]}'?" if near else ""

@@ -37,23 +37,17 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     manifest = read_manifest(RunFolder(path=run).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
     latest: dict[str, dict[str, Cell]] = {}
+    """The cells of the case that was read last: an export asks for those of one case at a time."""
+
+    def traces() -> Iterator[Trace]:
+        for traced in open_traces(run):
+            cells = zip(names, traced.cells, strict=True)
+            latest.clear()
+            latest[traced.case.id] = {name: cell for name, cell in cells if cell is not None}
+            yield _as_ranked(traced) if to == "trec" else traced.trace
+
     target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
-    traces = _remembering(run, names, latest, as_ranked=to == "trec")
-    return export(to, traces, target, scores=Scores(metrics=names, cells=latest))
-
-
-def _remembering(
-    run: Path, names: tuple[str, ...], latest: dict[str, dict[str, Cell]], *, as_ranked: bool
-) -> Iterator[Trace]:
-    """The cases; ``latest`` holds the cells of the one that was read last.
-
-    An export asks for those of one case at a time.
-    """
-    for traced in open_traces(run):
-        cells = zip(names, traced.cells, strict=True)
-        latest.clear()
-        latest[traced.case.id] = {name: cell for name, cell in cells if cell is not None}
-        yield _as_ranked(traced) if as_ranked else traced.trace
+    return export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
 
 
 def _as_ranked(traced: RunCase) -> Trace:

@@ -49,7 +49,6 @@ def gate_run(
     path = path_of(path)
     run = read_run(path)
     notes: list[str] = []
-    baseline, found = None, None if config.baseline is None else Path(config.baseline)
     if config.baseline == AUTO:
         found = find_baseline(path, run, (run_around(path).absolute().parent, *folders))
         if found is None:
@@ -57,18 +56,9 @@ def gate_run(
                 f"There is no earlier run of {run.rag} on the same dataset with the same metrics "
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
-    elif found is not None and not found.exists():
-        raise RunMismatchError(
-            f"the baseline {found} does not exist. Keep a run as one with: "
-            f"ragbench baseline set RUN -o {found}"
-        )
-    if found is not None:
-        baseline = read_run(found)
-        if lacking := _lacking(run, baseline, found):
-            baseline = _measured(baseline, found, lacking)
-            notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
-        if (age := age_note(run, baseline)) is not None:
-            notes.append(age)
+    else:
+        found = None if config.baseline is None else Path(config.baseline)
+    baseline = None if found is None else _baseline(found, run, notes)
     changed = None if baseline is None else compare_inputs(run, baseline, ()).dataset
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
@@ -80,6 +70,22 @@ def gate_run(
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
     return replace(gate(run, baseline, config, notes=notes), dataset=changed)
+
+
+def _baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
+    """A stored run to compare with, and what a reader must know of it."""
+    if not path.exists():
+        raise RunMismatchError(
+            f"the baseline {path} does not exist. Keep a run as one with: "
+            f"ragbench baseline set RUN -o {path}"
+        )
+    baseline = read_run(path)
+    if lacking := _lacking(run, baseline, path):
+        baseline = _measured(baseline, path, lacking)
+        notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
+    if (age := age_note(run, baseline)) is not None:
+        notes.append(age)
+    return baseline
 
 
 def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -87,10 +87,14 @@ def judge_card(
             found[job.probe][job.number] = judged
         advance(sum(job.probe is None for job, _ in batch))
     plain = dict(sorted(found[None].items()))
-    return replace(
-        _card(claims, plain, metric, info, seed),
+    return JudgeCard(
         labels=labels,
+        metric=metric.name,
+        judge=info,
+        claims=len(claims),
         probes=tuple(_probe_figure(probe, plain, found[probe]) for probe in probes),
+        **_agreed(claims, plain, seed),
+        **_said(plain.values(), info),
     )
 
 
@@ -202,36 +206,15 @@ def _level(value: float) -> int:
     return 2 if value >= 1 - 1e-9 else 0 if value <= 1e-9 else 1
 
 
-def _card(
-    claims: Sequence[LabelledClaim],
-    judged: Mapping[int, JudgedCell],
-    metric: Metric,
-    info: dict[str, Any],
-    seed: int,
-) -> JudgeCard:
-    """What it comes to. A claim's verdict is its first one: later ones show consistency."""
-    verdicts = {number: one.values[0] for number, one in judged.items() if one.values}
-    cells = [one.cell for one in judged.values() if not one.values]
-    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
-    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
-    return JudgeCard(
-        labels="",
-        metric=metric.name,
-        judge=info,
-        claims=len(claims),
-        judged=len(verdicts),
-        reasons=tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        consistency=_share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
-        probes=(),
-        **_agreed(claims, verdicts, seed),
-        **_said(judged.values(), info),
-    )
-
-
 def _agreed(
-    claims: Sequence[LabelledClaim], verdicts: Mapping[int, float], seed: int
+    claims: Sequence[LabelledClaim], judged: Mapping[int, JudgedCell], seed: int
 ) -> dict[str, Any]:
-    """How far the judge agrees with people: they are rows of the table, the judge its columns."""
+    """How far the judge agrees with people: they are rows of the table, the judge its columns.
+
+    A claim's verdict is its first one: later ones show consistency.
+    """
+    verdicts = {number: one.values[0] for number, one in judged.items() if one.values}
+    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
     clusters = [claims[number].cluster for number in verdicts]
     pairs = [(claims[number].level, _level(value)) for number, value in verdicts.items()]
     grades = [(claims[number].graded, value) for number, value in verdicts.items()]
@@ -239,6 +222,8 @@ def _agreed(
     ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
     counts = rated.counts if rated else ()
     return {
+        "judged": len(verdicts),
+        "consistency": _share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
         "table": ConfusionTable(levels=LEVELS, counts=counts),
         "agreement": _figure(rated.observed if rated else None, len(pairs)),
         "base_rate": rated.base_rate if rated else None,
@@ -256,8 +241,10 @@ def _agreed(
     }
 
 
-def _said(judged: Iterable[JudgedCell], info: dict[str, Any]) -> dict[str, Any]:
+def _said(judged: Collection[JudgedCell], info: dict[str, Any]) -> dict[str, Any]:
     """Quotes, proofs and tokens of all first-hand verdicts; those on one claim are alike."""
+    cells = [one.cell for one in judged if not one.values]
+    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
     said = [
         judgement
         for one in judged
@@ -269,6 +256,7 @@ def _said(judged: Iterable[JudgedCell], info: dict[str, Any]) -> dict[str, Any]:
     supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
     price, usage = price_of(info), _usage(said)
     return {
+        "reasons": tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         "fabricated_quotes": _share(sum(quotes), len(quotes), are_alike=True),
         "unproved": _share(sum(unproved), supporting, are_alike=True),
         "prompt_tokens": None if usage is None else usage.prompt_tokens / len(said),

@@ -46,11 +46,7 @@ def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
     """A run whose validator's verdicts are a metric, where it has some."""
     if not present:
         return run
-    known = ANSWER_PRESENT.definition
-    column = MetricColumn(
-        name=known.name, version=1, group=known.group, direction=known.direction,
-        low=known.low, high=known.high, reads_answer=False,
-    )  # fmt: skip
+    column = MetricColumn.of(ANSWER_PRESENT)
     cells = Cells.of(
         [Cell.measured(present[id]) if id in present else None for id in run.table.ids], {}
     )
@@ -142,10 +138,7 @@ def draw(
     ids = [id for id in known[0] if all(values.get(id) is not None for values in known)]
     measured = len(ids)
     if against is not None and column is not None:
-        same = unchanged(*(side.scores for side in sides))
-        now, then = ({case.id: case for case in side.scores.cases} for side in sides)
-        shared = [id for id in ids if id in same]
-        ids = [id for id in shared if not is_same(then[id], now[id], column)]
+        ids = _differing(ids, sides, column)
     if not ids:
         what = "answers" if against is None else "pairs of different answers"
         raise ConfigError(f"there are no {what} that both have and {named.name} is measured on")
@@ -153,19 +146,12 @@ def draw(
     order = source.sample(ids, len(ids))
     if stratified:
         order = _in_proportion(order, known[0], count, source)
-    chosen = order[:count]
-    texts = [side.traces(set(chosen)) for side in sides]
+    texts = [side.traces(set(order[:count])) for side in sides]
     tasks: list[LabelTask] = []
-    for id in chosen:
+    for id in order[:count]:
         case = texts[0][id].case
         answers = [
-            Judged(
-                answer=_answer(found[id]),
-                contexts=_contexts(found[id]),
-                key=_key(found[id]),
-                value=values[id] or 0.0,
-                run=side.scores.source,
-            )
+            side.judged(found[id], values[id])
             for side, found, values in zip(sides, texts, known, strict=True)
         ]
         source.shuffle(answers)
@@ -173,6 +159,12 @@ def draw(
                                answers=tuple(answers)))  # fmt: skip
     differing = len(ids) < measured
     return Drawn(metric=named, tasks=tuple(tasks), seed=seed, of=len(ids), differing=differing)
+
+
+def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn) -> list[str]:
+    same = unchanged(*(side.scores for side in sides))
+    now, then = ({case.id: case for case in side.scores.cases} for side in sides)
+    return [id for id in ids if id in same and not is_same(then[id], now[id], column)]
 
 
 def _in_proportion(
@@ -203,6 +195,11 @@ class _Side:
     def beside(self, other: RunScores) -> _Side:
         scores, names = under_ids_of(other, self.scores)
         return replace(self, scores=scores, names=names)
+
+    def judged(self, trace: Trace, value: float | None) -> Judged:
+        key, run = _key(trace), self.scores.source
+        answer, contexts = _answer(trace), _contexts(trace)
+        return Judged(answer=answer, contexts=contexts, key=key, value=value or 0.0, run=run)
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:
         own = {self.names.get(id, id): id for id in ids}

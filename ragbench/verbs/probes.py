@@ -42,8 +42,8 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
     """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls."""
     stage = retrieve_stage(rag, b"", None)
     try:
-        asked = [await _put(stage, [query]) for query in (question, question, _OTHER)]
-        found = [*chain(*asked), *await _put(stage, [question, _OTHER])]
+        asked = [await called(stage, [query]) for query in (question, question, _OTHER)]
+        found = [*chain(*asked), *await called(stage, [question, _OTHER])]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("retrieval again", error, stage)
         return
@@ -62,9 +62,9 @@ async def probe_generation(
     foreign = [_FOREIGN] * max(1, len(contexts))
     one, two = (question, list(contexts)), (_OTHER, foreign)
     try:
-        asked = [await _put(stage, [each]) for each in (one, one, (question, foreign), two)]
+        asked = [await called(stage, [each]) for each in (one, one, (question, foreign), two)]
         (first,), (again,), (unfounded,), (other,) = asked
-        together = await _put(stage, [one, two])
+        together = await called(stage, [one, two])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("generation again", error, stage)
         return
@@ -83,7 +83,8 @@ async def probe_generation(
         yield Probe("generation reads", False, detail)
 
 
-async def _put(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
+async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
+    """What a stage gives for some inputs, beside any run."""
     if stage.call is not None:
         return list(stage.call(inputs))
     if stage.call_async is not None:
@@ -127,7 +128,7 @@ def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
 async def _heeds_top_k(rag: RAG, question: str) -> Probe:
     name = "retrieval top_k"
     try:
-        (found,) = await _put(retrieve_stage(rag, b"", 1), [question])
+        (found,) = await called(retrieve_stage(rag, b"", 1), [question])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         failure = Failure.of(error, stage="retrieve")
         return Probe(name, None, f"asked for 1 context it raises: {failure}")

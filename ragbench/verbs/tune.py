@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -21,7 +21,7 @@ from ragbench.core.trace import Trace
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict
-from ragbench.metrics.matching import Matching, match
+from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.retrieval import StoreWordsStrategy
@@ -164,7 +164,6 @@ def tune(
     k: int = 10,
     measure: Measure = "ndcg",
     margin: float = 0.01,
-    matching: Matching = Matching.AUTO,
     advance: Callable[[str], None] = lambda _: None,
 ) -> Tuning:
     """Searches every question in every way, and says which way is the cheapest that loses nothing.
@@ -172,25 +171,16 @@ def tune(
     A setting loses nothing when the 95% interval of its paired difference from the best setting
     lies above minus the margin.
     """
-    if k < 1 or not 0 < margin < 1 or measure not in get_args(Measure):
-        raise ConfigError(
-            f"k must be at least 1, the margin between 0 and 1, the measure one of "
-            f"{', '.join(get_args(Measure))}; found {k}, {margin}, {measure}"
-        )
+    if k < 1 or not 0 < margin < 1 or measure not in _MEASURES:
+        needed = "k must be at least 1, the margin between 0 and 1, the measure one of"
+        raise ConfigError(f"{needed} {', '.join(_MEASURES)}; found {k}, {margin}, {measure}")
     shown, formula = _MEASURES[measure]
-    asked = [case for case in cases if case.query.strip()]
-    depth = max(k, _CANDIDATES)
+    asked, depth = [case for case in cases if case.query.strip()], max(k, _CANDIDATES)
     legs = legs_of(collection, asked, depth, advance)
     tried = {one: combined(one, legs, depth) for one in settings_of(legs, collection.present)}
     rankings = {setting: found.rankings for setting, found in tried.items()}
-    _, scores = scores_of(asked, rankings, k=k, measure=formula, matching=matching)
-    kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
-    if len(kept) < _FEWEST:
-        message = (
-            f"only {len(kept)} of {len(cases)} questions have gold that can be compared with what "
-            f"was found: {_FEWEST} are needed"
-        )
-        raise DataError([Problem(message=message)])
+    _, scores = scores_of(asked, rankings, k=k, measure=formula)
+    kept = _comparable(cases, scores)
     table = {one: [cast("float", column[at]) for at in kept] for one, column in scores.items()}
     best = max(table, key=lambda one: round(math.fsum(table[one]), 9))  # the cheapest comes first
     clusters = [asked[at].cluster for at in kept]
@@ -211,6 +201,18 @@ def tune(
         chosen=next(one.name for one in settings if one.loses_nothing),
         present=collection.present.name,
     )
+
+
+def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | None]]) -> list[int]:
+    """The places of the questions that every setting has a score for."""
+    kept = [at for at, row in enumerate(zip(*scores.values(), strict=True)) if None not in row]
+    if len(kept) < _FEWEST:
+        message = (
+            f"only {len(kept)} of {len(cases)} questions have gold that can be compared with what "
+            f"was found: {_FEWEST} are needed"
+        )
+        raise DataError([Problem(message=message)])
+    return kept
 
 
 def _tuned(
@@ -333,7 +335,6 @@ def scores_of(
     *,
     k: int,
     measure: Callable[..., float | Skip],
-    matching: Matching = Matching.AUTO,
     corpus: Callable[[], Iterable[str]] | None = None,
 ) -> tuple[MatchingVerdict, dict[SettingT, list[float | None]]]:
     """How chunks are compared with the gold, and what each setting gives for each case.
@@ -349,16 +350,14 @@ def scores_of(
         return Trace(case=case, retrieval=retrieval, generation=nothing)
 
     traces = {setting: [*map(found, cases, ranked)] for setting, ranked in rankings.items()}
-    verdict = MatchingVerdict(matching)
-    if matching is Matching.AUTO:
-        # Once for all settings: they are compared with each other.
-        gold = GoldSpace()
-        for case in cases:
-            gold.add(case)
-        tally = MatchingTally(gold)
-        for trace in chain.from_iterable(traces.values()):
-            tally.add(trace)
-        verdict = tally.verdict(corpus)
+    # Once for all settings: they are compared with each other.
+    gold = GoldSpace()
+    for case in cases:
+        gold.add(case)
+    tally = MatchingTally(gold)
+    for trace in chain.from_iterable(traces.values()):
+        tally.add(trace)
+    verdict = tally.verdict(corpus)
 
     def score(trace: Trace) -> float | None:
         result = trace.retrieval.value

@@ -156,30 +156,28 @@ def validate_dump(
     kind = "local" if engine == "processes" and workers == 1 else engine
     make = _maker(validator, alone=kind == "local")
     judge = make()  # what it lacks is reported before anything is written
-    identity = validator_fingerprint(judge)
-    tally, doctor = ValidationTally(), DoctorTally()
-    if against is not None:
-        doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
-    file = None if out is None else path_of(out)
-    report: Callable[[Progress], None] = advance or (lambda _: None)
-    drawn = limit if sample is None else (sample, seed)
+    file, drawn = None if out is None else path_of(out), limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
             dump = stack.enter_context(open_dump(path_of(dump)))
-        where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
+        judging = _Judging(
+            dump=dump,
+            validator=judge.name,
+            identity=validator_fingerprint(judge),
+            make=partial(validator_call, make),
+            engine=stack.enter_context(opened_engine(kind, workers=workers, threads=threads)),
+            stopped=stopped,
+            report=advance or (lambda _: None),
+        )
+        if against is not None:
+            judging.doctor.earlier, judging.doctor.against = earlier_verdicts(against), str(against)
         queries: Iterable[RetrievalDump] = _strict(dump) if strict else dump
         if drawn is not None:
             chosen = Selection(limit=limit, sample=sample, seed=seed)
             queries = chosen.apply(queries, attrgetter("query_id"))
-        run, keep = None, None
-        if file is not None:
-            setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
-            run, keep = stack.enter_context(_kept(file, setting, stopped, report, fresh=fresh))
-        judges = partial(validator_call, make)
-        found = _verdicts(dump, queries, judges, where, identity, run, stopped, report)
+        keep = None if file is None else stack.enter_context(judging.kept(file, drawn, fresh=fresh))
         try:
-            for query, outcome in found:
-                judged = _judged(query, outcome, dump, judge.name, tally, doctor)
+            for judged in judging.judged(queries):
                 if keep is not None:
                     keep(judged.line)
                 if emit is not None:
@@ -187,11 +185,7 @@ def validate_dump(
         except InterruptedRunError:
             kept = None if file is None else _AFTER_STOP.format(_beside(file, "journal"))
             raise InterruptedRunError(kept or "nothing was stored") from None
-        if not tally.verdicts and not tally.failed:
-            nothing = Problem(message="it holds no query", path=dump.name)
-            raise DataError(dump.problems.items or [nothing])
-        doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
-        return _summary(tally, dump, judge.name, identity, run, demands or Demands(), doctor)
+        return judging.summary(demands or Demands())
 
 
 def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
@@ -211,39 +205,147 @@ def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
     )
 
 
-def _verdicts(
-    dump: OpenDump,
-    taken: Iterable[RetrievalDump],
-    judge: Callable[[], Map[RetrievalDump, Outcome[Verdict]]],
-    engine: Engine,
-    identity: str,
-    run: Running | None,
-    stopped: Callable[[], bool],
-    report: Callable[[Progress], None],
-) -> Iterator[tuple[RetrievalDump, Outcome[Verdict]]]:
-    """The verdict on each query, in their order; without a run nothing is stored."""
-    split = None if engine.fewest is None else dump.split
-    make: Callable[[], Map[Any, Any]] = judge
-    if split is not None:
-        make = partial(far_calls, split, judge)
-    lost = partial(lost_case, VALIDATE) if split is None else _lost
-    with WorkerPool(make, engine, lost=lost, stopped=stopped) as pool:
+@dataclass(kw_only=True, slots=True)
+class _Judging:
+    """A dump on its way through a validator."""
+
+    dump: OpenDump
+    validator: str
+    identity: str
+    make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
+    engine: Engine
+    stopped: Callable[[], bool]
+    report: Callable[[Progress], None]
+    run: Running | None = None
+    """Without one nothing is stored."""
+    tally: ValidationTally = field(default_factory=ValidationTally)
+    doctor: DoctorTally = field(default_factory=DoctorTally)
+
+    def judged(self, taken: Iterable[RetrievalDump]) -> Iterator[ValidatedQuery]:
+        """The verdict on each query, in their order."""
+        dump = self.dump
+        split = None if self.engine.fewest is None else dump.split
+        make: Callable[[], Map[Any, Any]] = self.make
         if split is not None:
-            dump.read_elsewhere(read_pieces(split, pool))
-        if run is None:
-            kept, given = tee(taken)
-            found = pool.map(given if split is None else map(asked_of, given), letters)
-            for outcome, query in zip(found, kept, strict=False):
-                report(Progress(VALIDATE, None, 1, failed=int(outcome.failure is not None)))
-                yield query, outcome
-            if stopped():
-                raise InterruptedRunError(STOPPED)
+            make = partial(far_calls, split, make)
+        lost = partial(lost_case, VALIDATE) if split is None else _lost
+        with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
+            if split is not None:
+                dump.read_elsewhere(read_pieces(split, pool))
+            if self.run is None:
+                kept, given = tee(taken)
+                found = pool.map(given if split is None else map(asked_of, given), letters)
+                for outcome, query in zip(found, kept, strict=False):
+                    failed = int(outcome.failure is not None)
+                    self.report(Progress(VALIDATE, None, 1, failed=failed))
+                    yield self._published(query, outcome)
+                if self.stopped():
+                    raise InterruptedRunError(STOPPED)
+            else:
+                for row in judged_queries(taken, bytes.fromhex(self.identity), pool, self.run):
+                    query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+                    yield self._published(query, row.settled[VALIDATE].outcome)
+        if split is not None:
+            check_unchanged(split)
+
+    def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
+        line, asked = b"", {"query_id": dump.query_id, "query": dump.query}
+        if outcome.value is not None:
+            try:
+                line = orjson.dumps(
+                    {**asked, **validation_object(outcome.value), "query_id": dump.query_id}
+                )
+            except (TypeError, ValueError) as error:  # it cannot be written down
+                failure = Failure.of(error, stage=VALIDATE)
+                outcome = Outcome(status=Status.FAILED, failure=failure)
+        self.tally.count(dump.query_id, outcome)
+        if outcome.value is not None:
+            self.doctor.add(dump, outcome.value)
         else:
-            for row in judged_queries(taken, bytes.fromhex(identity), pool, run):
-                query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-                yield query, row.settled[VALIDATE].outcome
-    if split is not None:
-        check_unchanged(split)
+            failure = cast("Failure", outcome.failure)
+            whole = whole_retrieval(dump, self.dump.split)
+            found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
+            warned = [(one.kind.value, one.count) for one in found]
+            self.tally.count_warnings(dump.query_id, warned)
+            texts = [*map(str, found)]
+            published = failed_verdict_object(dump.query_id, failure, self.validator, texts)
+            line = orjson.dumps({**asked, **published})
+        return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
+
+    @contextmanager
+    def kept(self, out: Path, drawn: object, *, fresh: bool) -> Generator[Callable[[bytes], None]]:
+        """Keeps verdicts in the journal of a file, and gives what takes the file's lines."""
+        setting = fingerprint((self.identity, self.dump.name, asdict(self.dump.mapping), drawn))
+        journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
+        with _locked(out):
+            if fresh:
+                _remove_journal(journal_path)
+            is_empty = is_done = False
+            try:
+                with Journal(journal_path) as journal, draft.open("wb+") as lines:
+                    try:
+                        journal.runs.begin(bytes.fromhex(setting))
+                        self.run = Running(
+                            journal=journal,
+                            calls=CallSettings(),
+                            retry_failed=True,
+                            stopped=self.stopped,
+                            report=self.report,
+                        )
+                        yield partial(_add, lines)
+                        lines.seek(0)
+                        with written_whole(out) as whole:
+                            shutil.copyfileobj(lines, whole)
+                        journal.flush()
+                        journal.runs.complete()
+                        is_done = True
+                    finally:
+                        is_empty = journal.is_empty()
+            finally:
+                if is_done or is_empty:
+                    draft.unlink(missing_ok=True)
+                if is_empty:  # of a run that judged nothing, nothing is left behind
+                    _remove_journal(journal_path)
+
+    def summary(self, demands: Demands) -> DumpSummary:
+        tally, dump, doctor = self.tally, self.dump, self.doctor
+        if not tally.verdicts and not tally.failed:
+            nothing = Problem(message="it holds no query", path=dump.name)
+            raise DataError(dump.problems.items or [nothing])
+        doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
+        mapping = asdict(dump.mapping)
+        is_asked = dump.malformed or tally.failed or demands != Demands()
+        shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
+        runs = sorted(self.run.journal.runs.started().items()) if self.run and tally.reused else []
+        return DumpSummary(
+            dump=dump.name,
+            mapping={name: None if one is None else str(one) for name, one in mapping.items()},
+            validator=self.validator,
+            identity=fingerprint((self.identity, mapping)),
+            queries=tally.verdicts,
+            failed=tally.failed,
+            malformed=dump.malformed,
+            repeated_ids=dump.repeated,
+            reused=tally.reused,
+            reused_from=runs[-2][1] if runs else None,
+            chunks=tally.chunks,
+            relevant_chunks=tally.relevant,
+            answer_present=share_of(tally.present, tally.verdicts),
+            quality=dict(tally.quality),
+            warnings=tuple(_warnings(tally)) if tally.warned else (),
+            problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
+            failures=tuple(tally.failures),
+            details=dict(sorted(tally.details.items())),
+            demands=shares,
+            doctor=doctor.result(),
+            is_met=all(one.is_met for one in shares),
+        )
+
+
+def _warnings(tally: ValidationTally) -> Iterator[WarningCount]:
+    for kind, count in most_frequent(tally.warned):
+        chunks, examples = tally.warned_chunks[kind], tuple(tally.examples[kind])
+        yield WarningCount(kind=kind, queries=count, chunks=chunks, examples=examples)
 
 
 def _lost(task: Task) -> Any:
@@ -261,85 +363,12 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         raise DataError(dump.problems.items)
 
 
-def _judged(
-    dump: RetrievalDump,
-    outcome: Outcome[Verdict],
-    source: OpenDump,
-    validator: str,
-    tally: ValidationTally,
-    doctor: DoctorTally,
-) -> ValidatedQuery:
-    line, asked = b"", {"query_id": dump.query_id, "query": dump.query}
-    if outcome.value is not None:
-        try:
-            line = orjson.dumps(
-                {**asked, **validation_object(outcome.value), "query_id": dump.query_id}
-            )
-        except (TypeError, ValueError) as error:  # it cannot be written down
-            failure = Failure.of(error, stage=VALIDATE)
-            outcome = Outcome(status=Status.FAILED, failure=failure)
-    tally.count(dump.query_id, outcome)
-    if outcome.value is not None:
-        doctor.add(dump, outcome.value)
-    else:
-        failure = cast("Failure", outcome.failure)
-        whole = whole_retrieval(dump, source.split)
-        found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
-        tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
-        texts = [*map(str, found)]
-        published = failed_verdict_object(dump.query_id, failure, validator, texts)
-        line = orjson.dumps({**asked, **published})
-    return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
-
-
 def _add(lines: BinaryIO, line: bytes) -> None:
     try:
         lines.write(line + b"\n")
     except OSError as error:
         why = error.strerror or error
         raise RunError(f"{lines.name}: cannot be written: {why}") from error
-
-
-@contextmanager
-def _kept(
-    out: Path,
-    setting: str,
-    stopped: Callable[[], bool],
-    report: Callable[[Progress], None],
-    *,
-    fresh: bool,
-) -> Generator[tuple[Running, Callable[[bytes], None]]]:
-    """A run with the journal of a file of verdicts, and what takes the lines of the file."""
-    journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
-    with _locked(out):
-        if fresh:
-            _remove_journal(journal_path)
-        is_empty = is_done = False
-        try:
-            with Journal(journal_path) as journal, draft.open("wb+") as lines:
-                try:
-                    journal.runs.begin(bytes.fromhex(setting))
-                    run = Running(
-                        journal=journal,
-                        calls=CallSettings(),
-                        retry_failed=True,
-                        stopped=stopped,
-                        report=report,
-                    )
-                    yield run, partial(_add, lines)
-                    lines.seek(0)
-                    with written_whole(out) as whole:
-                        shutil.copyfileobj(lines, whole)
-                    journal.flush()
-                    journal.runs.complete()
-                    is_done = True
-                finally:
-                    is_empty = journal.is_empty()
-        finally:
-            if is_done or is_empty:
-                draft.unlink(missing_ok=True)
-            if is_empty:  # of a run that judged nothing, nothing is left behind
-                _remove_journal(journal_path)
 
 
 def _beside(out: Path, kind: str) -> Path:
@@ -370,52 +399,6 @@ def _locked(out: Path) -> Generator[None]:
     finally:
         lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
-
-
-def _summary(
-    tally: ValidationTally,
-    dump: OpenDump,
-    validator: str,
-    identity: str,
-    run: Running | None,
-    demands: Demands,
-    doctor: DoctorTally,
-) -> DumpSummary:
-    mapping = asdict(dump.mapping)
-    is_asked = dump.malformed or tally.failed or demands != Demands()
-    shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
-    runs = sorted(run.journal.runs.started().items()) if run and tally.reused else []
-    return DumpSummary(
-        dump=dump.name,
-        mapping={name: None if value is None else str(value) for name, value in mapping.items()},
-        validator=validator,
-        identity=fingerprint((identity, mapping)),
-        queries=tally.verdicts,
-        failed=tally.failed,
-        malformed=dump.malformed,
-        repeated_ids=dump.repeated,
-        reused=tally.reused,
-        reused_from=runs[-2][1] if runs else None,
-        chunks=tally.chunks,
-        relevant_chunks=tally.relevant,
-        answer_present=share_of(tally.present, tally.verdicts),
-        quality=dict(tally.quality),
-        warnings=tuple(
-            WarningCount(
-                kind=kind,
-                queries=count,
-                chunks=tally.warned_chunks[kind],
-                examples=tuple(tally.examples[kind]),
-            )
-            for kind, count in (most_frequent(tally.warned) if tally.warned else ())
-        ),
-        problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
-        failures=tuple(tally.failures),
-        details=dict(sorted(tally.details.items())),
-        demands=shares,
-        doctor=doctor.result(),
-        is_met=all(one.is_met for one in shares),
-    )
 
 
 def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterator[RequiredShare]:

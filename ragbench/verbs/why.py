@@ -42,6 +42,10 @@ class Change:
     is_estimate: bool = False
     """Whether the store would have to be indexed for it: it was tried on its texts in memory."""
 
+    @property
+    def mean(self) -> float:
+        return self.gain.mean or 0.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Together:
@@ -109,21 +113,17 @@ def why(
     now = Way(setting=collection.present, k=k, operators=operators)
     shares, is_one = bench.shares(now), len(bench.cases) == 1
     clusters = [case.cluster for case in bench.cases]
-    trials = [
-        _Trial(name, how, bench.shares(way), shares, way)
-        for name, how, way in _ways(bench, now, command)
-    ]
+    ways = _ways(bench, now, command)
+    trials = [_Trial(name, how, bench.shares(way), shares, way) for name, how, way in ways]
     if not is_one:
         trials += _sizes(bench, k)
     level = 1 - 0.05 / len(trials)
     changes = [one.change(clusters, level) for one in trials]
     lost = [at for at, share in enumerate(shares) if share < 1]
     found = bench.located(now, [0] if is_one else lost)
-    shown = [
-        one for one in changes if (one.gain.mean or 0.0) > 0 or (one.is_estimate and not is_one)
-    ]
+    shown = [one for one in changes if one.mean > 0 or (one.is_estimate and not is_one)]
     if not is_one:
-        shown.sort(key=lambda one: -(one.gain.mean or 0.0))
+        shown.sort(key=lambda one: -one.mean)
     return Reasons(
         k=k,
         now=now.setting.name,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from ragbench.core.ablation import Ablation, VariantEffect
+from ragbench.core.ablation import Ablation, VariantEffect, VariantReport
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
 from ragbench.views.report import values_of
@@ -39,9 +39,7 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
                 },
                 "chunks": one.chunks,
                 "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
-                "seconds": None
-                if one.reused_scores
-                else {"p50": one.seconds_p50, "p95": one.seconds_p95},
+                "seconds": _times(one),
                 **values_of(one, "reused_scores failed passed_over"),
                 "failures": [{"failure": text, "count": count} for text, count in one.failures],
                 **values_of(one, "acted answers"),
@@ -54,6 +52,11 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
     }
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
+
+
+def _times(one: VariantReport) -> dict[str, float] | None:
+    """Of a query, where no score was known from before."""
+    return None if one.reused_scores else {"p50": one.seconds_p50, "p95": one.seconds_p95}
 
 
 def metric_table(ablation: Ablation, at: int) -> Section:

@@ -67,6 +67,12 @@ def sparkline(
     return "".join(cells if len(cells) <= width else cells[-width:])
 
 
+def span_text(dates: Sequence[str | None]) -> str:
+    """From which day to which; empty where none is known."""
+    known = [date[:10] for date in dates if date]
+    return f", {' to '.join(dict.fromkeys([known[0], known[-1]]))}" if known else ""
+
+
 def fall_line(metric: str, fall: MainTrend) -> str:
     day = "" if fall.since is None else f" since {fall.since[:10]}"
     return (

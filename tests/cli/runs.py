@@ -28,18 +28,33 @@ class Done(NamedTuple):
     out: str
     err: str
 
-    def ok(self, *shown: str) -> Done:
-        """Exit code 0, and these parts on standard output."""
-        assert self.code == 0, self.err
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def flat(self) -> str:
+        """Standard output as one line, wherever it was broken."""
+        return " ".join(self.out.split())
+
+    def ends(self, code: int, *shown: str) -> Done:
+        """This exit code, and these parts on standard output."""
+        assert self.code == code, self.err
         assert all(part in self.out for part in shown), self.out
+        return self
+
+    def ok(self, *shown: str) -> Done:
+        return self.ends(0, *shown)
+
+    def told(self, *said: str) -> Done:
+        """These parts on standard error."""
+        assert all(part in self.err for part in said), self.err
         return self
 
     def refused(self, *said: str) -> Done:
         """Exit code 2, and these parts in an error that the user can mend."""
-        assert self.code == 2, self.err
-        assert all(part in self.err for part in said), self.err
         assert "This is a bug" not in self.err
-        return self
+        return self.ends(2).told(*said)
 
 
 Ragbench = Callable[..., Done]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,10 @@ def filled(workplace: Path) -> Path:
 
 @pytest.mark.usefixtures("filled")
 def test_stats(ragbench: Ragbench) -> None:
-    done = ragbench("cache", "stats")
-    assert done.code == 0 and "3 answers" in done.out
-    assert "stored from 1970-01-01 to 1970-01-01" in done.out
+    done = ragbench("cache", "stats").ok("3 answers", "stored from 1970-01-01 to 1970-01-01")
     shown = [line.split()[-2:] for line in done.out.splitlines()[2:]]
     assert shown == [["large", "faithfulness"], ["small", "faithfulness"]]
-    found = json.loads(ragbench("cache", "stats", "--json").out)
+    found = ragbench("cache", "stats", "--json").json
     assert (found["entries"], found["oldest"]) == (3, 0)
 
 
@@ -40,13 +37,13 @@ def test_stats(ragbench: Ragbench) -> None:
     (["--all"], 0),
 ])  # fmt: skip
 def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) -> None:
-    done = ragbench("cache", "prune", *options)
-    assert (done.code, done.out) == (0, "")
-    assert f"{3 - left} answers removed, {left} left" in done.err
+    done = (
+        ragbench("cache", "prune", *options).ok().told(f"{3 - left} answers removed, {left} left")
+    )
+    assert done.out == ""
     with ResponseCache(filled) as cache:
         assert cache.stats().entries == left
-    done = ragbench("cache", "prune")
-    assert done.code == 2 and "choose the entries to remove" in done.err
+    ragbench("cache", "prune").refused("choose the entries to remove")
 
 
 def test_a_cache_that_nothing_was_kept_in_holds_no_answers(ragbench: Ragbench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
     dump = lines("dump.jsonl", [{"query_id": "q", **labelled(2)[1]}])
     plain = ragbench("validate", dump, "--json", "-q")
     fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").ok()
-    first, second = json.loads(plain.out), json.loads(fitted.out)
+    first, second = plain.json, fitted.json
     assert first["answer_probability"] != second["answer_probability"]
     assert second["answer_present"] is False
 
@@ -57,7 +56,7 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
     labels = lines("labels.jsonl", labelled(36))
     for name, workers in (("a.json", "1"), ("b.json", "2")):
         done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q").ok()
-        value = json.loads(done.out)
+        value = done.json
         assert (value["labelled"], value["unlabelled"], value["failed"]) == (36, 0, 0)
         assert value["report"]["answer_after"]["count"] == 36
         assert done.err == ""
@@ -72,4 +71,4 @@ def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> No
     done = ragbench("calibrate", labels, "-o", "mine.json", "--json")
     assert (done.code, Path("mine.json").exists()) == (1, False)
     assert "mine.json was not written" in done.err
-    assert json.loads(done.out)["report"]["is_better"] is False
+    assert done.json["report"]["is_better"] is False

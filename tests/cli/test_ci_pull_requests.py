@@ -62,16 +62,12 @@ def cases() -> Rows:
     """Two questions about each of sixty firms."""
     kinds = (("city", "In which city is"), ("year", "In which year began"))
     return [
-        {
-            "id": f"{kind}-{at}",
-            "query": f"{words} {name}?",
-            "reference": f"town{at:02}" if kind == "city" else f"{1900 + at}",
-            "reference_context_ids": [f"doc{at:02}"],
-            "tags": [kind],
-        }
+        {"id": f"{kind}-{at}", "query": f"{words} {name}?", "tags": [kind],
+         "reference": f"town{at:02}" if kind == "city" else f"{1900 + at}",
+         "reference_context_ids": [f"doc{at:02}"]}
         for at, name in enumerate(names())
         for kind, words in kinds
-    ]
+    ]  # fmt: skip
 
 
 def edited(name: str, edit: Callable[[str], str | None]) -> Change:

@@ -31,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> None:
-    found = json.loads(ragbench("compare", runs["five"], runs["two"], "--json").ok().out)
+    found = ragbench("compare", runs["five"], runs["two"], "--json").ok().json
     jsonschema.validate(found, SCHEMA)
     metrics = {metric["name"]: metric for metric in found["metrics"]}
     recall = metrics["recall@5"]
@@ -55,7 +55,7 @@ def test_ten_runs_keep_every_figure(
     monkeypatch.setenv("COLUMNS", str(columns))
     ten = [*map(runs.__getitem__, ("five", "two", "silent") * 3), runs["two"]]
     ten += ["-m", "recall@5,token_f1,abstention_accuracy"]
-    found = json.loads(ragbench("compare", *ten, "--json").out)
+    found = ragbench("compare", *ten, "--json").json
     lines = ragbench("compare", *ten).out.splitlines()
     assert max(map(len, lines)) <= columns
     start = next(at for at, line in enumerate(lines) if line.startswith("run "))
@@ -103,4 +103,4 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
     ragbench("eval", str(PELLORIN), "--limit", "200", "--out", "first", "-q")
     ragbench("compare", runs["five"], "first").refused("--only-common-cases")
     done = ragbench("compare", runs["five"], "first", "--only-common-cases").ok()
-    assert "cases that are the same in all runs" in " ".join(done.out.split())
+    assert "cases that are the same in all runs" in done.flat

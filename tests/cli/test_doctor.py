@@ -54,9 +54,8 @@ def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
 
 def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:
     del installed["orjson"]
-    done = ragbench("doctor").refused()
-    assert "failed  core" in done.out
-    assert "without orjson: pip install --force-reinstall ragbench" in " ".join(done.out.split())
+    done = ragbench("doctor").ends(2, "failed  core")
+    assert "without orjson: pip install --force-reinstall ragbench" in done.flat
 
 
 @pytest.mark.parametrize(("value", "state"), [("true", "off"), ("false", "on")])
@@ -74,9 +73,7 @@ def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, st
 
 @pytest.mark.parametrize("rag", ["Plain", "Coroutines"])
 def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
-    done = ragbench("doctor", "--rag", f"rags.py:{rag}", "--json")
-    found = checks(done)
-    assert done.code == 0
+    found = checks(ragbench("doctor", "--rag", f"rags.py:{rag}", "--json").ok())
     assert found["rag loads"] == ("ok", rag)
     assert found["rag retrieves"] == ("ok", "1 contexts, without ids, without scores")
     assert found["rag generates"] == ("ok", "27 days")
@@ -90,10 +87,10 @@ def test_a_doubt_is_printed_and_is_no_failure(ragbench: Ragbench) -> None:
 
 def test_a_rag_that_fails_is_shown_where(ragbench: Ragbench) -> None:
     asked = ("--question", "Is the desk open?")
-    done = ragbench("doctor", "--rag", "rags.py:Failing", *asked).refused()
-    assert "ok      rag retrieves" in done.out
-    assert "failed  rag generates" in done.out
-    assert "ValueError: no [bold]desk[/nothing] here" in " ".join(done.out.split())
+    done = ragbench("doctor", "--rag", "rags.py:Failing", *asked).ends(
+        2, "ok      rag retrieves", "failed  rag generates"
+    )
+    assert "ValueError: no [bold]desk[/nothing] here" in done.flat
 
 
 def test_a_dataset_is_read_for_what_would_be_scored_wrongly(

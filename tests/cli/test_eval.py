@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -33,11 +32,10 @@ def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
     lines("a.jsonl", ({"user_input": "Question?", "retrieved_contexts": ["text"],
                        "retrieved_context_ids": [f"row-{n}"],
                        "reference_context_ids": [f"page-{n}"]} for n in range(3)))  # fmt: skip
-    done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10")
-    assert done.code == 3
+    done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10").ends(3)
     said = "comparable: Retrieval was not compared with the gold"
     reason = "none of 3 retrieved ids (such as 'row-0') is one of the gold's (such as 'page-0')"
-    assert " ".join(done.out.split()).startswith(f"not {said}: {reason}")
+    assert done.flat.startswith(f"not {said}: {reason}")
     assert score("recall@5") == (None, 0)
     assert "0.000" not in done.out
     assert f"- Not {said}" in Path("run/report.md").read_text("utf-8")
@@ -56,8 +54,7 @@ def test_more_failed_cases_than_allowed_end_with_1(
     ragbench: Ragbench, share: str, code: int
 ) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "-m", "token_f1")
-    done = ragbench(*command, "--max-error-rate", share)
-    assert done.code == code
+    done = ragbench(*command, "--max-error-rate", share).ends(code)
     error = "Error: too many cases failed: generate 1 of 3 (--max-error-rate 0.2)."
     assert (error in done.err) == (code == 1)
 
@@ -80,7 +77,7 @@ def test_quiet_leaves_standard_error_empty(ragbench: Ragbench) -> None:
 def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
     done = ragbench(*command).ok("generate  2 answered, 1 failed")
-    flat = " ".join(done.out.split())
+    flat = done.flat
     assert "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in c2)" in flat
     again = "ragbench eval office --rag rags.py:Failing -o run --retry-failed"
     assert f"retry   {again}\n" in done.err
@@ -108,8 +105,7 @@ def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragben
 
 
 def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run")
-    assert done.code == 130
+    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run").ends(130)
     assert "Interrupted: finished cases are stored in run. The same" in done.err
 
 
@@ -135,12 +131,11 @@ def test_options_come_from_the_environment(
     values = {"LIMIT": "2", "RAG": "rags.py:Plain", "OUT": "run", "METRICS": "MRR", "JSON": "1"}
     for name, value in values.items():
         monkeypatch.setenv(f"RAGBENCH_EVAL_{name}", value)
-    found = json.loads(ragbench("eval", "office").out)
+    found = ragbench("eval", "office").json
     assert found["manifest"]["dataset"]["cases"] == 2
     assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
     # What is said on the command line counts more.
-    found = json.loads(ragbench("eval", "office", "--limit", "1").out)
-    assert found["manifest"]["dataset"]["cases"] == 1
+    assert ragbench("eval", "office", "--limit", "1").json["manifest"]["dataset"]["cases"] == 1
 
 
 def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
@@ -186,7 +181,7 @@ def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     assert sum("ragbench " in line for line in lines) == 1 + lines[0].count("ragbench ")
     assert "not measured" not in done.out
     assert next_command(done) == ["explain", "run"]
-    worst = json.loads(ragbench("explain", "run", "--json").out)["worst"]["declined"][0]
+    worst = ragbench("explain", "run", "--json").json["worst"]["declined"][0]
     explained = ragbench("explain", "run", worst)
     assert len(explained.out.splitlines()) <= 22
     full = ragbench(*shlex.split(explained.err.removeprefix("more: ragbench ")))

@@ -49,8 +49,7 @@ def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
 def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
     ragbench: Ragbench, dataset: str
 ) -> None:
-    done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run")
-    assert done.code == 0, done.err
+    done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run").ok()
     made = report()
     jsonschema.Draft202012Validator(schema("report")).validate(made)
     table = made["validation"]

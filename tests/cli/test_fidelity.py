@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ def questions(form: str, ids: list[str] | None = None, cluster: str | None = Non
     return [
         {
             "query": form.format(*names),
-            "reference_context_ids": ids or [f"d{row}"],
+            "reference_context_ids": ids or [f"d{at}"],
             "cluster": cluster,
         }
-        for row, names in enumerate(NAMES)
+        for at, names in enumerate(NAMES)
     ]
 
 
@@ -46,8 +45,8 @@ def asked(made: list[Any], real: list[Any] | None = None) -> tuple[str, ...]:
 
 
 def test_copied_sentences_are_easier_and_said_to_be_copied(ragbench: Ragbench) -> None:
-    done = ragbench("fidelity", *asked(questions(COPIED)), "--json")
-    found = json.loads(done.out)
+    done = ragbench("fidelity", *asked(questions(COPIED)), "--json").ends(1)
+    found = done.json
     mrr = {one["name"]: (one["real"], one["made"]) for one in found["retrievers"]}
     assert len(mrr) == 12
     # A short neighbour beats the long document, but where the question repeats its sentence.
@@ -61,13 +60,13 @@ def test_copied_sentences_are_easier_and_said_to_be_copied(ragbench: Ragbench) -
     assert len(found["chosen"]) == len(chosen)
     assert found["cost"]["mean"] == pytest.approx(0.5 - sum(chosen) / len(chosen))
     assert [(one["questions"], one["tau"]) for one in found["draws"]] == [(5, 1), (10, 1), (15, 1)]
-    assert (done.code, found["worth"], found["draws"][1]["better"]) == (1, "do not use", 1.0)
+    assert (found["worth"], found["draws"][1]["better"]) == ("do not use", 1.0)
     assert found["verdict"].startswith("Ten real questions rank retrievers better than these 30")
     assert ragbench("fidelity", *asked(questions(COPIED)), "--json").out == done.out
 
 
 def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
-    found = json.loads(ragbench("fidelity", *asked(questions(REAL)), "--json").ok().out)
+    found = ragbench("fidelity", *asked(questions(REAL)), "--json").ok().json
     assert (found["worth"], found["tau"]["value"]) == ("as good as real ones", 1.0)
     assert (found["shared"], found["cost"]["mean"], found["inflation"]["value"]) == (30, 0.0, 0.0)
     shown = ragbench("fidelity", *asked(questions(REAL))).ok().out
@@ -77,12 +76,11 @@ def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
 
 
 def test_it_cannot_tell(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = ragbench("fidelity", *asked(questions("zzz", ids=["d29"])))
-    assert "29 made-up, 0 real" in again.out
-    assert (again.code, "one of the sets finds every retriever" in again.out) == (3, True)
+    wanted = ("29 made-up, 0 real", "one of the sets finds every retriever")
+    ragbench("fidelity", *asked(questions("zzz", ids=["d29"]))).ends(3, *wanted)
     monkeypatch.setattr("ragbench.verbs.fidelity._UNTOLD", 1.1)
-    done = ragbench("fidelity", *asked(questions(COPIED)))
-    assert (done.code, "halves of the 30 real questions do not agree" in done.out) == (3, True)
+    told = "halves of the 30 real questions do not agree"
+    ragbench("fidelity", *asked(questions(COPIED))).ends(3, told)
 
 
 @pytest.mark.parametrize(("made", "real", "message"), [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +43,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
     assert (done.code, done.err) == (code, "")
     assert done.out.startswith(f"{word}: ")
     as_json = ragbench("gate", *arguments, "--json")
-    assert as_json.code == json.loads(as_json.out)["exit_code"] == code
+    assert as_json.code == as_json.json["exit_code"] == code
 
 
 @pytest.mark.usefixtures("runs")
@@ -82,8 +81,7 @@ def test_the_configuration_is_found_and_options_go_before_it(ragbench: Ragbench)
 def test_every_form_holds_the_same_verdict(ragbench: Ragbench) -> None:
     arguments = ("gate", "bad.json", "-b", "good.json")
     written = ("--md", "gate.md", "--junit", "gate.xml", "--annotations", "github")
-    done = ragbench(*arguments, *written)
-    assert done.code == 1
+    done = ragbench(*arguments, *written).ends(1)
     assert done.err.startswith("::error title=ragbench failed::m down 0.667")
     page = Path("gate.md").read_text("utf-8")
     assert page.startswith("<!-- ragbench-gate quiz/rag -->\n\n### ragbench gate: failed")
@@ -108,14 +106,12 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     ragbench(*evaluate, "--rag", "rags.py:Plain", "-o", "runs/two", "--top-k", "1")
     ragbench(*evaluate, "--rag", "rags.py:Failing", "-o", "runs/three")
     assert ragbench("baseline", "set", "runs/one").out == "ragbench-baseline.json\n"
-    shown = json.loads(ragbench("baseline", "show", "--json").out)
+    shown = ragbench("baseline", "show", "--json").json
     assert (shown["dataset"], shown["cases"], len(shown["metrics"])) == ("office", 3, 2)
     assert ragbench("baseline", "show").out.startswith("Plain on office: 3 cases")
     for baseline in ("ragbench-baseline.json", "runs/one", "runs/one/report.json", "auto"):
         assert ragbench("gate", "runs/two", "-b", baseline).code == 0
-    failed = ragbench("gate", "runs/three", "-b", "runs/one", "--json")
-    assert failed.code == 1
-    verdict = json.loads(failed.out)
+    verdict = ragbench("gate", "runs/three", "-b", "runs/one", "--json").ends(1).json
     (rate,) = [check for check in verdict["checks"] if check["subject"] == "error rate"]
     assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
     assert verdict["lost_cases"][0]["id"] == "c2"
@@ -123,7 +119,7 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     both = ("runs/one", "runs/two", "-o", "both.json")
     ragbench("baseline", "set", *both).refused("not runs of one unchanged system")
     kept = ragbench("baseline", "set", "runs/three", "-o", "three.json", "--json")
-    assert json.loads(kept.out)["path"] == "three.json"
+    assert kept.json["path"] == "three.json"
     assert "Warning: 1 calls of this run failed" in kept.err
 
 
@@ -134,20 +130,19 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
             db.execute("UPDATE runs SET started = ?", (f"2026-02-0{day}T09:00:00+00:00",))
     first = ragbench("baseline", "add", "one")
     assert (first.code, first.out) == (0, "ragbench-baseline.json\n")
-    shown = json.loads(ragbench("baseline", "add", "two", "--json").out)
+    shown = ragbench("baseline", "add", "two", "--json").json
     assert [run["date"][:10] for run in shown["runs"]] == ["2026-02-01", "2026-02-02"]
     assert (shown["known"], shown["changes"]) == (False, [])
     assert shown["metrics"][0]["noise_share"] == 0.0
     before = Path("ragbench-baseline.json").read_bytes()
     assert ragbench("baseline", "add", "two").err.startswith("This run is in it already")
     assert Path("ragbench-baseline.json").read_bytes() == before
-    page = ragbench("baseline", "show").out
-    assert "the mean of 2 runs, 2026-02-01 to 2026-02-02" in page
+    assert "the mean of 2 runs, 2026-02-01 to 2026-02-02" in ragbench("baseline", "show").out
     gated = ragbench("gate", "three", "-b", "ragbench-baseline.json").ok()
-    assert "mean of 2 runs)" in " ".join(gated.out.split())
-    assert "the newest is 1 day older than this run" in " ".join(gated.out.split())
+    assert "mean of 2 runs)" in gated.flat
+    assert "the newest is 1 day older than this run" in gated.flat
     assert ragbench("baseline", "add", "three", "--keep", "1").code == 0
-    assert len(json.loads(ragbench("baseline", "show", "--json").out)["runs"]) == 1
+    assert len(ragbench("baseline", "show", "--json").json["runs"]) == 1
     ragbench("baseline", "add", "three", "--keep", "99").refused("keep is 99: give 1 to 20")
     other = ("-o", "three/report.json")
     ragbench("baseline", "add", "three", *other).refused("is not a baseline file")
@@ -163,12 +158,12 @@ def test_a_lower_level_of_main_waits_for_somebody_who_accepts_it(ragbench: Ragbe
     ragbench("baseline", "add", "high", "-o", "main.json").ok()
     assert "Accept the lower level with --accept." in ragbench(*add).ok().err
     assert ragbench("gate", "low", "-b", "main.json").code == 1
-    known = json.loads(ragbench(*add, "--json").ok().out)
+    known = ragbench(*add, "--json").ok().json
     assert (known["known"], known["remembered"], known["metrics"][0]["score"]) == (True, 2, 1.0)
-    taken = json.loads(ragbench(*add, "--accept", "--json").ok().out)
+    taken = ragbench(*add, "--accept", "--json").ok().json
     assert (taken["held"], taken["remembered"], taken["metrics"][0]["score"]) == (False, 2, 0.0)
     assert ragbench("gate", "low", "-b", "main.json").code == 0
-    shown = json.loads(ragbench("history", "main.json", "--json").ok().out)
+    shown = ragbench("history", "main.json", "--json").ok().json
     assert shown["metrics"][0]["scores"] == [1.0, 0.0]
 
 
@@ -189,8 +184,8 @@ def test_limits_that_fit_are_measured_from_runs_of_one_system(ragbench: Ragbench
     assert ragbench("gate", "two", "--config", "conf/ragbench.yaml").code == 0
     assert "conf/ragbench.yaml exists" in ragbench(*limits).err
     assert Path("conf/ragbench.yaml").read_text("utf-8") == text
-    made = ragbench("init", "new", "--measured", "one", "--measured", "two")
-    assert "new/ragbench-baseline.json" in made.out
+    init = ("init", "new", "--measured", "one", "--measured", "two")
+    ragbench(*init).ok("new/ragbench-baseline.json")
     text = Path("new/ragbench.yaml").read_text("utf-8")
     assert "# Written by: ragbench init --measured one --measured two" in text
     assert ragbench("gate", "two", "--config", "new/ragbench.yaml").code == 0
@@ -204,9 +199,8 @@ def test_metrics_that_the_baseline_lacks_are_computed_on_its_answers(
     ragbench(*evaluate, "-m", "hit_rate@5", "-o", "old")
     ragbench(*evaluate, "-m", "hit_rate@5,token_f1", "-o", "new")
     calls, journal = (Path(name).read_bytes() for name in ("calls.log", "old/journal.sqlite"))
-    done = ragbench("gate", "new", "-b", baseline, "--json")
-    verdict = json.loads(done.out)
-    assert (done.code, verdict["refusals"]) == (0, [])
+    verdict = ragbench("gate", "new", "-b", baseline, "--json").ok().json
+    assert verdict["refusals"] == []
     assert {"hit_rate@5", "token_f1"} <= {check["subject"] for check in verdict["checks"]}
     assert "Computed on the baseline's stored answers: token_f1." in verdict["notes"]
     assert Path("calls.log").read_bytes() == calls

@@ -56,13 +56,13 @@ def repository(workplace: Path) -> Path:
 def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     ragbench: Ragbench, repository: Path
 ) -> None:
-    undecided = json.loads(ragbench("gate", "head", "-b", "base", *LIMITS[:2], "--json").out)
+    undecided = ragbench("gate", "head", "-b", "base", *LIMITS[:2], "--json").json
     assert (undecided["outcome"], undecided["checks"][0]["ground"]) == ("passed", "open")
-    done = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
-    found = json.loads(done.out)
+    done = ragbench("gate", "head", "-b", "base", *LIMITS, "--json").ends(1)
+    found = done.json
     jsonschema.validate(found, SCHEMA)
     (check,) = [one for one in found["checks"] if one["kind"] == "drop"]
-    assert (done.code, found["outcome"], check["ground"]) == (1, "failed", "settled: worse")
+    assert (found["outcome"], check["ground"]) == ("failed", "settled: worse")
     assert check["settled"]["drop"] == pytest.approx(0.3, abs=0.15)
     assert check["settled"]["p_worse"] <= check["settled"]["level"] == 0.025
     assert found["settings"]["alpha"] == 0.025  # the other half is the gate's own
@@ -73,8 +73,8 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")}
     assert ragbench("gate", "head", "-b", "base", *LIMITS, "--json").out == done.out
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")} == kept
-    message = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").out
-    assert f"was asked again {check['settled']['asked']:,} times" in " ".join(message.split())
+    message = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").flat
+    assert f"was asked again {check['settled']['asked']:,} times" in message
     # The summary of a job says what its exit code says.
     assert "### ragbench gate: failed" in (repository / "gate.md").read_text("utf-8")
 
@@ -108,11 +108,10 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
     evaluated("head2")
     wanted = ("gate", "head2", "-b", "base", *LIMITS[:2], "--json")
     assert "cases in common" in ragbench(*wanted).out  # 4 of 12
-    done = ragbench(*wanted, "--reask-baseline")
-    verdict = json.loads(done.out)
+    verdict = ragbench(*wanted, "--reask-baseline").ends(1).json
     jsonschema.validate(verdict, SCHEMA)
     (check,) = [one for one in verdict["checks"] if one["kind"] == "drop"]
-    assert (done.code, verdict["outcome"], check["cases"]) == (1, "failed", 20)
+    assert (verdict["outcome"], check["cases"]) == ("failed", 20)
     assert check["drop"]["before"] > 0.6  # what the baseline's system said, 0.9 of the time
     assert "The baseline's system was asked the cases that are new or edited." in verdict["notes"]
     change = verdict["dataset"]
@@ -120,7 +119,7 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
     assert git("worktree", "list").count("\n") == 1
     (kept,) = repository.glob("head2-reask-*")
     asked = (kept / "baseline" / "journal.sqlite").stat().st_mtime_ns
-    assert json.loads(ragbench(*wanted, "--reask-baseline").out) == verdict
+    assert ragbench(*wanted, "--reask-baseline").json == verdict
     assert (kept / "baseline" / "journal.sqlite").stat().st_mtime_ns == asked
 
 
@@ -135,7 +134,7 @@ def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     questions(range(4, 16))
     evaluated("head2")
     done = ragbench("gate", "head2", "-b", "base.json", *LIMITS[:2], "--json", "--reask-baseline")
-    (check,) = [one for one in json.loads(done.out)["checks"] if one["kind"] == "drop"]
+    (check,) = [one for one in done.json["checks"] if one["kind"] == "drop"]
     assert (done.code, check["cases"]) == (0, 12)
     assert 0.8 < check["drop"]["before"] <= 1.0  # eight have the mean of two runs, four are new
     broken = ("gate", "base.json", "-b", "base", *LIMITS[:2], "--reask-baseline")

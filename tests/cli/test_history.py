@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ def test_changes_are_marked_where_they_are_shown(
     (falling,) = [line for line in page.splitlines() if line.startswith("recall@5  ")]
     marks = falling.split()[-1]
     assert (len(marks.replace("|", "")), "|" in marks) == (len(losses), judges is not None)
-    found = json.loads(ragbench("history", "--json").out)
+    found = ragbench("history", "--json").json
     fall, steady = (metric["fall"] for metric in found["metrics"])
     is_shown = any("recall@5 went" in part for part in said)
     assert (fall is not None, steady) == (is_shown, None)

@@ -40,7 +40,7 @@ def test_index_shows_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> N
     first = ragbench("index", "office", *STORE, *HASHING, "-q")
     said = "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
     assert first == (0, said, "")
-    again = json.loads(ragbench("index", "office", *STORE, *HASHING, "--json").out)
+    again = ragbench("index", "office", *STORE, *HASHING, "--json").json
     assert (again["collection"], again["store"]) == ("office", "memory:store")
     counts = {"documents": 3, "chunks": 3, "written": 0, "unchanged": 3, "removed": 0}
     assert {name: again[name] for name in counts} == counts
@@ -59,7 +59,7 @@ def test_files_that_are_not_read_are_named(
     assert "Warning: 3 files are skipped, only text, Markdown, PDF, HTML and Word" in done.err
     assert "sub/d.html" in done.err
     assert "pip install 'ragbench[documents]' reads 2 of them" in done.err
-    shown = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
+    shown = ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").json
     assert shown["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
 
 
@@ -93,8 +93,7 @@ def test_a_pipeline_whose_filter_nothing_passes_is_refused(indexed: Ragbench) ->
         text = "indexing: {corpus: office}\nretrieval: {type: sparse, filters: {" + wanted + "}}"
         Path("filtered.yaml").write_text(text, "utf-8")
         Path("cases.jsonl").write_text('{"query": "When is the desk open?"}\n', "utf-8")
-        done = indexed("eval", "cases.jsonl", "--pipeline", "filtered.yaml", "--out", "filtered")
-        assert done.code == 2 and why in done.err
+        indexed("eval", "cases.jsonl", "--pipeline", "filtered.yaml", "--out", "run").refused(why)
 
 
 def test_a_collection_without_vectors_is_searched_by_words(indexed: Ragbench) -> None:
@@ -107,8 +106,9 @@ def test_a_collection_without_vectors_is_searched_by_words(indexed: Ragbench) ->
 
 
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
-    done = indexed("search", *STORE, "When is the desk open?", "--strategy", "sparse", "-k", "1")
-    assert done.code == 0
+    done = indexed(
+        "search", *STORE, "When is the desk open?", "--strategy", "sparse", "-k", "1"
+    ).ok()
     assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", done.out)
 
 
@@ -187,8 +187,7 @@ def test_without_a_question_a_terminal_is_asked(
     typed = iter(["paid leave", ""])
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
-    done = indexed("search", *STORE)
-    assert done.code == 0
+    done = indexed("search", *STORE).ok()
     assert done.out.startswith("1. 0.0328  leave  (dense 1. ")
     assert done.err == "Type a question; an empty line ends.\n"
 
@@ -245,7 +244,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     assert "the same command continues" in stopped.err
     ragbench("search", *STORE, "text 7").refused("is not complete")
     assert ragbench("search", *STORE, "text 7", "--allow-incomplete", "--json").code == 0
-    result = json.loads(ragbench(*command, "--json").out)
+    result = ragbench(*command, "--json").json
     assert (result["continued"], result["chunks"], result["unchanged"]) == (True, 500, 2 * 128)
     assert ragbench("search", *STORE, "text 7").code == 0
 
@@ -258,7 +257,7 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     asked = ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
     best = "Take 'sparse': it scores best, and nothing cheaper surely loses less than 0.01"
     assert ragbench(*asked).ok("nDCG@10 over 10 questions", best).err == ""
-    assert json.loads(ragbench(*asked, "--json").out)["chosen"] == "sparse"
+    assert ragbench(*asked, "--json").json["chosen"] == "sparse"
     ragbench(*asked, "--measure", "f1").refused("must be one of ndcg, recall, mrr")
 
 

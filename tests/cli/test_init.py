@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,7 @@ def test_its_gate_fails_when_the_rag_is_broken(
     path = workplace / "my_rag.py"
     path.write_text(path.read_text("utf-8").replace("(-scores[id_], id_)", "scores[id_]"), "utf-8")
     assert ragbench(*EVAL, "--top-k", "1").code == 0
-    done = ragbench("gate", "reports/ragbench")
-    assert done.code == 1
-    assert "recall@5" in done.out
+    ragbench("gate", "reports/ragbench").ends(1, "recall@5")
 
 
 def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path) -> None:
@@ -34,7 +31,7 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     assert "recall@5: {min: 0.8, max_drop: 0.05}" in text
     text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
     path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
-    checks = json.loads(ragbench("gate", "reports/ragbench", "--json").ok().out)["checks"]
+    checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
     assert [check["subject"] for check in checks if check["kind"] == "drop"] == ["recall@5"]
 
 
@@ -44,7 +41,6 @@ def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace
     assert (workplace / "ragbench.yaml").read_text("utf-8") == "mine"
     assert "exists, left as it is: ragbench.yaml" in done.err
     assert "ragbench.yaml" not in done.out.splitlines()
-    done = ragbench("init", "--json")
-    assert json.loads(done.out) == {"folder": ".", "written": [], "left": list(FILES)}
+    assert ragbench("init", "--json").json == {"folder": ".", "written": [], "left": list(FILES)}
     assert ragbench("init", "--force").out.splitlines() == list(FILES)
     assert (workplace / "ragbench.yaml").read_text("utf-8") != "mine"

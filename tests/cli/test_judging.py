@@ -58,11 +58,9 @@ def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) 
 def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
     priced(1)
     with FaultServer() as server:
-        done = ragbench(*RUN, *model(server, "--dry-run"))
-        assert (done.code, server.calls) == (0, [])
-        assert "3 judgements would be made" in done.out
-        assert "all together: 0.00" in done.out and "USD" in done.out
-        reported = json.loads(ragbench(*RUN, *model(server, "--dry-run", "--json")).out)
+        shown = ("3 judgements would be made", "all together: 0.00", "USD")
+        ragbench(*RUN, *model(server, "--dry-run")).ok(*shown)
+        reported = ragbench(*RUN, *model(server, "--dry-run", "--json")).json
         assert reported["least"]["lines"][0]["calls"] == 3
         low, high = (float(amount) for amount in reported["cost"])
         assert 0 < low < high
@@ -133,12 +131,12 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
         asked = ("eval", "answers.jsonl", "--out", "run", "-m", "+support", "--no-preflight")
         printed = " ".join(ragbench(*asked, *model(server)).ok().out.split())
     assert "of 3 sentences that the judge calls supported, 2 are unproved" in printed
-    shown = " ".join(ragbench("explain", "run", "c1", "--all").ok().out.split())
+    shown = ragbench("explain", "run", "c1", "--all").ok().flat
     page = Path("run/report.html").read_text("utf-8")
     for text in ("cites 7: not among 2 shown chunks", "no quote has 9, 45", "one of both denies"):
         assert text in shown and text in page
     assert "unproved by support" in shown and "<b>unproved</b>" in page
-    report = json.loads(ragbench("report", "run", "--json").ok().out)
+    report = ragbench("report", "run", "--json").ok().json
     scores = {one["metric"]: one for one in report["summaries"]}
     assert scores["support"]["score"] is None  # more unproved than measured
     assert scores["citation_validity"]["score"] == pytest.approx(2 / 3)

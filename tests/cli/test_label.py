@@ -22,14 +22,10 @@ ROWS = range(60)
 def answers(ragbench: Ragbench, name: str, wrong: Sequence[int] = ()) -> str:
     """A run of recorded answers of which people call some wrong."""
     rows = [
-        {
-            "id": f"q{row}",
-            "question": f"Who wrote piece {row}?",
-            "reference": NAMES[row % 10],
-            "response": f"It was {NAMES[(row + (row in wrong)) % 10]}, says {name} of {row}.",
-        }
+        {"id": f"q{row}", "question": f"Who wrote piece {row}?", "reference": NAMES[row % 10],
+         "response": f"It was {NAMES[(row + (row in wrong)) % 10]}, says {name} of {row}."}
         for row in ROWS
-    ]
+    ]  # fmt: skip
     file = lines(f"{name}.jsonl", rows)
     ragbench("eval", file, "--out", name, "-q", "-m", "answer_correct,token_f1").ok()
     return name
@@ -39,17 +35,11 @@ def said(name: str, wrong: Sequence[int], rows: Sequence[int] = ROWS, **more: An
     """What people said of a run's answers."""
     known = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
     return [
-        {
-            "question": known[row]["question"],
-            "answer": known[row]["response"],
-            "metric": "answer_correct",
-            "value": row not in wrong,
-            "by": "ann",
-            "drawn": {"seed": 0, "of": 60},
-        }
-        | more
+        {"question": known[row]["question"], "answer": known[row]["response"], "by": "ann",
+         "metric": "answer_correct", "value": row not in wrong,
+         "drawn": {"seed": 0, "of": 60}, **more}
         for row in rows
-    ]
+    ]  # fmt: skip
 
 
 def test_labels_are_given_taken_back_and_continued(
@@ -78,8 +68,7 @@ def test_labels_are_given_taken_back_and_continued(
     assert (raters["people"], raters["items"]) == (2, 5)
     assert result["corrections"][0]["labels"] == 6  # the mean of both
     keys("")
-    more = ragbench(*label[:-1], "9", "--by", "ann")  # a larger draw holds the smaller one
-    assert "7 of 9" in more.out
+    ragbench(*label[:-1], "9", "--by", "ann").ok("7 of 9")  # a larger draw holds the smaller one
     edited = Path("labels.jsonl").read_text("utf-8").rstrip()
     Path("labels.jsonl").write_text(edited, "utf-8")
     keys("yu y")
@@ -89,19 +78,15 @@ def test_labels_are_given_taken_back_and_continued(
 
 def test_a_judge_card_reads_them_and_says_first_what_it_takes(ragbench: Ragbench) -> None:
     row = {"question": "Do bees fly?", "answer": "They do.", "contexts": ["Bees fly."], "by": "ann"}
-    file = lines(
-        "l.jsonl",
-        [
-            {**row, "metric": "support", "value": 1},
-            {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
-            {**row, "metric": "support", "value": 0, "answer": "They swim."},
-            {**row, "metric": "support", "value": None, "answer": "They run."},
-            {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
-        ],
-    )
+    file = lines("l.jsonl", [
+        {**row, "metric": "support", "value": 1},
+        {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
+        {**row, "metric": "support", "value": 0, "answer": "They swim."},
+        {**row, "metric": "support", "value": None, "answer": "They run."},
+        {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
+    ])  # fmt: skip
     card = ("judge-card", file, "--llm-model", "gpt-4o-mini", "--repeats", "3", "--dry-run")
-    done = ragbench(*card, "--probes", "none", "--json").ok()
-    assert json.loads(done.out)["judgements"] == 2
+    assert ragbench(*card, "--probes", "none", "--json").ok().json["judgements"] == 2
     assert "2 judgements would be made" in ragbench(*card, "--probes", "none").out
     assert [claim.level for claim in read_labels(Path(file), "support")] == [1, 0]
 
@@ -126,7 +111,7 @@ def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
     thumbs = lines("t.jsonl", said("two", [], range(20), metric="thumbs", drawn=None))
     ragbench("report", other, "--labels", thumbs).ok("Labels of thumbs (20) are of no metric")
     done = ragbench("report", other, "--labels", f"answer_correct={thumbs}").ok("20 of 60")
-    assert "20 labels are of cases that nobody drew" in " ".join(done.out.split())
+    assert "20 labels are of cases that nobody drew" in done.flat
     again = ragbench("eval", "two.jsonl", "--out", other, "-m", "answer_correct,token_f1",
                      "--labels", f"answer_correct={thumbs}")  # fmt: skip
     again.ok("corrected by labels of people", "20 of 60")
@@ -137,27 +122,20 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     base, run = answers(ragbench, "base"), answers(ragbench, "run", [1, 2])
     gate = ("gate", run, "--baseline", base, "--max-drop", "answer_correct=0.1", "--strict")
     few = lines("few.jsonl", [*said("base", [], range(8)), *said("run", lost, range(8))])
-    done = ragbench(*gate, "--labels", few, "--json")
-    assert done.code == 3
-    verdict = json.loads(done.out)
+    verdict = ragbench(*gate, "--labels", few, "--json").ends(3).json
     (check,) = [one for one in verdict["checks"] if one["kind"] == "drop"]
     assert check["corrected"]["labels"] == 8 and check["plan"]["pairs"] == 60
     assert check["plan"]["command"] in verdict["headline"]
-    assert (
-        f"label run --against base -m answer_correct -n {check['plan']['chances'][-1][0]}"
-        in (check["plan"]["command"])
-    )
+    label = f"label run --against base -m answer_correct -n {check['plan']['chances'][-1][0]}"
+    assert label in check["plan"]["command"]
     many = lines("many.jsonl", [*said("base", []), *said("run", lost)])
-    done = ragbench(*gate, "--labels", many)
-    assert done.code == 1, done.out
-    assert "answer_correct (people) down 0.333 from 1.000 to 0.667" in " ".join(done.out.split())
-    assert "corrected by labels of people" in done.out and "60 of 60" in done.out
-    markdown = ragbench(*gate, "--labels", many, "--md", "-").out
-    assert "Corrected by labels" in markdown
-    assert "By people, from 60 labelled pairs; by the judge alone" in markdown
+    done = ragbench(*gate, "--labels", many).ends(1, "corrected by labels of people", "60 of 60")
+    assert "answer_correct (people) down 0.333 from 1.000 to 0.667" in done.flat
+    shown = ("Corrected by labels", "By people, from 60 labelled pairs; by the judge alone")
+    ragbench(*gate, "--labels", many, "--md", "-").ends(1, *shown)
     compared = ragbench("compare", base, run, "--labels", many, "--md", "c.md").ok()
-    assert "answer_correct (b - a) by people: -0.333" in " ".join(compared.out.split())
-    assert "shown to differ, from 60 labelled pairs" in " ".join(compared.out.split())
+    assert "answer_correct (b - a) by people: -0.333" in compared.flat
+    assert "shown to differ, from 60 labelled pairs" in compared.flat
     # Labels of answers that differ say nothing of those that do not.
     part = [one | {"drawn": {"differing": True}} for one in said("run", lost)]
     done = ragbench("report", run, "--labels", lines("part.jsonl", part)).ok("60 labels are of")
@@ -173,14 +151,13 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     ragbench("baseline", "add", run, "-o", "main.json").ok()
     assert "by labels" not in ragbench("history", "main.json").ok().out
     ragbench("baseline", "add", run, "-o", "main.json", "--labels", many).ok()
-    history = ragbench("history", "main.json").ok("corrected by labels of people")
-    shown = " ".join(history.out.split())
-    assert "0.667 (" in shown and "from 60 labels; the judge said 0.9" in shown
-    (kept,) = json.loads(ragbench("history", "main.json", "--json").out)["runs"]
+    history = ragbench("history", "main.json").ok("corrected by labels of people").flat
+    assert "0.667 (" in history and "from 60 labels; the judge said 0.9" in history
+    (kept,) = ragbench("history", "main.json", "--json").json["runs"]
     assert kept["people"]["answer_correct"][3] == 60
     # A gate against the file is the judge's again, and asks for the pairs of no folder.
     filed = ragbench("gate", run, "-b", "main.json", "--labels", many, "--json")
-    assert not any(check["corrected"] for check in json.loads(filed.out)["checks"])
+    assert not any(check["corrected"] for check in filed.json["checks"])
 
 
 def test_the_guide_is_true(ragbench: Ragbench, capsys: pytest.CaptureFixture[str]) -> None:

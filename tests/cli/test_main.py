@@ -121,9 +121,7 @@ def test_an_exit_code_of_1_is_left_for_failed_judgements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("importlib.metadata.version", mock.Mock(side_effect=raised))
-    done = ragbench("--version")
-    assert done.code == code
-    assert error in done.err
+    done = ragbench("--version").ends(code).told(error)
     assert ("Traceback" in done.err) == isinstance(raised, RuntimeError)
 
 

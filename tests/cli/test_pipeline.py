@@ -42,8 +42,8 @@ def test_what_a_pipelines_model_took_is_capped_reported_and_kept(ragbench: Ragbe
     with FaultServer(say=lambda payload: "word " * 500) as server:
         priced = "max_tokens: 1000, price_input: 0, price_output: 1000"
         save(f"llm: {{model: m, base_url: '{server.url}', {priced}}}\ngeneration: chat")
-        capped = ragbench(*ASKED, "--max-cost", "0.6")  # one answer takes most of it
-        capped.refused("the cost is capped at 0.6")
+        # One answer takes most of it.
+        ragbench(*ASKED, "--max-cost", "0.6").refused("the cost is capped at 0.6")
         first = len(server.calls)
         ragbench(*ASKED, "--max-cost", "1000").ok()
         asked = len(server.calls)
@@ -59,21 +59,20 @@ def test_what_a_pipelines_model_took_is_capped_reported_and_kept(ragbench: Ragbe
 
 def test_the_model_of_ragbench_yaml_serves_a_pipeline(ragbench: Ragbench) -> None:
     save("generation: chat")
-    done = ragbench("doctor", "--pipeline", "rag.yaml").refused()
-    assert "chat needs a language model" in " ".join(done.out.split())
+    doctor = ("doctor", "--pipeline", "rag.yaml")
+    assert "chat needs a language model" in ragbench(*doctor).refused().flat
     save("llm: {model: m, base_url: 'http://localhost:1/v1'}", "ragbench.yaml")
-    done = ragbench("doctor", "--pipeline", "rag.yaml").ok("rag.yaml is in order")
-    assert "not asked: it names no corpus" in " ".join(done.out.split())
+    assert "not asked: it names no corpus" in ragbench(*doctor).ok("rag.yaml is in order").flat
 
 
 def test_doctor_asks_a_pipeline_that_names_its_corpus(ragbench: Ragbench) -> None:
     (corpus,) = Path("office").glob("corpus.*")
     save(f"indexing: {{corpus: {corpus}}}")
     arguments = ("--pipeline", "rag.yaml", "--question", "How many days of paid leave are there?")
-    assert "rag generates 27" in " ".join(ragbench("doctor", *arguments).ok().out.split())
+    assert "rag generates 27" in ragbench("doctor", *arguments).ok().flat
     save("indexing: {corpus: nothing}\nname: [x]")
     done = ragbench("doctor", "--pipeline", "rag.yaml", "--json").refused()
-    failed = [check["detail"] for check in json.loads(done.out) if check["state"] == "failed"]
+    failed = [check["detail"] for check in done.json if check["state"] == "failed"]
     assert [detail.partition(":")[2][:1] for detail in failed] == ["1", "2"]
 
 
@@ -90,7 +89,7 @@ def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None
     done = ragbench("show", "pipeline").ok()
     names = "normalise hyde bm25 hybrid chat sequential corpus"
     assert all(f"  {name} " in done.out for name in names.split())
-    validator = Draft202012Validator(json.loads(ragbench("show", "pipeline", "--json").out))
+    validator = Draft202012Validator(ragbench("show", "pipeline", "--json").json)
     assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
     for wrong in ({"retreival": "bm25"}, {"retrieval": {"type": "bm25", "top_k": "many"}}):
         assert list(validator.iter_errors(wrong)), wrong
@@ -144,12 +143,10 @@ def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
 def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
     save(VARIANTS, "variants.yaml")
     assert ragbench(*STORED).code == 0
-    done = ragbench("ablate", "run", "--variants", "variants.yaml").ok()
-    for expected in ("recall@3", "precision@3", "as retrieved", "first [bold]one[/nothing]",
-                     "cost per case", "tokens p95", "office: 3 of 3 cases replayed"):  # fmt: skip
-        assert expected in done.out
-    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "recall@3", "--json")
-    found = json.loads(done.out)
+    wanted = ("ablate", "run", "--variants", "variants.yaml")
+    shown = ("recall@3", "precision@3", "as retrieved", "first [bold]one[/nothing]")
+    ragbench(*wanted).ok(*shown, "cost per case", "tokens p95", "office: 3 of 3 cases replayed")
+    found = ragbench(*wanted, "-m", "recall@3", "--json").json
     assert found["compared_with"] == "as retrieved"
     first, second = (variant["metrics"]["recall@3"] for variant in found["variants"])
     assert (first["score"], second["score"], second["difference"]) == (1.0, 1.0, 0.0)
@@ -180,8 +177,7 @@ def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
     priced = ("--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
     ragbench(*asked, *priced).ok("end_to_end_f1", "answers of Reader", "USD / 1,000")
     assert "## answers of Reader" in Path("ablation.md").read_text("utf-8")
-    done = ragbench(*asked, "--pipeline", "rag.yaml", "--json")
-    assert json.loads(done.out)["generator"] == "rag"
+    assert ragbench(*asked, "--pipeline", "rag.yaml", "--json").json["generator"] == "rag"
     for wrong, said in (
         (("--rag", "reader.py:Dead"), "nothing was measured"),
         (("-m", "token_f1"), "needs an answer, and no RAG is called"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def asked() -> int:
 
 
 def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None:
-    report = json.loads(ragbench(*EVAL, "--rag-repeats", "3", "--json").ok().out)
+    report = ragbench(*EVAL, "--rag-repeats", "3", "--json").ok().json
     (f1,) = [one for one in report["summaries"] if one["metric"] == "token_f1"]
     assert f1["score"] == pytest.approx(2 / 3)
     assert (f1["measured"], f1["total"]) == (4, 4)
@@ -82,7 +81,7 @@ def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None
 def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     assert ragbench(*EVAL, "--rag-repeats", "3").code == 0
     assert ragbench("baseline", "set", "run").code == 0
-    shown = json.loads(ragbench("baseline", "show", "--json").out)
+    shown = ragbench("baseline", "show", "--json").json
     assert shown["runs"][0]["repeats"] == 3
     (metric,) = [one for one in shown["metrics"] if one["metric"] == "token_f1"]
     assert metric["within_variance"] == pytest.approx(1 / 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from pathlib import Path
 
@@ -52,11 +51,11 @@ def test_an_export_names_what_it_wrote_and_where(ragbench: Ragbench, run: str) -
     done = ragbench("export", "run", "--json")
     paths = [str(Path("run/samples.ragas.jsonl"))]
     expected = {"format": "ragas", "paths": paths, "written": 3, "left_out": {}}
-    assert (done.code, done.err, json.loads(done.out)) == (0, "", expected)
+    assert (done.code, done.err, done.json) == (0, "", expected)
 
 
 def test_an_export_says_what_it_left_out(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "run")
     done = ragbench("export", "run", "--to", "ragas")
     assert done.err.startswith("2 cases written\n1 left out: ")
-    assert sum(json.loads(ragbench("export", "run", "--json").out)["left_out"].values()) == 1
+    assert sum(ragbench("export", "run", "--json").json["left_out"].values()) == 1

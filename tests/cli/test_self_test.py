@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +71,7 @@ def test_each_rule_changes_one_thing() -> None:
 def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
     options = ("--self-test", "--limit", "3", "--validator", "lexical")
     done = ragbench("validate", str(PELLORIN), *options, "--json").ok()
-    assert [one["kind"] for one in json.loads(done.out)["kinds"]] == [*KINDS]
+    assert [one["kind"] for one in done.json["kinds"]] == [*KINDS]
     assert ragbench("validate", str(PELLORIN), *options, "--json").out == done.out
     said = ("no answer: right is a No", "says-unknown")
     ragbench("validate", str(PELLORIN), *options).ok(*said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def test_lists_fit_the_terminal(
 
 
 def test_metrics_as_data(ragbench: Ragbench) -> None:
-    found = {item["name"]: item for item in json.loads(ragbench("show", "metrics", "--json").out)}
+    found = {item["name"]: item for item in ragbench("show", "metrics", "--json").json}
     assert set(found) == {definition.name for definition in definitions()}
     ndcg = found["nDCG"]
     assert (ndcg["cutoff"], ndcg["direction"]) == ("optional", "higher")
@@ -60,8 +59,7 @@ def test_every_metric_is_explained(ragbench: Ragbench, definition: Any) -> None:
     assert " ".join(definition.summary.split()) in flat
     assert " ".join(definition.citation.split()) in flat
     assert all(f"{parameter.name}=" in out for parameter in definition.parameters)
-    data = json.loads(ragbench("show", "metric", definition.name, "--json").out)
-    assert data["name"] == definition.name
+    assert ragbench("show", "metric", definition.name, "--json").json["name"] == definition.name
 
 
 def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> None:
@@ -71,7 +69,7 @@ def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> N
 
 @pytest.mark.parametrize("kind", LISTED)
 def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, kind: str) -> None:
-    data = json.loads(ragbench("show", kind, "--json").out)
+    data = ragbench("show", kind, "--json").json
     assert [one["name"] for one in data] == LISTED[kind]
     assert all(one["summary"] for one in data)
     out = ragbench("show", kind).out
@@ -84,14 +82,14 @@ def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, 
 
 @pytest.mark.parametrize("kind", ["operators", "rerankers"])
 def test_an_operator_is_explained_with_every_setting(ragbench: Ragbench, kind: str) -> None:
-    for one in json.loads(ragbench("show", kind, "--json").out):
+    for one in ragbench("show", kind, "--json").json:
         name = one["name"]
         flat = " ".join(ragbench("show", "operator", name).out.split())
         assert flat.startswith(name if kind == "operators" else f"rerank.{name}")
         settings = one["settings"].get("properties", {})
         assert one["summary"].endswith(".") and all(f" {setting} " in flat for setting in settings)
         assert [each for each, setting in settings.items() if not setting["description"]] == []
-        assert json.loads(ragbench("show", "operator", name, "--json").out) == one
+        assert ragbench("show", "operator", name, "--json").json == one
 
 
 def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> None:
@@ -101,5 +99,4 @@ def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> No
     assert "query_weight number (default 0.5)." in explained("rerank.feedback")
     assert "needs extra onnx" in explained("cross_encoder")
     assert "url text (required)." in explained("http")
-    unknown = ragbench("show", "operator", "filter.topk")
-    assert unknown.code == 2 and "Did you mean 'filter.top_k'? Known: " in unknown.err
+    ragbench("show", "operator", "filter.topk").refused("Did you mean 'filter.top_k'? Known: ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,7 @@ def indexed(ragbench: Ragbench) -> Ragbench:
 
 
 def asked(ragbench: Ragbench, *arguments: str) -> dict[str, Any]:
-    done = ragbench("why", "memory:store", *arguments, "--json", "-q").ok()
-    found: dict[str, Any] = json.loads(done.out)
+    found: dict[str, Any] = ragbench("why", "memory:store", *arguments, "--json", "-q").ok().json
     return found
 
 
@@ -140,8 +138,7 @@ def test_bm25_and_static_vectors_are_estimated_beside_a_foreign_store(
     fill_qdrant(["all are the same"] * len(held), held, dimension=8)
     cases = ({"query": f"the {w}", "reference_context_ids": [w]} for w in WORDS)
     store = ("why", "qdrant:mine", "--collection", "docs", "--embedder", "hashing:8")
-    done = ragbench(*store, "--run", lines("c.jsonl", cases), "-k", "1", "-q", "--json").ok()
-    found = json.loads(done.out)
+    found = ragbench(*store, "--run", lines("c.jsonl", cases), "-k", "1", "-q", "--json").ok().json
     assert found["recall"]["mean"] <= 0.2  # all vectors are the same
     wanted = {"BM25 in place of the store's words", "the static embedder english beside words"}
     assert {one["name"] for one in found["changes"][:3] if one["is_estimate"]} >= wanted

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ from ragbench.llm.budget import Budget
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, load_variants
 from ragbench.post.stage import rerankers_of
-from ragbench.stages.rag import RAG
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
 from ragbench.verbs.ablate import ablate
@@ -39,17 +38,9 @@ from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import complete_metrics
 from ragbench_cli.models import LLMChoice, NamedModel, language_model
-from ragbench_cli.options import (
-    CASES,
-    JUDGING,
-    RunArgument,
-    amount,
-    json_object,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import Panel, RunArgument, amount, option, takes_records
 from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
-from ragbench_cli.systems import DocumentsBeside, chosen_system
+from ragbench_cli.systems import DocumentsBeside, System, chosen_system
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,14 +52,6 @@ _KINDS = 3
 """How many kinds of failure are spelled out for each variant."""
 
 
-class _Answerer(NamedTuple):
-    """Whose generation answers, nobody's when None; and the price of its tokens, where known."""
-
-    rag: RAG | None
-    name: str | None
-    price: Price | None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GeneratorChoice:
     """Whose generation answers where nothing is retrieved, as the command line says it."""
@@ -76,7 +59,7 @@ class GeneratorChoice:
     rag: Annotated[str | None, option("RAG")] = None
     """RAG whose generation answers from the chunks of each variant: package.module:attr,
     file.py:attr or an http(s) address."""
-    rag_args: Annotated[str | None, option("JSON", panel=CASES)] = None
+    rag_args: Annotated[str | None, option("JSON", panel=Panel.CASES)] = None
     """Arguments for the class or factory, as JSON."""
     pipeline: Path | None = None
     """YAML file of a RAG whose generation answers. See docs/pipeline.md."""
@@ -86,27 +69,25 @@ class GeneratorChoice:
 
 
 @contextmanager
-def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[_Answerer]:
-    """The RAG and the price of its tokens, for the length of a block."""
+def _answering(
+    choice: GeneratorChoice, run: Path, budget: Budget
+) -> Generator[tuple[System | None, Price | None]]:
+    """Whose generation answers, and the price of its tokens, for the length of a block."""
     if choice.rag is None and choice.pipeline is None:
         for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
             if value is not None:
                 raise ConfigError(f"{name} needs --rag or --pipeline")
-        yield _Answerer(None, None, None)
+        yield None, None
         return
     if choice.rag is not None and choice.pipeline is not None:
         raise ConfigError("--rag and --pipeline cannot be combined: give one of them")
-    with chosen_system(
-        rag=choice.rag,
-        pipeline=choice.pipeline,
-        arguments=json_object(choice.rag_args or "{}", "--rag-args"),
-        documents=DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source),
-        budget=budget,
-    ) as system:
+    beside = DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source)
+    named = chosen_system(choice.rag, choice.pipeline, choice.rag_args, beside, budget=budget)
+    with named as system:
         prices = {chat.price for chat in system.chats}
         typed = None if choice.price is None else _price(choice.price)
         known = prices.pop() if len(prices) == 1 else None
-        yield _Answerer(system.rag, system.name, typed or known)
+        yield system, typed or known
 
 
 def _price(typed: str) -> Price:
@@ -125,7 +106,7 @@ class Asked:
     end_to_end_f1 and token_f1 if answers are generated."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
     """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-    limit: Annotated[int | None, option(panel=CASES)] = None
+    limit: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Take only the first N cases."""
     scores: Annotated[Path | None, option("--score-cache", rare=True)] = None
     """File for scores of slow or paid rerankers, so that none is asked for twice. By default
@@ -133,7 +114,7 @@ class Asked:
     concurrency: Annotated[int, option(min=1)] = 1
     """Cases in flight at once. More than one makes times longer than a query takes."""
     model: NamedModel
-    max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
+    max_cost: Annotated[str | None, option("AMOUNT", panel=Panel.JUDGING)] = None
     """Cap on the cost of the language model. Answers so far are kept, and the same command
     continues."""
 
@@ -165,7 +146,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
         budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
-        answerer = stack.enter_context(_answering(answering, run, budget))
+        system, price = stack.enter_context(_answering(answering, run, budget))
         model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
         tried = load_variants(asked.variants, Resources(chat=chat))
@@ -185,12 +166,12 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
             scores=store,
             concurrency=asked.concurrency,
             advance=lambda done: bars and bars(Progress("ablate", total, done)),
-            rag=answerer.rag,
-            price=answerer.price,
+            rag=None if system is None else system.rag,
+            price=price,
         )
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
-    done = replace(found, generator=answerer.name)
+    done = found if system is None else replace(found, generator=system.name)
     shown.show(
         partial(ablation_document, done),
         data=partial(ablation_object, done),

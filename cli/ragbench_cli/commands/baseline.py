@@ -23,7 +23,8 @@ from ragbench.safe_text import as_line
 from ragbench.stats.repeats import variance_components
 from ragbench.verbs.label import with_labels
 from ragbench.views.document import number_text
-from ragbench.views.history import limit_line, limits_yaml
+from ragbench.views.history import limit_line, limits_yaml, span_text
+from ragbench.views.report import values_of
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
 from ragbench_cli.output import draw, styled, table
@@ -189,9 +190,7 @@ def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
     yield styled((facts["rag"], "bold"), head)
     several = sum(run["repeats"] for run in facts["runs"]) > 1
     if len(facts["runs"]) > 1:
-        dates = [run["date"][:10] for run in facts["runs"] if run["date"]]
-        days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
-        span = f", {' to '.join(days)}" if days else ""
+        span = span_text([run["date"] for run in facts["runs"]])
         yield f"the mean of {len(facts['runs'])} runs{span}"
     yield ""
     columns = ["metric", "score", "version", "measured", *(["noise"] if several else [])]
@@ -257,17 +256,13 @@ def _warn(scores: RunScores) -> None:
 def _facts(baseline: Baseline) -> dict[str, Any]:
     newest = baseline.made_of[-1]
     return {
-        "dataset": baseline.dataset,
-        "rag": baseline.rag,
+        **values_of(baseline, "dataset rag"),
         "commit": newest.commit,
         "dirty": any(run.dirty for run in baseline.made_of),
         "matching": baseline.matching,
         "fingerprints": dict(baseline.fingerprints),
         "cases": len(baseline.cases),
-        "runs": [
-            {"date": run.date, "commit": run.commit, "repeats": run.repeats}
-            for run in baseline.made_of
-        ],
+        "runs": [values_of(run, "date commit repeats") for run in baseline.made_of],
         "remembered": len(baseline.runs),
         "metrics": [_metric(baseline, column) for column in baseline.metrics],
         # Any metric came out differently in the kept runs, which are of one system.
@@ -290,8 +285,7 @@ def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
     parts = variance_components(values)
     return {
         "metric": column.name,
-        "version": column.version,
-        "score": column.score,
+        **values_of(column, "version score"),
         "measured": parts.cases,
         "within_variance": parts.within,
         "between_variance": parts.between,

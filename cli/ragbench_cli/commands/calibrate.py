@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -16,7 +15,7 @@ from ragbench.validators.calibration import calibration_text
 from ragbench.validators.validator import default_validator
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
-from ragbench_cli.options import MEASURED, OUTPUT, JsonOption, argument, option, takes_records
+from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.validator_options import (
     DEFAULT_VALIDATOR,
     DumpChoice,
@@ -28,12 +27,12 @@ from ragbench_cli.validator_options import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    PANEL: ClassVar = MEASURED
+    PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
     """A dump whose queries have answer_present (true or false) and whose chunks have relevant (true
     or false), where that was labelled; '-' for standard input."""
-    out: Annotated[Path, option("-o", panel=OUTPUT)] = Path("calibration.json")
+    out: Annotated[Path, option("-o", panel=Panel.OUTPUT)] = Path("calibration.json")
     """File for the calibration, to be used with validate --calibration."""
     precision: float | None = None
     """Target precision of Yes on the labels: the share of queries called answered that really are.
@@ -44,7 +43,7 @@ class Given:
     seed: Annotated[int, option(rare=True)] = 7
     """Seed of the folds."""
     on: OnProcesses
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """Show no progress and no hints."""
 
 
@@ -69,20 +68,16 @@ def command(
     judge = asked
     if asked.name == DEFAULT_VALIDATOR:
         judge = replace(asked, name=default_validator())
-    work = partial(
-        calibrate_dump,
-        precision=given.precision,
-        error=given.error,
-        seed=given.seed,
-        workers=given.on.workers,
-    )
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
 
         def advance(done: int) -> None:
             if at.bars is not None:
                 at.bars(Progress("validate", None, done))
 
-        found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
+        found = calibrate_dump(
+            at.source, at.make, precision=given.precision, error=given.error, seed=given.seed,
+            engine=at.engine, workers=given.on.workers, stopped=at.stopped, advance=advance,
+        )  # fmt: skip
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
     if found.report.is_better:

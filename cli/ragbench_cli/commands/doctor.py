@@ -59,18 +59,18 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
     from ragbench_cli import checks
     from ragbench_cli.output import entry
 
-    found: list[checks.DoctorCheck] = []
+    found = checks.Checks()
     if asked.corpus is not None and asked.dataset is None:
         raise ConfigError("--corpus goes with --dataset")
     with console.users_code():
         if asked.rag is not None:
-            found += checks.check_rag(asked.rag, asked.rag_args, asked.question)
+            checks.check_rag(found, asked.rag, asked.rag_args, asked.question)
         if asked.pipeline is not None:
-            found += checks.check_pipeline(asked.pipeline, asked.question)
+            checks.check_pipeline(found, asked.pipeline, asked.question)
     if asked.dataset is not None:
-        found += checks.check_dataset(asked.dataset, asked.corpus)
+        checks.check_dataset(found, asked.dataset, asked.corpus)
     if asked.llm or asked.probe or model.model is not None or model.base_url is not None:
-        found += checks.check_llm(model.settings, model.embeddings, is_probed=asked.probe)
+        checks.check_llm(found, model, is_probed=asked.probe)
     installed = checks.check_installation()
     if json:
         console.print_json([*found, *installed])

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.eval_options import EvalOptions, Measuring
+from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ragbench.core.metric import Metric
     from ragbench.core.report import Report
-    from ragbench.io.entries import EntrySource
-    from ragbench.io.only import Selection
-    from ragbench.ledger.watch import Watch
     from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.judge import Judging
     from ragbench.stages.on_workers import Workers
     from ragbench.validators.validator import Validator
     from ragbench.verbs.evaluate import Collect
-    from ragbench_cli.console import StageAdvance
     from ragbench_cli.models import ModelsInUse
-    from ragbench_cli.systems import System
 
 
 @takes_records
@@ -89,40 +82,31 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
 
 def _check(asked: EvalOptions) -> None:
     system, asking, measuring = asked.system, asked.asking, asked.measuring
-    refusals = [
-        f"{name} and --pipeline cannot be combined: the file describes the whole system"
-        for name, value in (
-            ("--rag", system.rag),
-            ("--rag-args", system.rag_args),
-            ("--post-retrieval", system.operators),
-        )
-        if value is not None and system.pipeline is not None
-    ]
-    if asking.timeout is not None and not asking.timeout > 0:
-        refusals.append(f"--timeout must be more than 0 seconds, not {asking.timeout:g}")
-    share = asking.max_error_rate
-    if share is not None and not 0 <= share <= 1:
-        refusals.append(f"--max-error-rate must be between 0 and 1, not {share:g}")
-    if measuring.validate is None:
-        refusals += [
-            f"{name} is for a validator: name one with --validate"
-            for name, value in (
-                ("--calibration", measuring.calibration),
-                ("--validator-args", measuring.validator_args),
-            )
-            if value is not None
-        ]
-    if asking.repeats > 1 and system.rag is None:
-        refusals.append(
-            "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
-            "the cached answers of a pipeline's models"
-        )
-    elif asking.repeats > 1 and asked.models.dry_run:
-        refusals.append(
-            "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
-        )
-    if refusals:
-        raise ConfigError(refusals[0])
+    timeout, share, is_repeated = asking.timeout, asking.max_error_rate, asking.repeats > 1
+    has_pipeline, validates = system.pipeline is not None, measuring.validate is not None
+    whole = "and --pipeline cannot be combined: the file describes the whole system"
+    unused = "is for a validator: name one with --validate"
+    refusals = {
+        f"--rag {whole}": has_pipeline and system.rag is not None,
+        f"--rag-args {whole}": has_pipeline and system.rag_args is not None,
+        f"--post-retrieval {whole}": has_pipeline and system.operators is not None,
+        f"--timeout must be more than 0 seconds, not {timeout or 0:g}": (
+            timeout is not None and not timeout > 0
+        ),
+        f"--max-error-rate must be between 0 and 1, not {share or 0:g}": (
+            share is not None and not 0 <= share <= 1
+        ),
+        f"--calibration {unused}": not validates and measuring.calibration is not None,
+        f"--validator-args {unused}": not validates and measuring.validator_args is not None,
+        "--rag-repeats needs --rag: recorded answers are the same each time, and so are the cached "
+        "answers of a pipeline's models": is_repeated and system.rag is None,
+        "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply": (
+            is_repeated and asked.models.dry_run
+        ),
+    }
+    for refusal, is_so in refusals.items():
+        if is_so:
+            raise ConfigError(refusal)
 
 
 def _ending(report: Report, most: float | None, again: Callable[[], str]) -> tuple[ExitCode, str]:
@@ -191,21 +175,6 @@ def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked:
         console.say(f"next    ragbench report {place}")
 
 
-class _Parts(NamedTuple):
-    source: EntrySource
-    selection: Selection
-    system: System
-    metrics: Sequence[Metric]
-    operators: PostRetrieval | None
-    models: ModelsInUse
-    validator: Validator | None
-    make_validator: Callable[[], Validator] | None
-    """Makes one more on a worker; None where there may be one only."""
-    watch: Watch
-    stopped: Callable[[], bool]
-    bars: StageAdvance | None
-
-
 def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, ModelsInUse, bool]:
     """Opens what the options name, runs it in its folder, and books what it cost.
 
@@ -216,182 +185,199 @@ def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, Mo
     from ragbench_cli.systems import run_folder
 
     keeping, quiet = options.keeping, options.quiet
-    with _opened(options) as parts:
-        system = parts.system
+    with ExitStack() as stack:
+        opened = _Opened(options, stack)
+        system = opened.system
         project = partial(
-            project_of, system.rag, parts.operators, parts.validator, metrics=parts.metrics,
-            watch=parts.watch, leaving_out=[options.cases.dataset],
+            project_of, system.rag, opened.operators, opened.validator, metrics=opened.metrics,
+            watch=opened.watch, leaving_out=[options.cases.dataset],
         )  # fmt: skip
-        name, stay = partial(_run_name, options, parts), keeping.fresh or keeping.reuse
-        folder = run_folder(keeping.out, name, project, stay=stay, quiet=quiet)
-        for info in (parts.source.info, parts.source.info.answers):
+        folder = run_folder(keeping, opened.run_name, project, quiet=quiet)
+        for info in (opened.source.info, opened.source.info.answers):
             is_run = info is not None and info.form == "run" and folder.exists()
             if info is not None and is_run and folder.samefile(info.path):
                 raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
-        with booked_run(parts.models, system.chats, folder, quiet=quiet):
-            report = _run(parts, options, folder, collect)
-    return report, folder, parts.models, system.rag is not None
+        with booked_run(opened.models, system.chats, folder, quiet=quiet):
+            report = opened.run(folder, collect)
+    return report, folder, opened.models, system.rag is not None
 
 
-@contextmanager
-def _opened(options: EvalOptions) -> Generator[_Parts]:
-    from ragbench.io.only import Selection
-    from ragbench.ledger.watch import Watch
-    from ragbench.metrics.registry import default_metrics, parse_metrics
-    from ragbench_cli.models import models_in_use
-    from ragbench_cli.systems import DocumentsBeside, chosen_system, opened_source, say_source
+class _Opened:
+    """What the options of an evaluation name, there as long as the stack is."""
 
-    cases, system, measuring = options.cases, options.system, options.measuring
-    with ExitStack() as stack:
+    def __init__(self, options: EvalOptions, stack: ExitStack) -> None:
+        from ragbench.io.only import Selection
+        from ragbench.ledger.watch import Watch
+        from ragbench.metrics.registry import default_metrics, parse_metrics
+        from ragbench_cli.models import ModelsInUse
+        from ragbench_cli.systems import DocumentsBeside, chosen_system, opened_source, say_source
+
+        cases, system, measuring = options.cases, options.system, options.measuring
+        self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
         spelled = measuring.spelled
-        metrics = default_metrics() if spelled is None else parse_metrics(spelled)
-        if not metrics:
+        self.metrics = default_metrics() if spelled is None else parse_metrics(spelled)
+        if not self.metrics:
             raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
-        watch = stack.enter_context(Watch())
-        stopped = stack.enter_context(console.stop_on_signal())
-        source = stack.enter_context(opened_source(cases, system, options.taken.only))
-        models = stack.enter_context(models_in_use(options.models, metrics))
+        self.watch = stack.enter_context(Watch())
+        self.stopped = stack.enter_context(console.stop_on_signal())
+        self.source = stack.enter_context(opened_source(cases, system, options.taken.only))
+        self.models = models = ModelsInUse(options.models, self.metrics, stack)
+        held = self.source.info
         chosen = chosen_system(
-            rag=system.rag,
-            pipeline=system.pipeline,
-            arguments=json_object(system.rag_args, "--rag-args") if system.rag_args else {},
-            documents=DocumentsBeside(cases.dataset, cases.corpus, cases.format, source.info),
-            recorded=cases.answers or "" if source.info.recorded and not cases.ask_again else None,
-            config=options.models.llm.config,
-            budget=models.budget,
-        )
-        asked = stack.enter_context(chosen)
-        operators, judge, make_judge = asked.post_retrieval, None, None
-        if system.operators is not None:
-            operators = _operators(system.operators, asked, models)
-        if measuring.validate is not None:
-            judge, make_judge = _validator(measuring, measuring.validate, models, stack)
-        bars = stack.enter_context(console.progress(shown=not options.quiet))
-        if not options.quiet:
-            say_source(source.info, cases, asked)
-        selection = Selection(limit=measuring.limit, sample=measuring.sample, seed=measuring.seed)
-        yield _Parts(
-            source, selection, asked, metrics, operators, models, judge, make_judge, watch, stopped,
-            bars,
+            system.rag, system.pipeline, system.rag_args,
+            DocumentsBeside(cases.dataset, cases.corpus, cases.format, held),
+            recorded=cases.answers or "" if held.recorded and not cases.ask_again else None,
+            config=options.models.llm.config, budget=models.budget,
         )  # fmt: skip
+        self.system = stack.enter_context(chosen)
+        self.operators = self.system.post_retrieval
+        if system.operators is not None:
+            self.operators = self._operators(system.operators)
+        self.validator: Validator | None = None
+        self.make_validator: Callable[[], Validator] | None = None
+        """Makes one more on a worker; None where there may be one only."""
+        if measuring.validate is not None:
+            self._open_validator(measuring.validate, stack)
+        self.bars = stack.enter_context(console.progress(shown=not options.quiet))
+        if not options.quiet:
+            say_source(held, cases, self.system)
+        limit, sample, seed = measuring.limit, measuring.sample, measuring.seed
+        self.selection = Selection(limit=limit, sample=sample, seed=seed)
 
+    def _operators(self, file: Path) -> PostRetrieval:
+        from ragbench.post.build import Resources, load_post_retrieval
+        from ragbench.stages.rag import chunk_service
 
-def _operators(file: Path, system: System, models: ModelsInUse) -> PostRetrieval:
-    from ragbench.post.build import Resources, load_post_retrieval
-    from ragbench.stages.rag import chunk_service
+        rag, chat = self.system.rag, self.models.chat("post_retrieve")
+        service = None if rag is None else chunk_service(rag)
+        return load_post_retrieval(file, Resources(service=service, chat=chat))
 
-    chat = models.chat("post_retrieve")
-    service = None if system.rag is None else chunk_service(system.rag)
-    return load_post_retrieval(file, Resources(service=service, chat=chat))
-
-
-def _validator(
-    measuring: Measuring, name: str, models: ModelsInUse, stack: ExitStack
-) -> tuple[Validator, Callable[[], Validator] | None]:
-    """The validator, and what makes it on workers where it may."""
-    from ragbench.validators.validator import default_validator
-    from ragbench_cli.validator_options import DEFAULT_VALIDATOR, CalibratedChoice, validator_maker
-
-    choice = CalibratedChoice(
-        name=default_validator() if name == DEFAULT_VALIDATOR else name,
-        validator_args=measuring.validator_args,
-        calibration=measuring.calibration,
-    )
-    make, may_be_many = stack.enter_context(validator_maker(choice, models.chat("validate")))
-    return make(), make if may_be_many else None
-
-
-def _run_name(options: EvalOptions, parts: _Parts) -> str:
-    """What distinguishes this command's run from others of the same dataset and system.
-
-    An edited pipeline is another version of the same system.
-    """
-    from ragbench.ledger.fingerprint import fingerprint
-    from ragbench.ledger.folder import run_name
-    from ragbench.verbs.evaluate import dataset_name
-
-    choice, source = options.system, options.cases
-    named: object = (
-        parts.system.description if choice.rag is None else (choice.rag, choice.rag_args)
-    )
-    fields = mapping(source.field or (), "--field")
-    paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
-    of_source = (
-        *(source.format, sorted(fields.items()), source.split, *paths),
-        *(source.answers, source.answers_format, source.ask_again),
-        *(options.taken.since, options.taken.until, *(options.taken.where or ())),
-    )
-    given = tuple(value for value in of_source if value)
-    identity = (
-        named if choice.pipeline is None else str(choice.pipeline),
-        parts.selection,
-        options.asking.top_k,
-        *([given] if given else []),
-        *([options.asking.turns] if options.asking.turns != "recorded" else []),
-        *([str(choice.operators)] if choice.operators is not None else []),
-    )
-    digest = fingerprint((source.dataset, identity))
-    return run_name(dataset_name(source.dataset), parts.system.name, digest)
-
-
-def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect) -> Report:
-    """Asks as often as is wanted, scores, and puts canaries to the judge."""
-    from ragbench.metrics.matching import Matching
-    from ragbench.stages.stage import CallSettings
-    from ragbench.stages.system import EvalSettings
-    from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
-
-    system, source, models = parts.system, parts.source, parts.models
-    cases, asking, measuring = options.cases, options.asking, options.measuring
-    keeping = options.keeping
-    settings = EvalSettings(
-        name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
-        rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
-        notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
-        selection=parts.selection, matching=Matching(measuring.matched), corpus=system.documents,
-        locator=system.locator, trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
-        limits=CallSettings(
-            batch_size=asking.batch_size, concurrency=asking.concurrency or system.concurrency,
-            timeout=asking.timeout, give_up_after=asking.give_up_after,
-        ),
-    )  # fmt: skip
-    once = partial(
-        evaluate_entries, rag=system.rag, metrics=parts.metrics, post_retrieval=parts.operators,
-        validator=parts.validator, judging=models.judging, settings=settings, fresh=keeping.fresh,
-        workers=None if asking.on.engine == "local" else _workers(parts, options),
-        advance=parts.bars, watch=parts.watch, stopped=parts.stopped,
-        collect=collect if asking.repeats == 1 else None,
-    )  # fmt: skip
-    entries = (entry.case for entry in source) if cases.ask_again else source
-    report = evaluate_repeatedly(
-        lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
-    )
-    if not measuring.canaries or models.judging is None:
-        return report
-    from ragbench_cli.models import with_canaries
-
-    return with_canaries(report, models, folder, measuring.canaries, measuring.seed, parts.stopped)
-
-
-def _workers(parts: _Parts, options: EvalOptions) -> Workers:
-    from ragbench.rag.load import load_rag, may_be_on_workers
-    from ragbench.stages.on_workers import Workers
-    from ragbench.workers.engines import check_engine
-
-    check_engine(options.asking.on.engine)
-    make_rag, rag = None, options.system.rag
-    if rag is not None and may_be_on_workers(rag):
-        arguments = json_object(options.system.rag_args or "{}", "--rag-args")
-        make_rag = partial(load_rag, rag, arguments)
-    elif rag is not None and not options.quiet:
-        console.say(
-            "the RAG is asked by this process; on_workers = True on its class or factory has it "
-            "built on workers"
+    def _open_validator(self, name: str, stack: ExitStack) -> None:
+        from ragbench.validators.validator import default_validator
+        from ragbench_cli.validator_options import (
+            DEFAULT_VALIDATOR,
+            CalibratedChoice,
+            validator_maker,
         )
-    return Workers(
-        engine=options.asking.on.engine,
-        count=options.asking.on.workers,
-        make_rag=make_rag,
-        make_validator=parts.make_validator,
-    )
+
+        choice = CalibratedChoice(
+            name=default_validator() if name == DEFAULT_VALIDATOR else name,
+            validator_args=self.options.measuring.validator_args,
+            calibration=self.options.measuring.calibration,
+        )
+        making = validator_maker(choice, self.models.chat("validate"))
+        make, may_be_many = stack.enter_context(making)
+        self.validator, self.make_validator = make(), make if may_be_many else None
+
+    def run_name(self) -> str:
+        """What distinguishes this command's run from others of the same dataset and system.
+
+        An edited pipeline is another version of the same system.
+        """
+        from ragbench.ledger.fingerprint import fingerprint
+        from ragbench.ledger.folder import run_name
+        from ragbench.verbs.evaluate import dataset_name
+
+        choice, source, taken = self.options.system, self.options.cases, self.options.taken
+        named: object = (
+            self.system.description if choice.rag is None else (choice.rag, choice.rag_args)
+        )
+        fields = mapping(source.field or (), "--field")
+        paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
+        of_source = (
+            *(source.format, sorted(fields.items()), source.split, *paths),
+            *(source.answers, source.answers_format, source.ask_again),
+            *(taken.since, taken.until, *(taken.where or ())),
+        )
+        given, asking = tuple(value for value in of_source if value), self.options.asking
+        identity = (
+            named if choice.pipeline is None else str(choice.pipeline),
+            self.selection,
+            asking.top_k,
+            *([given] if given else []),
+            *([asking.turns] if asking.turns != "recorded" else []),
+            *([str(choice.operators)] if choice.operators is not None else []),
+        )
+        digest = fingerprint((source.dataset, identity))
+        return run_name(dataset_name(source.dataset), self.system.name, digest)
+
+    def run(self, folder: Path, collect: Collect) -> Report:
+        """Asks as often as is wanted, scores, and puts canaries to the judge."""
+        from ragbench.metrics.matching import Matching
+        from ragbench.stages.stage import CallSettings
+        from ragbench.stages.system import EvalSettings
+        from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
+
+        options, system, source, judging = (
+            self.options,
+            self.system,
+            self.source,
+            self.models.judging,
+        )
+        cases, asking, keeping = options.cases, options.asking, options.keeping
+        settings = EvalSettings(
+            name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
+            rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
+            notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
+            selection=self.selection, matching=Matching(options.measuring.matched),
+            corpus=system.documents, locator=system.locator,
+            trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
+            limits=CallSettings(
+                batch_size=asking.batch_size, concurrency=asking.concurrency or system.concurrency,
+                timeout=asking.timeout, give_up_after=asking.give_up_after,
+            ),
+        )  # fmt: skip
+        once = partial(
+            evaluate_entries, rag=system.rag, metrics=self.metrics, post_retrieval=self.operators,
+            validator=self.validator, judging=judging, settings=settings, fresh=keeping.fresh,
+            workers=None if asking.on.engine == "local" else self._workers(), advance=self.bars,
+            watch=self.watch, stopped=self.stopped,
+            collect=collect if asking.repeats == 1 else None,
+        )  # fmt: skip
+        entries = (entry.case for entry in source) if cases.ask_again else source
+        report = evaluate_repeatedly(
+            lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
+        )
+        if not options.measuring.canaries or judging is None:
+            return report
+        return self._with_canaries(report, judging, folder)
+
+    def _with_canaries(self, report: Report, judging: Judging, folder: Path) -> Report:
+        from ragbench.stages.canaries import judge_canaries, plant
+        from ragbench.verbs.report import open_traces, report_of
+
+        count, seed = self.options.measuring.canaries, self.options.measuring.seed
+        planted = plant((case.trace for case in open_traces(folder)), count, seed=seed)
+        if self.models.dry_run is not None:
+            traces = [canary.trace for canary in planted]
+            self.models.dry_run.count(judging, report.metrics, traces)
+            return report
+        if len(planted) < count:
+            console.say(f"canaries: the run's contexts give {len(planted):,} of {count:,}")
+        run = report.manifest["fingerprints"]
+        judge_canaries(planted, report.metrics, judging, folder, run=run, stopped=self.stopped)
+        return report_of(folder)
+
+    def _workers(self) -> Workers:
+        from ragbench.rag.load import load_rag, may_be_on_workers
+        from ragbench.stages.on_workers import Workers
+        from ragbench.workers.engines import check_engine
+
+        on, system = self.options.asking.on, self.options.system
+        check_engine(on.engine)
+        make_rag = None
+        if system.rag is not None and may_be_on_workers(system.rag):
+            arguments = json_object(system.rag_args or "{}", "--rag-args")
+            make_rag = partial(load_rag, system.rag, arguments)
+        elif system.rag is not None and not self.options.quiet:
+            console.say(
+                "the RAG is asked by this process; on_workers = True on its class or factory has "
+                "it built on workers"
+            )
+        return Workers(
+            engine=on.engine,
+            count=on.workers,
+            make_rag=make_rag,
+            make_validator=self.make_validator,
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,15 +24,7 @@ from ragbench.verbs.report import report_of
 from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
-from ragbench_cli.options import (
-    JsonOption,
-    RunArgument,
-    amount,
-    argument,
-    json_object,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import JsonOption, RunArgument, amount, argument, option, takes_records
 from ragbench_cli.output import Blocks, draw, paragraph, styled, table
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
@@ -146,12 +139,8 @@ def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> 
     spec, arguments = _system(manifest, asked)
     beside = DocumentsBeside(manifest.dataset.source)
     budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
-    with (
-        console.users_code(),
-        chosen_system(
-            rag=spec, pipeline=asked.pipeline, arguments=arguments, documents=beside, budget=budget
-        ) as system,
-    ):
+    chosen = chosen_system(spec, asked.pipeline, arguments, beside, budget=budget)
+    with console.users_code(), chosen as system:
         assert system.rag is not None
         documents = system.documents or (lambda: _documents(beside))
         plan = plan_replay(run, case=case, most=asked.most, documents=documents)
@@ -165,13 +154,13 @@ def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> 
         draw(_cures(done) if case is None else _tries(done[0]))
 
 
-def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, dict[str, Any]]:
+def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, str | None]:
     """The RAG to ask and its arguments: the one that is named, or else the run's."""
     if asked.rag is not None or asked.pipeline is not None:
-        return asked.rag, json_object(asked.rag_args or "{}", "--rag-args")
+        return asked.rag, asked.rag_args
     described = manifest.rag.description
     spec = str(described.get("spec") or "")
-    arguments = dict(described.get("arguments") or {})
+    arguments = json.dumps(described.get("arguments") or {})
     if spec == "baseline":
         return None, arguments
     if ":" not in spec or "***" in str(described):

@@ -14,7 +14,7 @@ from ragbench.verbs.fidelity import Fidelity, Worth, fidelity, rank
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.options import CASES, OUTPUT, JsonOption, argument, option, takes_records
+from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.output import draw, entry, table
 
 
@@ -23,17 +23,17 @@ class Asked:
     made: Annotated[str, argument("MADE")]
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""
-    real: Annotated[str, option("FILE", panel=CASES)]
+    real: Annotated[str, option("FILE", panel=Panel.CASES)]
     """Dataset of real questions with their gold: at least 20, better 30 or more. See
     docs/real_questions.md."""
-    corpus: Annotated[Path, option("PATH", panel=CASES)]
+    corpus: Annotated[Path, option("PATH", panel=Panel.CASES)]
     """File or folder with the documents that both are about."""
     embedder: str | None = None
     """Embedder of the dense and hybrid retrievers; by default english or multilingual, by the
     language of the documents. none leaves them out."""
     seed: int = 0
     """Seed of the draws and of the intervals."""
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """No progress."""
 
 

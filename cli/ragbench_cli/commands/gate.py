@@ -14,15 +14,16 @@ from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, Run
 from ragbench.masking import mask_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.options import ASKING, DEMANDED, Labelled, RunArgument, option, takes_records
+from ragbench_cli.options import Labelled, Panel, RunArgument, option, takes_records
 from ragbench_cli.output import Output, draw_fitted
 
 if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
     from ragbench.views.document import Document
 
-Limits = Annotated[list[str] | None, option("METRIC=NUMBER", panel=DEMANDED)]
-Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, rare=True)]
+Several = list[str] | None
+demand = partial(option, panel=Panel.DEMANDED)
+asking = partial(option, panel=Panel.ASKING)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,42 +34,38 @@ class Asked:
     config: Annotated[Path | None, option("--config", "-c")] = None
     """YAML file with a section gate. By default ragbench.yaml, where there is one."""
     minimum: Annotated[
-        list[str] | None,
-        option("METRIC=NUMBER", "--min", panel=DEMANDED, envvar="RAGBENCH_GATE_MINIMUM"),
+        Several, demand("METRIC=NUMBER", "--min", envvar="RAGBENCH_GATE_MINIMUM")
     ] = None
     """Smallest allowed value of a metric; repeatable."""
     maximum: Annotated[
-        list[str] | None,
-        option("METRIC=NUMBER", "--max", panel=DEMANDED, envvar="RAGBENCH_GATE_MAXIMUM"),
+        Several, demand("METRIC=NUMBER", "--max", envvar="RAGBENCH_GATE_MAXIMUM")
     ] = None
     """Largest allowed value of a metric; repeatable."""
-    max_drop: Limits = None
+    max_drop: Annotated[Several, demand("METRIC=NUMBER")] = None
     """Largest tolerated loss against the baseline; repeatable."""
-    max_latency: Annotated[
-        list[str] | None, option("STAGE:FIGURE=SECONDS", panel=DEMANDED, rare=True)
-    ] = None
+    max_latency: Annotated[Several, demand("STAGE:FIGURE=SECONDS", rare=True)] = None
     """Time limit of a stage in seconds, such as generate:p95=2.5; repeatable."""
-    max_cost: Budgets = None
+    max_cost: Annotated[Several, demand("EXTENT=NUMBER", rare=True)] = None
     """Budget for the cost of judging: case=NUMBER for the mean of a case, all=NUMBER for the run;
     repeatable."""
-    max_tokens: Budgets = None
+    max_tokens: Annotated[Several, demand("EXTENT=NUMBER", rare=True)] = None
     """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;
     repeatable."""
-    must_pass: Annotated[list[str] | None, option("CASE", panel=DEMANDED)] = None
+    must_pass: Annotated[Several, demand("CASE")] = None
     """Case that may not be lost, by id, tag:NAME or language:CODE; repeatable."""
-    strict: Annotated[bool, option(panel=DEMANDED)] = False
+    strict: Annotated[bool, demand()] = False
     """Block inconclusive checks, too (exit 3): for releases."""
-    settle: Annotated[bool, option("--rerun-inconclusive", panel=ASKING)] = False
+    settle: Annotated[bool, asking("--rerun-inconclusive")] = False
     """Ask both systems again about inconclusive checks, the baseline's from its commit, until a
     test that may be stopped at any time decides. The level is shared: half for the gate's test,
     half for that one."""
-    reask_baseline: Annotated[bool, option(panel=ASKING)] = False
+    reask_baseline: Annotated[bool, asking()] = False
     """Ask the baseline's system, from its commit, the cases that are new or edited: they are then
     compared, too."""
-    ask: Annotated[str | None, option("OPTIONS", "--rerun-options", panel=ASKING, rare=True)] = None
+    ask: Annotated[str | None, asking("OPTIONS", "--rerun-options", rare=True)] = None
     """With --rerun-inconclusive or --reask-baseline: the options of ragbench eval that ask the
     system, such as '--pipeline rag.yaml'. By default those that the run keeps."""
-    max_asked: Annotated[int | None, option("--max-reruns", min=1, panel=ASKING, rare=True)] = None
+    max_asked: Annotated[int | None, asking("--max-reruns", min=1, rare=True)] = None
     """With --rerun-inconclusive: how often both systems may be asked. By default ten times per
     case."""
     labelled: Labelled = field(default_factory=Labelled)

@@ -49,11 +49,9 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    from ragbench.views.history import fall_line, people_lines, remarks
+    from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
-    dates = [run.date[:10] for run in history.runs if run.date]
-    days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
-    span = f", {' to '.join(days)}" if days else ""
+    span = span_text([run.date for run in history.runs])
     runs = counted(len(history.runs), "run")
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""

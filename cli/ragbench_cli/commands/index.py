@@ -23,11 +23,10 @@ from ragbench.stores.database import Database, open_database, sole_writer
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (
-    CASES,
-    OUTPUT,
     EncodingOption,
     JsonOption,
     OnEngine,
+    Panel,
     argument,
     completed,
     mapping,
@@ -59,9 +58,9 @@ class Asked:
     words: Annotated[Literal["here", "store"] | None, option("PLACE", rare=True)] = None
     """Where a new collection is ranked by words: here (by ragbench, from an index that a search
     builds of all chunks; the default) or store (by Qdrant, for very large collections)."""
-    format: Annotated[str | None, option("FORMAT", panel=CASES, rare=True)] = None
+    format: Annotated[str | None, option("FORMAT", panel=Panel.CASES, rare=True)] = None
     """Format of the corpus; detected if omitted."""
-    field: Annotated[list[str] | None, option("TARGET=SOURCE", panel=CASES, rare=True)] = None
+    field: Annotated[list[str] | None, option("TARGET=SOURCE", panel=Panel.CASES, rare=True)] = None
     """Where a field of the documents is found, such as text=body; repeatable."""
     encoding: EncodingOption = None
     on: OnEngine
@@ -71,7 +70,7 @@ class Asked:
     """Measure how much of an exact search the store's index finds; index nothing."""
     drop: str | None = None
     """Remove a collection that ragbench made, with all that is in it."""
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """No progress."""
 
 

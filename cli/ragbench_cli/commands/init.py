@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.errors import ConfigError, InputError
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 
@@ -41,24 +41,20 @@ def write_scaffold(
     """
     from importlib.resources import files
 
+    from ragbench.io.atomic import written_whole
+
     templates = files("ragbench_cli") / "templates"
     written: list[str] = []
     kept: list[str] = []
-    try:
-        wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
-        contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
-        for name, content in (contents | dict(made or {})).items():
-            path = folder / name
-            if path.exists() and not force:
-                kept.append(name)
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            written.append(name)
-    except OSError as error:
-        raise InputError(
-            f"{error.filename or folder} cannot be written: {error.strerror}"
-        ) from error
+    wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
+    contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
+    for name, content in (contents | dict(made or {})).items():
+        if (folder / name).exists() and not force:
+            kept.append(name)
+            continue
+        with written_whole(folder / name, make_folders=True) as file:
+            file.write(content)
+        written.append(name)
     return written, kept
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -17,47 +18,38 @@ from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import judge_card, probes_named, rehearse_card
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.models import LLMChoice, ModelChoice, models_in_use, say_receipt, show_estimate
-from ragbench_cli.options import (
-    CASES,
-    JUDGING,
-    MEASURED,
-    OUTPUT,
-    JsonOption,
-    argument,
-    option,
-    takes_records,
-)
+from ragbench_cli.models import LLMChoice, ModelChoice, ModelsInUse, say_receipt, show_estimate
+from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.output import entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    PANEL: ClassVar = MEASURED
+    PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[Path, argument("LABELS")]
     """File with claims, their evidence and human labels. See docs/judge_card.md."""
     metric: Annotated[str, option("-m")] = "support"
     """How claims are judged: support, or another metric that asks a model about an answer and its
     contexts, such as ragas:faithfulness."""
-    limit: Annotated[int | None, option(panel=CASES)] = None
+    limit: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Take only the first N claims."""
-    sample: Annotated[int | None, option(panel=CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Draw N claims at random."""
-    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw and of intervals."""
     repeats: Annotated[int, option(min=1)] = 3
     """How often each claim is judged, to see whether the judge agrees with itself."""
     probes: Annotated[str, option("LIST")] = "position,verbosity,injection"
     """Robustness probes to run, separated by commas: position, verbosity, injection (a text gives
     orders to the judge); all or none. Each takes about a call per claim."""
-    max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
+    max_cost: Annotated[str | None, option("AMOUNT", panel=Panel.JUDGING)] = None
     """Cap on the cost of this command; needs a known price."""
-    dry_run: Annotated[bool, option(panel=JUDGING)] = False
+    dry_run: Annotated[bool, option(panel=Panel.JUDGING)] = False
     """Print the calls, tokens and money that the card takes, and judge nothing."""
-    no_preflight: Annotated[bool, option(panel=JUDGING, rare=True)] = False
+    no_preflight: Annotated[bool, option(panel=Panel.JUDGING, rare=True)] = False
     """Do not try the model before the first judgement."""
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """Show no progress and no hints."""
 
 
@@ -86,7 +78,8 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         llm=llm, max_cost=asked.max_cost, repeats=asked.repeats, dry_run=asked.dry_run,
         no_preflight=asked.no_preflight,
     )  # fmt: skip
-    with console.stop_on_signal() as stopped, models_in_use(choice, [judged]) as models:
+    with console.stop_on_signal() as stopped, ExitStack() as stack:
+        models = ModelsInUse(choice, [judged], stack)
         judging, counted = models.judging, models.dry_run
         if judging is None:
             raise ConfigError(f"{judged.name} asks no model: there is no judge to measure")

@@ -25,7 +25,7 @@ from ragbench.verbs.label import raters, with_labels
 from ragbench.views.html.page import write_html
 from ragbench.views.labels import ask_text, label_page, raters_text
 from ragbench_cli import console
-from ragbench_cli.options import CASES, OUTPUT, JsonOption, RunArgument, option, takes_records
+from ragbench_cli.options import JsonOption, Panel, RunArgument, option, takes_records
 from ragbench_cli.output import draw_fitted
 from ragbench_cli.report_tables import corrected_blocks
 
@@ -38,21 +38,23 @@ class Asked:
     run: RunArgument
     metric: Annotated[str, option("--metric", "-m")]
     """Metric whose figure the labels correct, as the run writes it."""
-    against: Annotated[Path | None, option("RUN", panel=CASES)] = None
+    against: Annotated[Path | None, option("RUN", panel=Panel.CASES)] = None
     """Another run of the same cases: both answers side by side, where they differ."""
-    number: Annotated[int, option("N", "--number", "-n", min=1, panel=CASES)] = 50
+    number: Annotated[int, option("N", "--number", "-n", min=1, panel=Panel.CASES)] = 50
     """Cases, or pairs, to draw."""
-    seed: Annotated[int, option(panel=CASES)] = 0
+    seed: Annotated[int, option(panel=Panel.CASES)] = 0
     """Seed of the draw. More cases with the same seed hold the fewer ones."""
-    stratified: Annotated[bool, option(panel=CASES, rare=True)] = False
+    stratified: Annotated[bool, option(panel=Panel.CASES, rare=True)] = False
     """Draw in proportion to the metric's values, so that the few are not missed."""
     by: Annotated[str, option("NAME")] = ""
     """Who labels; by default the name of the login. Several people may label the same draw."""
     show_judge: Annotated[bool, option(rare=True)] = False
     """Show the metric's value and the run: labels are then biased towards it."""
-    output: Annotated[Path, option("FILE", "--output", "-o", panel=OUTPUT)] = Path("labels.jsonl")
+    output: Annotated[Path, option("FILE", "--output", "-o", panel=Panel.OUTPUT)] = Path(
+        "labels.jsonl"
+    )
     """File that labels are added to. Its labels are not asked again."""
-    page: Annotated[Path | None, option("FILE", panel=OUTPUT)] = None
+    page: Annotated[Path | None, option("FILE", panel=Panel.OUTPUT)] = None
     """Write a page to label on, which needs no server and no network, instead of asking here."""
 
 

@@ -20,8 +20,8 @@ from ragbench.io.read import read_cases
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings
 from ragbench.safe_text import counted, shortened_line
 from ragbench_cli import console
-from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
-from ragbench_cli.stores import Ask, CollectionChoice, StoreOption, opened_search, search_settings
+from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
+from ragbench_cli.stores import Ask, CollectionChoice, SearchChoice, StoreOption, search_settings
 
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
@@ -43,7 +43,7 @@ class Asked:
     questions: Annotated[str | None, option("FILE")] = None
     """Ask all questions of a file: one per line in a .txt file or standard input ('-'), or any
     dataset."""
-    dump: Annotated[Path | None, option(panel=OUTPUT)] = None
+    dump: Annotated[Path | None, option(panel=Panel.OUTPUT)] = None
     """Write the results to a file, one line of JSON per question."""
     sparse_cache: Annotated[str | None, option("FOLDER", rare=True)] = None
     """Folder where BM25 indexes of large collections are kept, or off. By default
@@ -69,22 +69,17 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     """
     settings = search_settings(asked)
     questions = _asked(asked.query, asked.questions)
-    with (
-        where.searched(
-            asked.store,
-            settings,
-            strategy=asked.strategy,
-            score_threshold=asked.score_threshold,
-            sparse_cache=asked.sparse_cache,
-            allow_incomplete=asked.allow_incomplete,
-        ) as choice,
-        opened_search(choice) as ask,
-    ):
+    choice = SearchChoice(
+        store=asked.store, where=where, settings=settings, strategy=asked.strategy,
+        score_threshold=asked.score_threshold, sparse_cache=asked.sparse_cache,
+        allow_incomplete=asked.allow_incomplete,
+    )  # fmt: skip
+    with choice.opened() as opened:
         # A collection of another program leaves out nothing that its filter passes.
         is_own = not (where.map or where.native_filter or where.embedder)
         rows = _rows(
             _typed() if questions is None else iter(questions),
-            ask,
+            opened.asking(),
             at_once=1 if questions is None else _BATCH,
             nothing=_why_nothing(settings) if is_own else "",
             form="json" if json else "text" if asked.dump is None or asked.query else "none",

@@ -193,12 +193,8 @@ def dumps(json: JsonOption = False) -> None:
     from ragbench.io.dumps.forms import RANKED, forms
 
     known = [(form.name, form.summary, form.example) for form in forms().values()]
-    known += [(name, summary, example) for name, (summary, example) in RANKED.items()]
-    lines = (
-        line
-        for name, summary, example in known
-        for line in ((name, summary), ("", f"such as {example}"))
-    )
+    known += [(name, *texts) for name, texts in RANKED.items()]
+    lines = (line for n, s, e in known for line in ((n, s), ("", f"such as {e}")))
     data = [{"name": n, "summary": s, "example": e} for n, s, e in known]
     _print(data, _entries(lines, width=14), json=json)
 

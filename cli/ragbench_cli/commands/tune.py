@@ -13,7 +13,7 @@ from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import draw, table
-from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
+from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,11 +48,8 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
     cases = list(read_cases(asked.questions))
-    with (
-        where.searched(asked.store, search_settings()) as choice,
-        opened_collection(choice) as opened,
-        console.users_code(),
-    ):
+    choice = SearchChoice(store=asked.store, where=where, settings=search_settings())
+    with choice.opened_to_tune() as opened, console.users_code():
         found = tune(
             opened,
             cases,

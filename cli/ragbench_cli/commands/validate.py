@@ -13,15 +13,7 @@ import typer
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.options import (
-    CASES,
-    DEMANDED,
-    MEASURED,
-    OUTPUT,
-    argument,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import Panel, argument, option, takes_records
 from ragbench_cli.output import Page
 from ragbench_cli.validator_options import (
     CALLS,
@@ -44,19 +36,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    PANEL: ClassVar = DEMANDED
+    PANEL: ClassVar = Panel.DEMANDED
 
     dump: Annotated[str, argument("DUMP")]
     """Retrieval log: a file of the chunks that a retriever returned; '-' for standard input. Forms:
     ragbench show dumps."""
-    out: Annotated[Path | None, option("-o", panel=OUTPUT)] = None
+    out: Annotated[Path | None, option("-o", panel=Panel.OUTPUT)] = None
     """File for the verdicts, one JSON line per query. It appears when it is complete. FILE.journal
     next to it keeps each verdict: after an interruption the same command continues, and when the
     dump changes, only the changed queries are judged."""
     page: Page
-    json: Annotated[bool, option(panel=OUTPUT)] = False
+    json: Annotated[bool, option(panel=Panel.OUTPUT)] = False
     """Print one JSON line per query to standard output instead of text."""
-    summary: Annotated[Path | None, option(panel=OUTPUT, rare=True)] = None
+    summary: Annotated[Path | None, option(panel=Panel.OUTPUT, rare=True)] = None
     """File for the summary as JSON. By default next to --out."""
     min_answer_present: float | None = None
     """Smallest share of queries whose answer must be present, 0 to 1."""
@@ -72,19 +64,19 @@ class Given:
     """Largest share of records that may be unreadable, or that the validator failed on, 0 to 1."""
     strict: Annotated[bool, option("--fail-on-malformed", rare=True)] = False
     """Refuse a dump with a record that cannot be read."""
-    limit: Annotated[int | None, option(min=1, panel=CASES)] = None
+    limit: Annotated[int | None, option(min=1, panel=Panel.CASES)] = None
     """Judge only the first N queries."""
-    sample: Annotated[int | None, option(panel=CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Draw N queries at random."""
-    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw."""
     on: OnProcesses
-    fresh: Annotated[bool, option(panel=MEASURED)] = False
+    fresh: Annotated[bool, option(panel=Panel.MEASURED)] = False
     """Judge everything again: reuse no verdict of an earlier command."""
-    self_test: Annotated[bool, option("--stress-test", panel=MEASURED, rare=True)] = False
+    self_test: Annotated[bool, option("--stress-test", panel=Panel.MEASURED, rare=True)] = False
     """Test the validator: DUMP is a dataset with evidence or reference contexts; near misses are
     made of it by rule, up to --limit (40) of each kind."""
-    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """Show no progress, mapping or summary."""
 
 
@@ -115,7 +107,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     if str(given.out) == "-":
         given = replace(given, out=None, json=True)
     out, quiet, on = given.out, given.quiet, given.on
-    if out is not None and given.dump != "-" and _is_same(out, Path(given.dump)):
+    if out is not None and out.exists() and Path(given.dump).exists() and out.samefile(given.dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
     if is_auto and judge.name == "local" and not quiet:
         console.say(
@@ -134,10 +126,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
             stopped=at.stopped,
             advance=None if at.bars is None else _advance(at.bars, given, at.source),
         )  # fmt: skip
-    _report(found, given)
-    if page is not None:
-        made = page.page(found)
-        given.page.write(made.body, made.title)
+    _report(found, given, page)
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -150,10 +139,6 @@ def _page(given: Given) -> DumpPage:
     from ragbench.views.html.dump_page import DumpPage
 
     return DumpPage({} if given.against is None else earlier_retrievals(given.against))
-
-
-def _is_same(first: Path, second: Path) -> bool:
-    return first.exists() and second.exists() and first.samefile(second)
 
 
 _SELF_TEST = 40
@@ -206,7 +191,7 @@ def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
     return lambda event: bars(event._replace(cases=total))
 
 
-def _report(found: DumpSummary, given: Given) -> None:
+def _report(found: DumpSummary, given: Given, page: DumpPage | None) -> None:
     import orjson
 
     from ragbench.io.atomic import write_whole
@@ -223,6 +208,9 @@ def _report(found: DumpSummary, given: Given) -> None:
         console.say(line)
     if out is not None and not given.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
+    if page is not None:
+        made = page.page(found)
+        given.page.write(made.body, made.title)
 
 
 def _demands(given: Given) -> Demands:

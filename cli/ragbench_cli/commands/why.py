@@ -21,7 +21,7 @@ from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import draw, paragraph, styled, table
-from ragbench_cli.stores import CollectionChoice, opened_collection, search_settings
+from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,13 +67,11 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     cases = _cases(asked)
     settings = search_settings(asked)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
-    with (
-        where.searched(
-            asked.store, settings, strategy=asked.strategy, score_threshold=settings.score_threshold
-        ) as choice,
-        opened_collection(choice) as opened,
-        console.users_code(),
-    ):
+    choice = SearchChoice(
+        store=asked.store, where=where, settings=settings, strategy=asked.strategy,
+        score_threshold=settings.score_threshold,
+    )  # fmt: skip
+    with choice.opened_to_tune() as opened, console.users_code():
         found = why(
             opened,
             cases,
@@ -160,7 +158,7 @@ def _print_run(found: Reasons) -> None:
     rows = [
         (
             change.name,
-            f"{change.gain.mean or 0.0:+.3f}",
+            f"{change.mean:+.3f}",
             range_text(change.gain, sign=True),
             ", ".join(["sure"] * change.is_sure + ["estimated"] * change.is_estimate),
         )
@@ -179,7 +177,7 @@ def _print_run(found: Reasons) -> None:
             f"\n{number} of them together: {gained}: {names}. They were chosen by these questions: "
             "others will gain a little less."
         )
-    best = [one for one in found.changes if (one.gain.mean or 0.0) > 0][:3]
+    best = [one for one in found.changes if one.mean > 0][:3]
     draw(paragraph("how", (line for one in best for line in _change(one))))
     _print_notes(found)
 

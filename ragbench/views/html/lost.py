@@ -105,7 +105,7 @@ class LostCases:
             if n >= _SHARED * len(inside) and 2 * self.cases[name, text] <= self.total
         ]
         kind, value = key or ("", "")
-        worst = shlex.quote(min(inside, key=_place).case)
+        worst = shlex.quote(min(inside, key=lambda one: (*one.badness, one.case)).case)
         command = f"ragbench cases RUN --cause {cause.value}"
         if kind == "tag":
             command += f" --tag {shlex.quote(value)}"
@@ -146,13 +146,5 @@ class LostCases:
                     for cause in causes
                 ],
             }
-            for tag, _ in sorted(lost.items(), key=_most)[:_TAGS]
+            for tag, _ in sorted(lost.items(), key=lambda one: (-one[1], one[0]))[:_TAGS]
         ]
-
-
-def _place(one: _Lost) -> tuple[bool, float, str]:
-    return (*one.badness, one.case)
-
-
-def _most(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]

@@ -105,3 +105,9 @@ def _cell(score: Score) -> Cell:
     if isinstance(score, str):
         return Cell(status=Status(score), reason=f"why {score}")
     return Cell.measured(score)
+
+
+def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
+    """A run of one system, of the metric m."""
+    facts = {"fingerprints": SYSTEM, "date": f"2026-03-{day:02}T10:00:00+00:00"}
+    return run({"m": scores}, **(facts | changes))

@@ -20,7 +20,7 @@ from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.bets import LEAST
 from ragbench.views.history import limits_yaml
-from tests.unit.gate.builders import SYSTEM, column, config, run
+from tests.unit.gate.builders import SYSTEM, column, config, main_run, run
 
 ANY = GateConfig()
 CASES = 264
@@ -149,17 +149,14 @@ def test_a_file_with_and_without_it_is_read_and_a_damaged_one_is_refused() -> No
 SIZE = 200
 
 
-def days(*rows: list[float], first: int = 1) -> list[RunScores]:
+def days(*rows: list[float]) -> list[RunScores]:
     """Runs of one system, a day apart."""
-    return [
-        run({"m": row}, fingerprints=SYSTEM, date=f"2026-05-0{day}T00:00:00+00:00")
-        for day, row in enumerate(rows, start=first)
-    ]
+    return [main_run(row, day=day) for day, row in enumerate(rows, start=1)]
 
 
 def drawn(rng: np.random.Generator, chance: np.ndarray, day: int, loss: float = 0.0) -> RunScores:
     right = (rng.random(SIZE) < chance) & (rng.random(SIZE) >= loss)
-    return days(right.astype(float).tolist(), first=day)[0]
+    return main_run(right.astype(float).tolist(), day=day)
 
 
 @pytest.mark.nightly

@@ -22,12 +22,7 @@ from ragbench.gate.history import history_of
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.verbs.gate import age_note
 from ragbench.views.history import remarks
-from tests.unit.gate.builders import SYSTEM, column, config, run
-
-
-def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
-    facts = {"fingerprints": SYSTEM, "date": f"2026-03-{day:02}T10:00:00+00:00"}
-    return run({"m": scores}, **(facts | changes))
+from tests.unit.gate.builders import SYSTEM, column, config, main_run, run
 
 
 def edited(found: RunScores, *places: int) -> RunScores:

@@ -45,13 +45,14 @@ FILTERED = {"choices": [{"message": {"content": ""}, "finish_reason": "content_f
 
 
 def using(
-    transport: Transport, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
-) -> ValueT:
+    transport: Transport, work: Callable[[Any], Awaitable[ValueT]], kind: Any = LLMClient,
+    **settings: Any,
+) -> ValueT:  # fmt: skip
     """Opens a client in a virtual loop and does something with it."""
     judge = settings.pop("judge", endpoint())
 
     async def scenario() -> ValueT:
-        async with LLMClient(judge, transport=transport, **settings) as client:
+        async with kind(judge, transport=transport, **settings) as client:
             return await work(client)
 
     return run(scenario())
@@ -458,14 +459,9 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
 
 
 def embedded(server: FaultServer | Script, texts: Sequence[str], **settings: Any) -> Embeddings:
-    judge = settings.pop("judge", endpoint())
     transport = server if isinstance(server, Script) else InMemory(server)
-
-    async def scenario() -> Embeddings:
-        async with EmbeddingClient(judge, transport=transport, **settings) as client:
-            return await client.embed(texts, purpose="similarity")
-
-    return run(scenario())
+    work = partial(EmbeddingClient.embed, texts=texts, purpose="similarity")
+    return using(transport, work, EmbeddingClient, **settings)
 
 
 def test_each_text_gets_its_vector() -> None:

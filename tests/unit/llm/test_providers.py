@@ -45,6 +45,13 @@ class CountingClock(FastClock):
         await super().sleep(seconds)
 
 
+async def opened(
+    judge: Endpoint, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
+) -> ValueT:
+    async with LLMClient(judge, **settings) as client:
+        return await work(client)
+
+
 def using(
     server: Server,
     work: Callable[[LLMClient], Awaitable[ValueT]],
@@ -57,16 +64,10 @@ def using(
     row, secret = server.row, server.row.key if key is None else key
     environ = {"RAGBENCH_LLM_API_KEY": secret, "GATEWAY_KEY": secret}
     known = {"base_url": server.url, "model": row.model, **row.settings, **settings}
-    found = resolve({}, environ, section=known, file="ragbench.yaml")
-    transport = OpenAITransport(found.endpoint, timeout=30.0, environ=environ)
-
-    async def scenario() -> ValueT:
-        async with LLMClient(
-            found.endpoint, transport=transport, clock=clock or CountingClock(), cache=cache
-        ) as client:
-            return await work(client)
-
-    return asyncio.run(scenario())
+    judge = resolve({}, environ, section=known, file="ragbench.yaml").endpoint
+    transport = OpenAITransport(judge, timeout=30.0, environ=environ)
+    more = {"transport": transport, "clock": clock or CountingClock(), "cache": cache}
+    return asyncio.run(opened(judge, work, **more))
 
 
 async def answers(client: LLMClient, asks: list[list[Message]]) -> int:
@@ -324,13 +325,7 @@ def over_http(
     server: FaultServer, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
 ) -> ValueT:
     judge = Endpoint(base_url=server.url, model="m", **settings.pop("judge", {}))
-    settings.setdefault("clock", FastClock())
-
-    async def scenario() -> ValueT:
-        async with LLMClient(judge, **settings) as client:
-            return await work(client)
-
-    return asyncio.run(scenario())
+    return asyncio.run(opened(judge, work, **{"clock": FastClock(), **settings}))
 
 
 async def ask_twenty(client: LLMClient) -> None:
