@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench import RegressionQuestion, pair
+from ragbench.core.case_table import ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.decide import ChangeKind, decide_family
 

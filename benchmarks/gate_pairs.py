@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench.core.case_table import ScoredCase
 from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import SliceGate
 from ragbench.gate.gate import gate
 

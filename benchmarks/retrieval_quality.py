@@ -57,7 +57,6 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
-from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
@@ -217,7 +216,7 @@ class Searcher:
 
     def weight(self) -> float:
         with self._database.open(self._given.name) as store:
-            known = IndexIdentity.from_json(store.info().identity, collection=self._given.name)
+            known = store.info().made_by
         own = self._embedder.hybrid_weight
         return own if known.dense_weight is None else known.dense_weight
 

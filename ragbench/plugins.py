@@ -29,7 +29,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from pkgutil import get_data
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragbench.errors import ConfigError, MissingExtraError, warn
 from ragbench.masking import mask_text
@@ -90,6 +90,28 @@ def require(module: str, *, extra: str) -> ModuleType:
         if error.name is not None and error.name.partition(".")[0] == package:
             raise MissingExtraError(package, extra) from error
         raise
+
+
+class _Late(ModuleType):
+    """A module that is imported once something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = importlib.import_module(self.__name__)
+        vars(self).update(vars(module))  # from now on, nothing lies in between
+        return getattr(module, name)
+
+
+if TYPE_CHECKING:  # for modules of formulas: `from ragbench.plugins import Floats, np`
+    import numpy
+    from numpy.typing import NDArray as NDArray
+
+    np = numpy
+    Floats: TypeAlias = NDArray[numpy.float64]
+    Floats32: TypeAlias = NDArray[numpy.float32]
+    Integers: TypeAlias = NDArray[numpy.int64]
+else:
+    np = _Late("numpy")
+    NDArray = Floats = Floats32 = Integers = Any
 
 
 def package_folder(package: str, *, extra: str) -> Path:

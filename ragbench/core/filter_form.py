@@ -19,12 +19,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from ragbench.core.filters import (
     And,
     Bound,
-    Dialect,
     Equals,
     Exists,
     Filter,
@@ -39,34 +38,12 @@ from ragbench.errors import ConfigError
 
 _BOUNDS = ("gt", "gte", "lt", "lte")
 _CONDITIONS = ("eq", "in", "prefix", "exists", *_BOUNDS)
-_WORDS = frozenset({"all", "any", "field", "not"})
+
 _DEPTH = 50
 
 
-def parse_filters(value: object, *, where: str = "filter") -> Filter:
-    return _parse(value, where, 0)
-
-
-def filters_to_json(filters: Filter) -> dict[str, Any]:
-    """A filter in its plain form; `parse_filters` gives an equal filter back."""
-    return _PLAIN(filters)
-
-
-def _plain(field: str, condition: object) -> dict[str, Any]:
-    return {"field": {field: condition}} if field in _WORDS else {field: condition}
-
-
-_PLAIN: Dialect[dict[str, Any]] = Dialect(
-    both=lambda parts: {"all": parts},
-    either=lambda parts: {"any": parts},
-    denied=lambda part: {"not": part},
-    equal=lambda field, values: _plain(
-        field, values[0] if len(values) == 1 else {"in": list(values)}
-    ),
-    within=lambda bounds: _plain(bounds.field, bounds.bounds()),
-    exists=lambda field: _plain(field, {"exists": True}),
-    prefix=lambda field, text: _plain(field, {"prefix": text}),
-)
+def parse_filters(value: object) -> Filter:
+    return _parse(value, "filter", 0)
 
 
 def _parse(value: object, where: str, depth: int) -> Filter:

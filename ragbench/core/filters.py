@@ -29,7 +29,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -41,8 +41,8 @@ Bound: TypeAlias = int | float | str
 """The end of a range: a number, or an ISO 8601 date as text."""
 
 _DATE = re.compile(
-    r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
-    r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?)?",
+    r"\d{4}(?:-\d\d(?:-\d\d(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
+    r"(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?)?)?",
     re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -317,34 +317,14 @@ def instant(value: object) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _instant(value: str) -> int | None:
-    found = _DATE.fullmatch(value)
-    if found is None:
+    if _DATE.fullmatch(value) is None:
         return None
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    whole = value + "-01-01"[len(value) - 4 :] if len(value) < 10 else value
     try:
-        moment = datetime(
-            int(year),
-            int(month or 1),
-            int(day or 1),
-            int(hour or 0),
-            int(minute or 0),
-            int(second or 0),
-            int((fraction or "0")[:6].ljust(6, "0")),
-            tzinfo=_zone(zone),
-        )
-        return (moment - _EPOCH) // _MILLISECOND
+        moment = datetime.fromisoformat(whole)
+        return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError):
         return None
-
-
-def _zone(text: str | None) -> timezone:
-    if text is None or text == "Z":
-        return UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    if int(digits[2:]) > 59:
-        raise ValueError("an hour has 60 minutes")
-    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(-ahead if text[0] == "-" else ahead)
 
 
 _Test: TypeAlias = Callable[[Mapping[str, Any]], bool]

@@ -17,14 +17,11 @@ import msgspec
 
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
-from ragbench.plugins import Registry, load_target
+from ragbench.plugins import Floats, Floats32, Registry, load_target, np
 from ragbench.safe_text import shortened_line
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-
-    Vectors: TypeAlias = NDArray[np.float32]
+    from numpy.typing import ArrayLike
 
 
 class Embedder(Protocol):
@@ -49,9 +46,9 @@ class Embedder(Protocol):
         """
         ...
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
+    def embed_queries(self, texts: Sequence[str]) -> Floats32: ...
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str]) -> Floats32:
         """The vectors of what is searched; see `embed_queries`."""
         ...
 
@@ -75,15 +72,13 @@ class ModelEmbedder:
     named_by: str = "model"
     """The setting that stands behind the colon of its name; empty for none."""
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+    def embed_queries(self, texts: Sequence[str]) -> Floats32:
         return self._embedded(texts, "query")
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str]) -> Floats32:
         return self._embedded(texts, "passage")
 
-    def _embedded(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        import numpy as np
-
+    def _embedded(self, texts: Sequence[str], kind: Kind) -> Floats32:
         if not texts:
             return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
@@ -171,10 +166,8 @@ def placed_embedder(
 
 def checked_rows(
     vectors: object, texts: Sequence[str], named: str, error: type[RagbenchError]
-) -> Vectors:
+) -> Floats32:
     """What somebody else's model gave for some texts: one vector each, finite, and not zeros."""
-    import numpy as np
-
     try:
         rows = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError):
@@ -192,13 +185,11 @@ def checked_rows(
     return rows
 
 
-def unit_rows(rows: ArrayLike) -> NDArray[np.float32]:
+def unit_rows(rows: ArrayLike) -> Floats32:
     """The rows divided by their lengths, as float32; a row of zeros stays one."""
-    import numpy as np
-
     vectors = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: NDArray[np.float32] = np.zeros_like(vectors)
+    unit: Floats32 = np.zeros_like(vectors)
     np.divide(vectors, lengths, out=unit, where=lengths > 0)
     return unit
 
@@ -320,11 +311,9 @@ class CosineScale:
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
-    import numpy as np
-
     known = [language for language in SAMPLE_LANGUAGES if language in set(languages)] or ["en"]
-    related: list[NDArray[np.float32]] = []
-    unrelated: list[NDArray[np.float32]] = []
+    related: list[Floats32] = []
+    unrelated: list[Floats32] = []
     for language in known:
         pairs = _sample()[language]
         queries = embedder.embed_queries([question for question, _ in pairs])
@@ -336,9 +325,7 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
     return _fitted(np.concatenate(related), np.concatenate(unrelated))
 
 
-def _fitted(related: NDArray[np.float32], unrelated: NDArray[np.float32]) -> CosineScale:
-    import numpy as np
-
+def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
     found = {
         "background": min(float(np.quantile(unrelated, _QUANTILE)), 0.999),
@@ -351,10 +338,8 @@ def _fitted(related: NDArray[np.float32], unrelated: NDArray[np.float32]) -> Cos
     return CosineScale(**{name: round(value, 6) for name, value in found.items()})
 
 
-def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> tuple[float, float]:
+def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
     """Slope and midpoint of the curve by Newton's method; (0, 0) where none rises."""
-    import numpy as np
-
     cosines = np.concatenate([related, unrelated])
     # Platt's targets, a little off 0 and 1, keep the curve finite where the pairs do not overlap.
     belong, others = len(related), len(unrelated)

@@ -26,12 +26,9 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.settings import FilePath, ModelPath, built_own
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve
-from ragbench.plugins import require
+from ragbench.plugins import Floats32, np, require
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ragbench.llm.budget import Budget
     from ragbench.llm.transport import Transport
 
@@ -65,9 +62,7 @@ class FastembedEmbedder(PrefixedEmbedder):
     def dimension(self) -> int:
         return int(self._model.embedding_size)
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        import numpy as np
-
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         asked = [getattr(self.prefixes, kind) + text for text in texts]
         return np.stack(list(embed(asked, batch_size=self.batch_size)))
@@ -208,7 +203,7 @@ class _Adapted(ModelEmbedder):
     def dimension(self) -> int:
         return int(self._rows([_PROBE], "query").shape[1])
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         asked = kind == "query"
         found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
         return checked_rows(found, texts, f"'{self.name}'", InterfaceError)
@@ -263,10 +258,10 @@ class OpenAIEmbedder(ModelEmbedder):
     def close(self) -> None:
         self._session.close()
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         return self._asked([getattr(self._prefixes, kind) + text for text in texts])
 
-    def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _asked(self, texts: Sequence[str]) -> Floats32:
         async def embed(models: ModelClients) -> Sequence[Vector]:
             assert models.embeddings is not None
             return (await models.embeddings.embed(texts, purpose="embed")).vectors

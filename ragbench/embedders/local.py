@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ragbench.embedders.embedder import (
     NO_EMBEDDER,
@@ -21,15 +21,15 @@ from ragbench.embedders.embedder import (
 )
 from ragbench.errors import ConfigError
 from ragbench.io.settings import ModelPath
-from ragbench.plugins import package_folder, require
-from ragbench.text.onnx_model import Pooling, TextEncoder, find_onnx_files, stated_pooling
+from ragbench.plugins import Floats32, np, package_folder, require
+from ragbench.text.onnx_model import (
+    OnnxFiles,
+    Pooling,
+    TextEncoder,
+    find_onnx_files,
+    stated_pooling,
+)
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ragbench.text.onnx_model import OnnxFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,9 +53,7 @@ class HashingEmbedder(ModelEmbedder):
     def identity(self) -> Mapping[str, object]:
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        import numpy as np
-
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for token, times in Counter(tokenise(text)).items():
@@ -94,9 +92,7 @@ class NoEmbedder(ModelEmbedder):
     dimension = 1
     identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        import numpy as np
-
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -152,8 +148,6 @@ class EnglishEmbedder(ModelEmbedder):
     }  # fmt: skip
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        import numpy as np
-
         tokenizer, vectors = self._model
         read = [readable_text(text).lower() for text in texts]
         found = tokenizer.encode_batch(read, add_special_tokens=False)
@@ -222,7 +216,7 @@ class OnnxEmbedder(PrefixedEmbedder):
     def dimension(self) -> int:
         return self._encoder.dimension
 
-    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         return self._encoder.encode(texts, prefix=getattr(self.prefixes, kind))
 
     def close(self) -> None:

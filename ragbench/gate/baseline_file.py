@@ -15,12 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
+from ragbench.core.case_table import CaseTable, Cells, ScoredCase
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import CaseTable, Cells, MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits

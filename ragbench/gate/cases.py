@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ragbench.core.case_table import CaseTexts, Cells
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import JUDGED_RIGHT
-from ragbench.core.run_scores import CaseTexts, Cells, MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.demands import named_columns
 from ragbench.stats.mean import Interval, mean_interval

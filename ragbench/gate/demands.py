@@ -5,15 +5,13 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
 from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
-
-if TYPE_CHECKING:
-    from ragbench.core.run_scores import Places
+from ragbench.plugins import Integers
 
 
 class Demand(NamedTuple):
@@ -89,7 +87,7 @@ def demands_of(
 
 def on_cases(
     demands: Sequence[Demand], run: RunScores
-) -> Iterator[tuple[Demand, str | None, Places | None]]:
+) -> Iterator[tuple[Demand, str | None, Integers | None]]:
     """The demands by the slices that they mean, with the places of their cases, if any."""
     import numpy as np
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragbench.core.case_table import Cells
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
-from ragbench.core.run_scores import Cells, MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.words import worded
+from ragbench.plugins import Integers
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
-
-if TYPE_CHECKING:
-    from ragbench.core.run_scores import Places
 
 _HALF = 0.5
 _FEW = 10
@@ -97,7 +96,7 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
 
 
 def paired(
-    column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Places | None = None
+    column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Integers | None = None
 ) -> PairedSample:
     """One metric of two runs of the same cases in the same order; or of some of these."""
     if at is not None:
@@ -115,7 +114,7 @@ def paired(
     )
 
 
-def _narrowed(run: RunScores, metric: str, at: Places) -> RunScores:
+def _narrowed(run: RunScores, metric: str, at: Integers) -> RunScores:
     """A run with some cases and one metric."""
     cells = {metric: run.cells(metric)}
     return replace(run, cases=replace(run.table, cells=cells).take(at))

@@ -9,9 +9,10 @@ from shlex import quote
 from statistics import stdev
 from typing import Any, NamedTuple
 
+from ragbench.core.case_table import Label, ScoredCase
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, LabelPlan
 from ragbench.core.report import Correction, Interval
-from ragbench.core.run_scores import Label, MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.drops import DropQuestion
 from ragbench.gate.words import worded

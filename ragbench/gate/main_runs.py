@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragbench.core.case_table import Cells
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats
-from ragbench.core.run_scores import Cells, MetricColumn, RunScores, unchanged, under_ids_of
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, facts_of
 from ragbench.gate.comparable import check_one_system, scale_of

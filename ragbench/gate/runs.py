@@ -18,19 +18,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
+from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_by_gold, gold_number
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import (
-    CaseTable,
-    CaseTexts,
-    Cells,
-    MetricColumn,
-    RunScores,
-    clusters_by_gold,
-    gold_number,
-)
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline

@@ -20,6 +20,7 @@ from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
 from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import is_list, is_object
 from ragbench.plugins import require
 
 
@@ -133,11 +134,10 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
 
 
 def _cells(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
-        for inner in cast("dict[str, object]", value).values():
-            yield from _cells(inner)
-    elif isinstance(value, list):
-        for inner in cast("list[object]", value):
+    if is_object(value):
+        value = [*value.values()]
+    if is_list(value):
+        for inner in value:
             yield from _cells(inner)
     else:
         yield value

@@ -64,10 +64,10 @@ class Retrieved:
             named = self.fields.items()
             given = {HIT_FIELDS[name]: path for name, path in named if name in HIT_FIELDS}
             try:
-                found = guess_mapping([record], overrides={"chunks": source, **given})
+                decoder = guess_mapping([record], overrides={"chunks": source, **given})
             except DataError as error:
                 raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
-            decoder = self.decoder = Decoder(*found)
+            self.decoder = decoder
         raw = next(iter(decoder.raw(record)), None)
         if raw is None:
             raise ValueProblem("no chunks are recognised")

@@ -90,11 +90,10 @@ def from_settings(
         given = name in settings and name in known
         if given or not _has_default(field):
             try:
-                values[name] = (
-                    _value(settings[name], hints[name], f"{where}: {name}", made or {})
-                    if given
-                    else _lacking(name, hints[name], where, made or {})
-                )
+                if not given and hints[name] not in (made or {}):
+                    raise ConfigError(f"{where}: the setting '{name}' is missing")
+                value = settings[name] if given else None
+                values[name] = _value(value, hints[name], f"{where}: {name}", made or {})
             except ConfigError as error:
                 problems += [((name, *place), message) for place, message in problems_of(error)]
     try:
@@ -105,12 +104,6 @@ def from_settings(
     except ConfigError as error:  # out of its range
         problems += problems_of(error, fields)
     raise SettingsError(problems)
-
-
-def _lacking(name: str, hint: Any, where: str, makers: Makers) -> Any:
-    if hint in makers:
-        return makers[hint](None)
-    raise ConfigError(f"{where}: the setting '{name}' is missing")
 
 
 def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place, str]]:

@@ -22,9 +22,9 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout
+from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import RANKED, find_form
-from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
+from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
 from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
@@ -219,7 +219,7 @@ class _Opening:
             adapted = self._adapted(sample[:_GUESSED_FROM], bound, gold, dump_form)
         if adapted is not None:
             mapping = adapted.mapping
-            if mapping.layout is Layout.ROWS or not mapping.chunks:
+            if not mapping.chunks:
                 return self._dump(form, Problems())
             self.fields.setdefault("retrieved_contexts", mapping.chunks)
             if mapping.query is not None and not has_query:
@@ -234,7 +234,7 @@ class _Opening:
 
     def _adapted(
         self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
-    ) -> GuessedMapping | None:
+    ) -> Decoder | None:
         """How chunks are read that no recognised field holds; None where there are none for sure.
 
         A dataset may bring passages of its own: only scores, or the form of a store's response,
@@ -252,9 +252,9 @@ class _Opening:
         is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
         is_own = (
             (is_plain and mapping.score is None)
-            or (mapping.layout is Layout.ROWS and bound & {"reference", "answers", "response"})
+            or (mapping.layout == "rows" and bound & {"reference", "answers", "response"})
             or (mapping.chunks or "").partition(".")[0] in gold
-            or (mapping.layout is Layout.QUERIES and not _has_texts(found, records))
+            or not (mapping.layout == "rows" or _has_texts(found, records))
         )
         return None if is_own else found
 
@@ -281,11 +281,9 @@ class _Opening:
         )
         decoder = decoder_of(problems=Problems(), chunks=chunks)
         looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-        all_bound: dict[str, str] = {}
-        for plan in decoder.plans.values():
-            for target, source in plan.bindings:
-                all_bound.setdefault(target, source)
-        bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
+        pairs = [pair for plan in decoder.plans.values() for pair in plan.bindings]
+        first = dict(reversed(pairs))
+        bound = {name: first[name] for name in entry_fields() if name in first}
         unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
@@ -398,9 +396,8 @@ def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> 
     return Row(path, number, values, recorded=recorded)
 
 
-def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:
+def _has_texts(decoder: Decoder, records: Sequence[DumpRecord]) -> bool:
     """Whether what was taken for chunks holds any text: an empty list fits every form."""
-    decoder = Decoder(found.mapping, found.form)
     for record in records:
         with suppress(ValueProblem):
             for raw in decoder.raw(record):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ragbench.io.dumps.form import constructed, getter, opened_json, text_of
+from ragbench.io.dumps.form import constructed, getter, numbered, opened_json, text_of
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
 
@@ -243,14 +243,8 @@ _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
     """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
     for prefix in named_in("attributes")[name]:
-        found: dict[int, dict[str, object]] = {}
-        for key, value in attributes.items():
-            if key.startswith(prefix):
-                number, _, field = key[len(prefix) + 1 :].partition(".")
-                if field and number.isdecimal():
-                    found.setdefault(int(number), {})[field] = value
-        if found:
-            return documents_of([found[number] for number in sorted(found)])
+        if found := numbered(attributes, prefix):
+            return documents_of(found)
         held = _found(prefix)(attributes)
         if held is not None and (documents := documents_of(held)) is not None:
             return documents

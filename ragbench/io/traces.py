@@ -23,14 +23,7 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
 from ragbench.io.dumps.form import DumpRecord
-from ragbench.io.json_files import (
-    OTLP,
-    OUTER,
-    json_elements,
-    line_value,
-    read_lines,
-    shown_value,
-)
+from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
 from ragbench.io.trace_cases import Tree, trace_row

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
 from ragbench.io.settings import Place, from_settings, problems_of
+from ragbench.io.values import is_list, is_object
 from ragbench.masking import hide_arguments
 from ragbench.safe_text import listed_names
 
@@ -125,13 +126,12 @@ class SettingsFile:
         """The value at a place; None when there is nothing."""
         value = self.file.value
         for part in place:
-            if isinstance(value, Mapping):
-                entries = cast("Mapping[Any, Any]", value)
+            if is_object(value):
                 # YAML takes some keys for numbers or dates; their places name them as texts.
-                by_text = {str(key): item for key, item in entries.items()}
-                value = entries.get(part, by_text.get(str(part)))
-            elif isinstance(value, list) and isinstance(part, int):
-                value = cast("list[Any]", value)[part]
+                by_text = {str(key): item for key, item in value.items()}
+                value = cast("Any", value).get(part, by_text.get(str(part)))
+            elif is_list(value) and isinstance(part, int):
+                value = value[part]
             else:
                 return None
         return value
@@ -139,11 +139,11 @@ class SettingsFile:
     def mapping(self, place: Place, known: Sequence[str] | None = None) -> dict[str, Any]:
         """The mapping at a place, without keys that are not known; empty when there is none."""
         value = self.at(place)
-        if not isinstance(value, Mapping):
+        if not is_object(value):
             if value is not None:
                 self.wrong(place, f"expected 'name: value' entries, found {shown(value)}")
             return {}
-        found = {str(key): item for key, item in cast("Mapping[Any, Any]", value).items()}
+        found = {str(key): item for key, item in value.items()}
         unknown = [] if known is None else [key for key in found if key not in known]
         for key in unknown:
             self.wrong((*place, key), f"unknown key.{listed_names(key, known or ())}")
@@ -152,8 +152,8 @@ class SettingsFile:
     def items(self, place: Place) -> list[Any]:
         """The list at a place; empty, and a problem, when there is none."""
         value = self.at(place)
-        if isinstance(value, list):
-            return cast("list[Any]", value)
+        if is_list(value):
+            return [*value]
         if value is None:
             self.wrong(place[:-1], f"the key '{place[-1]}' is missing")
         else:
@@ -172,9 +172,7 @@ class SettingsFile:
         try:
             return make()
         except (ConfigError, MissingExtraError) as error:
-            keys = (
-                [*map(str, cast("Mapping[Any, Any]", given))] if isinstance(given, Mapping) else []
-            )
+            keys = [*map(str, given)] if is_object(given) else []
             for inner, message in problems_of(error):
                 if not inner or inner[0] not in keys:
                     named = "(^|: |unknown |'){}[ ']"

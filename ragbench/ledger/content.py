@@ -15,9 +15,10 @@ from contextlib import closing
 from fnmatch import translate
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 import orjson
 
 from ragbench.core.origin import OriginPart
@@ -207,12 +208,10 @@ def tool_settings(folder: Path, name: str) -> Sequence[str]:
         tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return ()  # another program's to say
-    given: object = tool.get("ragbench", {}).get(name, [])
-    found = cast("list[object]", given) if isinstance(given, list) else [None]
-    texts = [one for one in found if isinstance(one, str)]
-    if len(texts) < len(found):
-        raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
-    return texts
+    try:
+        return msgspec.convert(tool.get("ragbench", {}).get(name, []), list[str])
+    except msgspec.ValidationError:
+        raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts") from None
 
 
 # --- packages

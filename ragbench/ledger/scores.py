@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +19,20 @@ CREATE TABLE IF NOT EXISTS known (
     model TEXT NOT NULL, query BLOB NOT NULL, key BLOB NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (model, query, key)) WITHOUT ROWID;
 """
+
+
+def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where something is kept for a user, whatever the working directory; None for nowhere.
+
+    Args:
+        variable: of the environment; it names another place, or says ``off``.
+    """
+    named = environ.get(variable, "").strip()
+    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    with suppress(RuntimeError):  # of a user without a home
+        if named != "off":
+            return Path(named or f"{base}/ragbench/{name}").expanduser()
+    return None
 
 
 def digest(*texts: str) -> bytes:

@@ -12,20 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker
 from ragbench.pipeline.sparse_index import Bm25Scores
+from ragbench.plugins import Floats32, np
 from ragbench.stores.collection import OwnCollection
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import APPROXIMATE
 from ragbench.text.tokens import tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FEWEST = 50
 """Chunks below which nothing can be said."""
@@ -46,10 +42,8 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
 
 
 def weight_of(
-    chunks: Sequence[Chunk], rows: Sequence[NDArray[np.float32]], embedder: Embedder
+    chunks: Sequence[Chunk], rows: Sequence[Floats32], embedder: Embedder
 ) -> float | None:
-    import numpy as np
-
     most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
     scores = Bm25Scores.build([tokenise(one.text) for one in chunks], k1=1.2, b=0.75)
     asked = [*_questions(chunks, scores)]
@@ -70,9 +64,7 @@ def _around(ids: Sequence[str]) -> Sequence[str]:
     return sorted({ids[start + at] for start in starts for at in range(_RUN)})
 
 
-def _questions(
-    chunks: Sequence[Chunk], scores: Bm25Scores
-) -> Iterator[tuple[int, str, NDArray[np.float32]]]:
+def _questions(chunks: Sequence[Chunk], scores: Bm25Scores) -> Iterator[tuple[int, str, Floats32]]:
     """Places of chunks, of each the rarest words of a sentence, and how BM25 scores all by them."""
     random = Random(0)
     for at in random.sample(range(len(chunks)), min(_ASKED, len(chunks))):
@@ -97,10 +89,8 @@ def _words(sentence: str) -> list[str]:
     return [sentence[at : at + 2] for at in range(0, len(sentence), 2)]
 
 
-def _mean_rank(rankings: Sequence[NDArray[np.float32]], places: Sequence[int]) -> float:
+def _mean_rank(rankings: Sequence[Floats32], places: Sequence[int]) -> float:
     """The mean reciprocal rank of each one's own place; of equals it is the last."""
-    import numpy as np
-
     ranks = [int(np.sum(one >= one[at])) for one, at in zip(rankings, places, strict=True)]
     return sum(1 / rank for rank in ranks) / len(ranks)
 
@@ -118,14 +108,12 @@ class VectorIndex:
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]
-        self._rows: NDArray[np.float32] = embedder.embed_passages(texts)
+        self._rows: Floats32 = embedder.embed_passages(texts)
         known = weight_of(chunks, [*self._rows], embedder)
         self.weight = embedder.hybrid_weight if known is None else known
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        import numpy as np
-
         asked = self._embedder.embed_queries([readable_text(query) for query in queries])
         found: list[list[Chunk]] = []
         for row in asked:

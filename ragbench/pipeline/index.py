@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import (
@@ -26,6 +26,7 @@ from ragbench.io.read import read_documents, skipped_files
 from ragbench.io.settings import converted
 from ragbench.pipeline.agreement import measured_weight
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
+from ragbench.plugins import Floats32
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database, being_written, open_database, sole_writer
@@ -34,10 +35,7 @@ from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 
-if TYPE_CHECKING:
-    from ragbench.embedders.embedder import Vectors
-
-Embedding = WorkerPool[Sequence[str], "Vectors"]
+Embedding = WorkerPool[Sequence[str], Floats32]
 """Gives the vectors of texts, a batch of them at a time."""
 _BATCH = 128
 _MARKED = 20.0
@@ -70,7 +68,7 @@ def default_embedder(
     """
     if collection in database.collections():
         with database.open(collection) as store:
-            made = IndexIdentity.from_json(store.info().identity, collection=collection)
+            made = store.info().made_by
         return made.embedder_name, made.embedder_settings
     read_first = [one.text for one in islice(read(), _SAMPLED)]
     return ENGLISH_EMBEDDER if are_english(read_first) else DEFAULT_EMBEDDER, {}
@@ -280,7 +278,7 @@ def _reader(
 
 def _passages(
     embedder: Embedder | str, settings: Mapping[str, Any] | None = None
-) -> Map[Sequence[str], Vectors]:
+) -> Map[Sequence[str], Floats32]:
     """What embeds batches of passages; a name is opened where it is to work."""
     opened = open_embedder(embedder, **settings or {}) if isinstance(embedder, str) else embedder
     return lambda batches: [opened.embed_passages(texts) for texts in batches]
@@ -311,7 +309,7 @@ def _opened(
         with ExitStack() as stack:
             store = stack.enter_context(database.open(collection))
             info = store.info()
-            known = IndexIdentity.from_json(info.identity, collection=info.name)
+            known = info.made_by
             if dict(known.embedder) != dict(identity.embedder):
                 raise ConfigError(
                     f"the collection '{info.name}' was built with another embedder "
@@ -350,7 +348,7 @@ class _Writing:
         self._store = store
         self._embedder = embedder
         self._pool = pool
-        known = IndexIdentity.from_json(info.identity, collection=info.name)
+        known = info.made_by
         self._identity = replace(known, chunker=chunker.identity, digest="")
         self.dense_weight = known.dense_weight
         self._known = store.digests()
@@ -368,7 +366,7 @@ class _Writing:
 
         Gives for each batch its chunks, and how many of them were there.
         """
-        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
+        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Floats32]]] = deque()
         for chunks in batches:
             digests = {chunk.id: encode(chunk).digest for chunk in chunks}
             self.seen |= digests
@@ -381,7 +379,7 @@ class _Writing:
             yield self._store_new(*begun.popleft())
 
     def _store_new(
-        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Vectors]
+        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Floats32]
     ) -> tuple[int, int]:
         for vectors in self._pool.take(batch):
             self._begin()

@@ -13,14 +13,7 @@ from ragbench.core.chat import ChatModel
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, placed_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.settings import (
-    Makers,
-    Place,
-    built_own,
-    converted,
-    from_settings,
-    placed_model,
-)
+from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, placed_model
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of

@@ -36,6 +36,7 @@ from ragbench.pipeline.strategies import (
     filter_problem,
     hybrid,
 )
+from ragbench.plugins import np
 from ragbench.post.operator import Positive, Weight
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection
@@ -304,8 +305,6 @@ class StoreRetriever:
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
         """See `ragbench.pipeline.gold.Searched`: by its document, its id, and its text."""
-        import numpy as np
-
         store, filters = self.store, self.filters if filtered else None
         document = gold.document_id if gold.id is None else gold.id
         found: list[Chunk] | None = None

@@ -31,6 +31,7 @@ from ragbench.pipeline.strategies import (
     StrategyName,
     hybrid,
 )
+from ragbench.plugins import np
 from ragbench.stats.mean import mean_interval
 from ragbench.stores.base import NORMAL, Effort, IndexIdentity
 from ragbench.stores.collection import OwnCollection
@@ -76,8 +77,7 @@ class Collection:
 
     @cached_property
     def identity(self) -> IndexIdentity:
-        info = self.store.info()
-        return IndexIdentity.from_json(info.identity, collection=info.name)
+        return self.store.info().made_by
 
     @property
     def has_vectors(self) -> bool:
@@ -273,8 +273,6 @@ def check_index(
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
     shares: list[float] = []
     if not store.is_exact:
-        import numpy as np
-
         ids = sorted(store.digests())
         if len(ids) < 2:
             raise StoreError(f"the collection '{store.name}' has fewer than two chunks")

@@ -10,44 +10,33 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import Any
 
 import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, matcher
-from ragbench.errors import warn
+from ragbench.errors import InputError, warn
+from ragbench.io.atomic import folder_written_whole
+from ragbench.ledger.scores import user_cache
 from ragbench.pipeline.strategies import Search
+from ragbench.plugins import Floats32, np
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import WordsForm, WordVector, searched_fields, similarity, word_number
 from ragbench.text.language import guess_language
 from ragbench.text.question import function_tokens
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 INDEX_FORM = 2
 """Changes with what a kept index holds."""
-_VARIABLE = "RAGBENCH_BM25_CACHE"
 _MOST_KEPT = 2**30
 """Bytes that kept indexes may take together; those used longest ago are removed first."""
 
 
-def sparse_cache_folder(environ: Mapping[str, str]) -> Path | None:
-    """Where BM25 indexes are kept: one folder per user, whatever the working directory.
-
-    None where nothing is kept.
-    """
-    named = environ.get(_VARIABLE, "").strip()
-    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with suppress(RuntimeError):  # of a user without a home
-        if named != "off":
-            return Path(named or f"{base}/ragbench/bm25").expanduser()
-    return None
+sparse_cache_folder = partial(user_cache, "RAGBENCH_BM25_CACHE", "bm25")
+"""Where BM25 indexes are kept, in an environment; None where they are not."""
 
 
 def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
@@ -61,7 +50,7 @@ def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
         os.utime(folder)
         return index
     index, total = build(), 0
-    with suppress(OSError):
+    with suppress(OSError, InputError):
         index.save(folder)
         age = {one: -one.stat().st_mtime for one in folder.parent.iterdir()}
         for one in sorted(age, key=age.__getitem__):
@@ -116,12 +105,12 @@ class Bm25Scores:
         index = load(str(folder), mmap=True, show_progress=False)
         return cls(size, index.vocab_dict, index)
 
-    def scores(self, tokens: Iterable[str]) -> NDArray[np.float32] | None:
+    def scores(self, tokens: Iterable[str]) -> Floats32 | None:
         """The score of every text; None where no token is known."""
         ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
-        found: NDArray[np.float32] = self._index.get_scores_from_ids(ids)
+        found: Floats32 = self._index.get_scores_from_ids(ids)
         return found
 
     def idf(self, token: str) -> float:
@@ -134,13 +123,11 @@ class Bm25Scores:
         return math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5))
 
     @staticmethod
-    def best(scores: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+    def best(scores: Floats32, k: int) -> list[tuple[int, float]]:
         """Positions and values of the k highest scores above 0; of equals, the first one first.
 
         The package's own selection leaves the order of equal scores open.
         """
-        import numpy as np
-
         found = np.flatnonzero(scores > 0)
         if len(found) > k:
             least = np.partition(scores[found], len(found) - k)[len(found) - k]
@@ -192,17 +179,10 @@ class SparseIndex:
 
     def save(self, folder: Path) -> None:
         """Writes the index to a folder, which appears whole or not at all."""
-        draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid4().hex}")
-        try:
-            draft.mkdir(parents=True)
+        with folder_written_whole(folder, replaceable=lambda _: True) as draft:
             self.scores.save(draft)
             (draft / _METADATA).write_bytes(orjson.dumps(self._metadata()))
             (draft / _IDS).write_bytes(orjson.dumps(self._ids))
-            # A folder of that name was written by another process in the meantime: the same one.
-            if not folder.exists():
-                draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
 
     @classmethod
     def load(cls, folder: Path) -> SparseIndex | None:
@@ -223,8 +203,6 @@ class SparseIndex:
         if scores is None:
             return []
         if filters is not None:
-            import numpy as np
-
             # By what it says: to Python 1 and True are equal.
             if self._passing[0] != repr(filters):
                 passes = map(matcher(filters), self._metadata())

@@ -12,6 +12,7 @@ from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.embedders.embedder import CosineScale, Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
+from ragbench.plugins import np
 from ragbench.post.operator import Checked, Positive, Weight
 from ragbench.safe_text import did_you_mean, listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort
@@ -167,8 +168,6 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
     Raises:
         ConfigError: no chunk has a field of its.
     """
-    import numpy as np
-
     if filters is None:
         return None
     anything = np.ones((1, store.dimension), dtype=np.float32)

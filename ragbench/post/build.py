@@ -181,24 +181,21 @@ def _known(key: str, given: object, known: Sequence[str], of: str) -> str:
 
 
 def _makers(name: str, resources: Resources) -> Makers:
-    def resource(value: object, setting: str, kind: type, lacking: str) -> Any:
+    def resource(value: object, setting: str, kind: type) -> Any:
         if value is not None:
             place = "it stands at the top of the file"
             raise ConfigError(f"{name}: '{setting}' is not a setting of an operator: {place}")
         held = getattr(resources, setting)
         if not isinstance(held, kind):
-            raise ConfigError(f"{name} {lacking}")
+            what, _, method = _GIVEN[kind].partition(" with ")
+            asks = f"asks where the chunks came from, and nothing here has the method {method}"
+            raise ConfigError(f"{name} {asks if method else f'needs {what}, and none was given'}")
         return held
 
-    asks = "asks where the chunks came from, and nothing here has the method"
-    wanted: tuple[tuple[str, Any, str], ...] = (
-        ("service", ChunkSearch, f"{asks} search(query, top_k)"),
-        ("service", ChunkNeighbours, f"{asks} neighbours(chunk_id, top_k)"),
-        ("chat", ChatModel, "needs a language model, and none was given"),
-    )
     made: dict[Any, Any] = {
-        kind: partial(resource, setting=setting, kind=kind, lacking=lacking)
-        for setting, kind, lacking in wanted
+        kind: partial(resource, setting=setting, kind=kind)
+        for setting, kinds in _SHARED.items()
+        for kind in kinds
     }
     rerankers = partial(build_reranker, chat=resources.chat, folder=resources.folder)
     return {**made, **counter_makers(name, resources.folder), Reranker: rerankers}

@@ -15,26 +15,31 @@ from ragbench.core.chat import Message, task_messages
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InputError
 from ragbench.io.only import seconds_of
+from ragbench.io.values import is_list
 from ragbench.llm.schema import Schema, field_schema
 from ragbench.post.operator import Query, RankedChunk
 from ragbench.text.sentences import Span
+from ragbench.text.tables import table
 
 
-def asked_of(task: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
-    """The question and the passages, numbered from 1, as JSON: no text can pass for an order."""
+def asked_of(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
+    """A task of ``prompts.toml`` with the question and the passages, numbered from 1.
+
+    They come as JSON: no text can pass for an order.
+    """
     passages = [{"number": at, "text": one.chunk.text} for at, one in enumerate(chunks, start=1)]
     data = json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
-    return task_messages(task, data)
+    return task_messages(table("ragbench.text", "prompts")[prompt], data)
 
 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:
     """The form of an answer that names passages, such as ``{"keep": [1, 3]}``."""
 
     def check(value: object) -> list[int]:
-        if not isinstance(value, list):
+        if not is_list(value):
             raise ValueError(f"'{key}' is not a list")
-        for number in cast("list[object]", value):
-            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
+        for number in value:
+            if type(number) is not int or not 1 <= number <= count:
                 raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
         return cast("list[int]", value)
 
@@ -59,9 +64,7 @@ def rewritten_by(
     return [entry if text is None else rewritten(entry, text, by=name) for entry, text in texts]
 
 
-def sliced(
-    entry: RankedChunk, spans: Sequence[Span], *, by: str, joined_by: str = " "
-) -> RankedChunk:
+def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk:
     """A chunk with some stretches of its text; the same object when that is all of it.
 
     Where the origin knows its offsets in its document, so does the result: from the first
@@ -69,7 +72,7 @@ def sliced(
     metadata.
     """
     chunk = entry.chunk
-    text = joined_by.join([chunk.text[span.start : span.end] for span in spans])
+    text = " ".join([chunk.text[span.start : span.end] for span in spans])
     if text == chunk.text:
         return entry
     change = {"by": by, "from": [chunk.id], "spans": [[span.start, span.end] for span in spans]}

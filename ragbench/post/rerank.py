@@ -253,8 +253,7 @@ def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     holder: Any = reranker
-    if is_dataclass(holder) and any(one.name == "rerankers" for one in fields(holder)):
-        inner = cast("Sequence[Reranker]", getattr(reranker, "rerankers"))  # noqa: B009
-        members = [stored(one, store) for one in inner]
-        return cast("Reranker", replace(cast("Any", holder), rerankers=members))
-    return reranker
+    if not is_dataclass(holder) or all(one.name != "rerankers" for one in fields(holder)):
+        return reranker
+    members = [stored(one, store) for one in cast("Any", holder).rerankers]
+    return cast("Reranker", replace(cast("Any", holder), rerankers=members))

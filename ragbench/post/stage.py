@@ -14,6 +14,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
+from ragbench.io.values import as_list, as_object
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
@@ -216,12 +217,8 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     for chunk in (entry.chunk for entry in output.chunks):
         if chunk.id not in texts:
             # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            changes: object = chunk.metadata.get(DERIVED)
-            last: object = (
-                [None, *cast("list[Any]", changes)][-1] if isinstance(changes, list) else 0
-            )
-            known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
-            made.append((chunk.id, tuple(map(str, known.get("from", ())))))
+            last = [None, *as_list(chunk.metadata.get(DERIVED))][-1]
+            made.append((chunk.id, tuple(map(str, as_list(as_object(last).get("from"))))))
         elif chunk.text not in texts[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
     return Step(
@@ -239,8 +236,7 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    known: object = result.metadata
-    given = cast("Mapping[str, Any]", known if isinstance(known, Mapping) else {})
+    given: Mapping[str, Any] = as_object(result.metadata)
     asked = Query(text=query, embedding=given.get("query_embedding"))
     done = stage.run(asked, result.to_chunks())
     chunks = [entry.chunk for entry in done.chunks]

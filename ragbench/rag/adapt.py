@@ -137,7 +137,7 @@ def _slot(obj: object, family: str) -> Parts:
         parts = Parts(source=rag, methods={name: getattr(rag, name) for name in names})
     else:
         shapes, own = shapes_of(obj), interface_methods(obj)
-        has_family = any(FORMS[name][0].name == family for name in own)
+        has_family = any(FORMS[name].family == family for name in own)
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
                 return shape.slots[family](obj)
@@ -154,7 +154,7 @@ def _parts(obj: object) -> Parts:
     names = [shape.name for shape in shapes]
     own = interface_methods(obj)
     # Whoever has both families wrote the interface; other methods are his own business.
-    if own and ({FORMS[name][0].name for name in own} == set(FAMILIES) or not shapes):
+    if own and ({FORMS[name].family for name in own} == set(FAMILIES) or not shapes):
         return _of_interface(obj, own)
     if own and not any(shape.own_names for shape in shapes):
         names = ["the interface's methods", *names]
@@ -258,8 +258,8 @@ def _method(
     Args:
         ask: calls the function with the method's arguments.
     """
-    family, form = FORMS[name]
-    read = read_retrieval if family is RETRIEVAL else read_generation
+    form = FORMS[name]
+    read = read_retrieval if form in RETRIEVAL else read_generation
 
     def result(value: object, size: int) -> Any:
         if form.batch:

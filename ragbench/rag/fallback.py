@@ -120,8 +120,7 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """The routes of a class by the name of the method that is called."""
     found: dict[str, Route] = {}
     for target, source in routes(implemented).items():
-        is_retrieval = FORMS[target][0] is RETRIEVAL
-        way = top_k_of_method(cls, source.name) if is_retrieval else None
+        way = top_k_of_method(cls, source.name) if source in RETRIEVAL else None
         found[target] = Route(source=source, where=f"{cls.__name__}.{source.name}", top_k=way)
     return found
 
@@ -157,11 +156,11 @@ def _derive(
 
     Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
     """
-    family, form = FORMS[target]
+    form = FORMS[target]
     if route is None:
         raise InterfaceError(
             f"{type(rag).__name__} has no {target} of its own and nothing to derive it from: "
-            f"write one of {', '.join(known.name for known in family.forms)}"
+            f"write one of {', '.join(name for name in FORMS if FORMS[name].family == form.family)}"
         )
     where, method = route.where, getattr(rag, route.source.name)
     given: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
@@ -183,7 +182,7 @@ def _derive(
                 options = {**options, keyword: said[at]}
             collected.append((yield method(*arguments, *extra, **options)))
         values = collected
-    is_retrieval = family is RETRIEVAL
+    is_retrieval = form in RETRIEVAL
     read = to_retrieval_result if is_retrieval else to_generation_result
     results: list[Any] = [read(value, where) for value in values]
     if not form.rich:

@@ -11,57 +11,47 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.core.calling import HISTORY, parameters_of
 from ragbench.errors import InterfaceError, warn
 
 
-@dataclass(frozen=True, slots=True)
-class MethodForm:
+class MethodForm(NamedTuple):
     """One of the four ways to ask for the same thing."""
 
     name: str
     """The method's name."""
+    family: str
     rich: bool
     """Whether it returns results with metadata."""
     batch: bool
     """Whether it takes a list of queries."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """The four forms of one ability of a RAG."""
 
-    name: str
     plain: MethodForm
     rich: MethodForm
     batch: MethodForm
     rich_batch: MethodForm
 
-    @property
-    def forms(self) -> tuple[MethodForm, MethodForm, MethodForm, MethodForm]:
-        return (self.plain, self.rich, self.batch, self.rich_batch)
-
 
 def _family(name: str, verb: str) -> Family:
     return Family(
-        name=name,
-        plain=MethodForm(verb, rich=False, batch=False),
-        rich=MethodForm(f"{verb}_with_metadata", rich=True, batch=False),
-        batch=MethodForm(f"batch_{verb}", rich=False, batch=True),
-        rich_batch=MethodForm(f"batch_{verb}_with_metadata", rich=True, batch=True),
+        MethodForm(verb, name, rich=False, batch=False),
+        MethodForm(f"{verb}_with_metadata", name, rich=True, batch=False),
+        MethodForm(f"batch_{verb}", name, rich=False, batch=True),
+        MethodForm(f"batch_{verb}_with_metadata", name, rich=True, batch=True),
     )
 
 
 RETRIEVAL = _family("retrieval", "retrieve")
 GENERATION = _family("generation", "generate")
-FAMILIES: Mapping[str, Family] = {family.name: family for family in (RETRIEVAL, GENERATION)}
-FORMS: Mapping[str, tuple[Family, MethodForm]] = {
-    form.name: (family, form) for family in FAMILIES.values() for form in family.forms
-}
+FAMILIES: Mapping[str, Family] = {"retrieval": RETRIEVAL, "generation": GENERATION}
+FORMS: Mapping[str, MethodForm] = {form.name: form for form in (*RETRIEVAL, *GENERATION)}
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
@@ -73,7 +63,7 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
     written = set(implemented)
     found: dict[str, MethodForm] = {}
     for family in FAMILIES.values():
-        plain, rich, batch, rich_batch = family.forms
+        plain, rich, batch, rich_batch = family
         for form, others in (
             (plain, (rich, batch, rich_batch)),
             (rich, (rich_batch, plain, batch)),
@@ -117,7 +107,7 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
     if any(getattr(member, "__isabstractmethod__", False) for member in members):
         return
     for name in sorted(families):
-        forms = [form.name for form in FAMILIES[name].forms]
+        forms = [form.name for form in FAMILIES[name]]
         if implemented.isdisjoint(forms):
             other = next(other for other in FAMILIES if other != name)
             raise InterfaceError(
@@ -135,7 +125,7 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
     inherited method calls what the class writes, its own methods would be ignored in silence.
     """
     for family in FAMILIES.values():
-        names = {form.name for form in family.forms} & implemented
+        names = {form.name for form in family} & implemented
         own = {name for name in names if name in cls.__dict__}
         if not own:
             continue

@@ -16,6 +16,7 @@ from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
+from ragbench.io.values import as_object, is_list
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
 from ragbench.masking import mask_url
 from ragbench.plugins import directory_kept, error_text, is_own, load_target
@@ -246,13 +247,12 @@ class RagEndpoint(JsonEndpoint):
     def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The result of each query, or the exception that it failed with."""
         where, size = f"{self.url}{path}", len(payload["queries"])
-        results = (as_mapping(self.post(path, payload)) or {}).get("results")
-        if not isinstance(results, list):
+        results = as_object(self.post(path, payload)).get("results")
+        if not is_list(results):
             raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
-        items = cast("list[Any]", results)
-        if len(items) != size:
-            raise HTTPRagError(f"{where} answered with {len(items)} results for {size} queries")
-        return [_result(item, read, where) for item in items]
+        if len(results) != size:
+            raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
+        return [_result(item, read, where) for item in results]
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         return settled(self.results(path, payload, read), f"{self.url}{path}")

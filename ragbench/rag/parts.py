@@ -57,7 +57,7 @@ class Parts:
 
     def only(self, family: str) -> Parts:
         methods = self.methods.items()
-        chosen = {name: made for name, made in methods if FORMS[name][0].name == family}
+        chosen = {name: made for name, made in methods if FORMS[name].family == family}
         return replace(self, methods=chosen)
 
 
@@ -135,13 +135,13 @@ def compose(
         if awaited and not is_coroutine(made):
             function = functools.partial(asyncio.to_thread, made)
             vars(function).update(vars(made))
-        if top_k is not None and FORMS[method][0] is RETRIEVAL:
+        if top_k is not None and FORMS[method] in RETRIEVAL:
             function = _with_default(function, top_k)
         namespace[method] = staticmethod(function)
     made_class = types.new_class(
         name,
         (AdaptedRAG, AsyncRAGInterface if awaited else RAGInterface),
-        {"families": {FORMS[method][0].name for method in methods}},
+        {"families": {FORMS[method].family for method in methods}},
         lambda body: body.update(namespace),
     )
     rag = made_class()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Repeats
 from ragbench.safe_text import as_line
-from ragbench.stats.repeats import variance_components
+from ragbench.stats.mean import variance_components
 
 _LITTLE = 0.1
 """Share of the variance at which noise is little."""

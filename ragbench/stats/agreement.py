@@ -12,16 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.errors import InputError
+from ragbench.plugins import Floats, Integers, np
 from ragbench.stats.mean import Label, cluster_codes
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +62,6 @@ def agreement(
     Args:
         pairs: the level that each gave, item by item; from 0.
     """
-    import numpy as np
-
     if not pairs:
         raise InputError("there is nothing that both rated")
     if any(not 0 <= level < levels for pair in pairs for level in pair):
@@ -135,8 +128,6 @@ def rank_correlation(
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
     is made as in `agreement`.
     """
-    import numpy as np
-
     rows: dict[str | int, list[int]] = {}
     for at, name in enumerate(_names(clusters, len(pairs))):
         rows.setdefault(name, []).append(at)
@@ -154,9 +145,9 @@ def rank_correlation(
     return _estimated(value, samples, confidence)
 
 
-def _spearman(grades: Array) -> float:
+def _spearman(grades: Floats) -> float:
     stats: Any = import_module("scipy.stats")
-    ranks: Array = stats.rankdata(grades, axis=0)
+    ranks: Floats = stats.rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
     return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan
@@ -168,17 +159,15 @@ def _names(clusters: Sequence[str | None] | None, count: int) -> list[str | int]
     return [at if name is None else name for at, name in enumerate(found)]
 
 
-def _observed(tables: Array) -> Array:
+def _observed(tables: Floats) -> Floats:
     levels = math.isqrt(tables.shape[1])
     same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
-    found: Array = same / tables.sum(axis=1)
+    found: Floats = same / tables.sum(axis=1)
     return found
 
 
-def _kappa(tables: Array, power: int) -> Array:
+def _kappa(tables: Floats, power: int) -> Floats:
     """1 - observed disagreement / expected disagreement; NaN where none is expected."""
-    import numpy as np
-
     levels = math.isqrt(tables.shape[1])
     cells = tables.reshape(-1, levels, levels)
     total = cells.sum(axis=(1, 2))
@@ -188,13 +177,11 @@ def _kappa(tables: Array, power: int) -> Array:
     seen = (cells * weights).sum(axis=(1, 2))
     chance = (expected * weights).sum(axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Array = np.where(chance > 0, 1 - seen / chance, np.nan)
+        found: Floats = np.where(chance > 0, 1 - seen / chance, np.nan)
     return found
 
 
-def _estimated(value: float, samples: Array | None, confidence: float) -> Estimated:
-    import numpy as np
-
+def _estimated(value: float, samples: Floats | None, confidence: float) -> Estimated:
     if math.isnan(value):
         return Estimated(value=None)
     known = None if samples is None else samples[~np.isnan(samples)]
@@ -209,7 +196,7 @@ def _estimated(value: float, samples: Array | None, confidence: float) -> Estima
 _BLOCK = 65_536
 
 
-def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Array]:
+def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
     """How often each cluster is drawn when as many as there are are drawn with replacement.
 
     Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
@@ -221,8 +208,6 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Array]
     Yields:
         Blocks of shape (rows, clusters); each row sums to ``clusters``.
     """
-    import numpy as np
-
     source = np.random.PCG64(seed)
     words = (clusters + 1) // 2
     most = max(1, _BLOCK // clusters)
@@ -246,37 +231,31 @@ _PLACES = 9
 class Scored:
     """Scores of questions on several systems, summed up by cluster."""
 
-    sums: Array
+    sums: Floats
     """A row for each cluster, a column for each system."""
-    sizes: Array
+    sizes: Floats
     """Questions in each cluster."""
 
     @classmethod
     def of(cls, table: Sequence[Sequence[float]], clusters: Sequence[Label]) -> Scored:
         """Of a table with a row for each question and a column for each system."""
-        import numpy as np
-
         codes = np.array(cluster_codes(clusters))
         sums = np.zeros((int(codes.max()) + 1, len(table[0])))
         np.add.at(sums, codes, np.array(table))
         return cls(sums=sums, sizes=np.bincount(codes).astype(float))
 
     @property
-    def means(self) -> Array:
-        found: Array = self.sums.sum(axis=0) / self.sizes.sum()
+    def means(self) -> Floats:
+        found: Floats = self.sums.sum(axis=0) / self.sizes.sum()
         return found
 
-    def resampled(self, seed: int, resamples: int) -> Array:
+    def resampled(self, seed: int, resamples: int) -> Floats:
         """Means of as many clusters drawn with replacement; a row for each draw."""
-        import numpy as np
-
         blocks = resample_counts(seed, resamples, len(self.sizes))
         return np.concatenate([(one @ self.sums) / (one @ self.sizes)[:, None] for one in blocks])
 
-    def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Array, Array]]:
+    def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
         """Means of about so many questions, drawn by cluster, and those of all the others."""
-        import numpy as np
-
         source, clusters = random.Random(seed), range(len(self.sizes))
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
@@ -284,54 +263,46 @@ class Scored:
             first = min(enough, len(order) - 1)
             yield self._means(order[:first]), self._means(order[first:])
 
-    def _means(self, clusters: NDArray[np.int64]) -> Array:
-        found: Array = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
+    def _means(self, clusters: Integers) -> Floats:
+        found: Floats = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
         return found
 
 
-def best_of(means: Array) -> Array:
+def best_of(means: Floats) -> Floats:
     """Which system is the best; of several that are equally good each has its share."""
-    import numpy as np
-
     rounded = np.round(np.atleast_2d(means), _PLACES)
     highest = rounded == rounded.max(axis=1, keepdims=True)
-    found: Array = highest / highest.sum(axis=1, keepdims=True)
+    found: Floats = highest / highest.sum(axis=1, keepdims=True)
     return found
 
 
-def kendall_tau(first: Array, second: Array) -> Array:
+def kendall_tau(first: Floats, second: Floats) -> Floats:
     """Kendall's tau-b of two orders of the same systems; rows of several at once.
 
     Source: Kendall 1945, "The Treatment of Ties in Ranking Problems". NaN where one side does not
     tell any two systems apart.
     """
-    import numpy as np
-
     signs = [_signs(np.atleast_2d(one)) for one in (first, second)]
     scale = np.sqrt(np.prod([(one**2).sum(axis=1) for one in signs], axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Array = (signs[0] * signs[1]).sum(axis=1) / scale
+        found: Floats = (signs[0] * signs[1]).sum(axis=1) / scale
     return found
 
 
-def _signs(means: Array) -> Array:
+def _signs(means: Floats) -> Floats:
     """Of each pair of systems, which one is higher."""
-    import numpy as np
-
     left, right = np.triu_indices(means.shape[1], 1)
-    found: Array = np.sign(np.round(means[:, left] - means[:, right], _PLACES))
+    found: Floats = np.sign(np.round(means[:, left] - means[:, right], _PLACES))
     return found
 
 
-def tau_interval(value: float, samples: Array) -> Estimated:
+def tau_interval(value: float, samples: Floats) -> Estimated:
     """A 95% interval of tau, from resampled questions.
 
     Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
     tau of all questions in 84% of draws. Joined with its mirror image around the value, at 99%, it
     does so in 95% (benchmarks/fidelity.py; the worst of 96 settings 80%).
     """
-    import numpy as np
-
     if np.isnan(value):
         return Estimated(value=None)
     low, high = map(float, np.nanquantile(samples, [0.005, 0.995]))

@@ -13,14 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, InputError
+from ragbench.plugins import Floats, np
 from ragbench.stats.mean import ClusterTotals
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17.
 _STEP = 1.0 / 16.0
@@ -69,8 +65,6 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
     reach = (null_mean - lowest) * max(totals.sizes)
     scaled = Counter(max(-1.0, total / reach) for total in totals.shifted(-null_mean))
     scaled[-1.0] += 1
-    import numpy as np
-
     numbers = np.array(sorted(scaled))
     times = np.array([scaled[float(number)] for number in numbers], dtype=np.float64)
     if numbers[-1] <= 0.0:
@@ -78,10 +72,8 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
     return _probability(numbers, times)
 
 
-def _probability(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> float:
+def _probability(numbers: Floats, times: Floats) -> float:
     """P(sum of exponentials * numbers <= 0), for numbers from -1 up to something positive."""
-    import numpy as np
-
     centre = _saddle(numbers, times)
     slopes = 1.0 - centre * numbers
     curvature = _sum(times * (numbers / slopes) ** 2) + 1.0 / centre**2
@@ -104,7 +96,7 @@ def _probability(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> fl
     return min(1.0, max(0.0, total * _STEP / math.pi * math.exp(logarithm)))
 
 
-def _saddle(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> float:
+def _saddle(numbers: Floats, times: Floats) -> float:
     """Where the integrand is smallest on the real axis between the poles at -1 and 0."""
     low, high = -1.0, 0.0
     middle = -0.5
@@ -116,7 +108,7 @@ def _saddle(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> float:
     return middle
 
 
-def _sum(terms: NDArray[np.float64]) -> float:
+def _sum(terms: Floats) -> float:
     """A sum in one order everywhere: that of a dot product depends on the machine's library."""
     return float(terms.sum())
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.errors import InputError
+from ragbench.plugins import np
 from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile
 from ragbench.stats.power import POWER, smallest_count
 
@@ -153,8 +154,6 @@ def _two_phase(
     same: Sequence[bool] = (),
 ) -> Corrected | None:
     """The estimate, and its variance as the sum over clusters of what each moves it by, squared."""
-    import numpy as np
-
     total = len(judged)
     if {len(labels), len(same or judged), len(clusters or judged)} != {total}:
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")

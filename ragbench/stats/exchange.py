@@ -11,16 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ragbench.plugins import Floats, np
 from ragbench.stats.family import stepped_down
 from ragbench.stats.paired import Key, PairedSample
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 _HELD = 1_000_000
 """Numbers that are held at once; changes no result."""
@@ -65,17 +60,13 @@ class _Labels(NamedTuple):
     width: int
     clusters: int
 
-    def first(self) -> Array:
-        import numpy as np
-
+    def first(self) -> Floats:
         one = np.zeros((self.clusters, self.width))
         one[:, : self.present] = 1.0
         return one.reshape(-1)
 
-    def draws(self, count: int, seed: int) -> Iterator[Array]:
+    def draws(self, count: int, seed: int) -> Iterator[Floats]:
         """Labels drawn anew, in blocks: a row a column of the scores, a column a draw."""
-        import numpy as np
-
         source = np.random.PCG64([seed, self.clusters, self.width])
         rows = self.clusters * self.width
         most = max(1, _HELD // rows)
@@ -96,9 +87,8 @@ class _Labels(NamedTuple):
 
 def _columns(
     samples: Sequence[PairedSample], null_means: Sequence[float]
-) -> tuple[Any, Array, _Labels]:
+) -> tuple[Any, Floats, _Labels]:
     """A sparse row a test, with a column a cluster and score; and what the draws make of it."""
-    import numpy as np
     from scipy.sparse import coo_matrix
 
     scored = [sample.scores_by_case() for sample in samples]

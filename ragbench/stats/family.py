@@ -13,16 +13,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError
+from ragbench.plugins import Floats, Integers, NDArray, np
 from ragbench.stats.paired import Key, PairedSample
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 _ALL = 14
 """Up to as many clusters in which anything changed, all 2^k arrangements are counted: no more than
@@ -134,12 +129,12 @@ class Stepped(NamedTuple):
     """p-value of each test by itself."""
     corrected: list[float]
     """For all tests."""
-    largest: Array
+    largest: Floats
     """The largest statistic of each draw."""
 
 
 def stepped_down(
-    observed: Array, draws: Iterable[Array], *, slack: Any = 1e-9, is_counted: bool = False
+    observed: Floats, draws: Iterable[Floats], *, slack: Any = 1e-9, is_counted: bool = False
 ) -> Stepped:
     """The share of draws whose largest statistic lies at least as far out, stepping down.
 
@@ -150,12 +145,10 @@ def stepped_down(
         slack: by how much a statistic may miss another and still tie with it.
         is_counted: whether every arrangement is among the draws, the observed one too.
     """
-    import numpy as np
-
     order = np.argsort(-observed, kind="stable")
     reached = (observed - slack)[order][:, None]
     counts = np.zeros((2, len(order)), dtype=np.int64)
-    largest: list[Array] = []
+    largest: list[Floats] = []
     total = 0
     for block in draws:
         found = block[order]
@@ -174,8 +167,6 @@ def _joint(
     totals: Sequence[_Totals], two_sided: bool, draws: int, seed: int
 ) -> tuple[Stepped, bool]:
     """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
-    import numpy as np
-
     parts = [each.sums for each in totals]
     if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
         parts = [-part for part in parts]  # all of them: two runs that are swapped
@@ -184,8 +175,8 @@ def _joint(
     norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
     is_counted = matrix.clusters <= _ALL
 
-    def statistics(sums: Array) -> Array:
-        found: Array = (np.abs(sums) if two_sided else -sums) / norms[:, None]
+    def statistics(sums: Floats) -> Floats:
+        found: Floats = (np.abs(sums) if two_sided else -sums) / norms[:, None]
         return found
 
     whole = np.array([[math.fsum(part)] for part in parts])
@@ -198,13 +189,11 @@ def _joint(
     return found, is_counted
 
 
-def _times(product: Any, flips: Array) -> Array:
+def _times(product: Any, flips: Floats) -> Floats:
     """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
-    import numpy as np
-
     (tests, clusters), draws = product.shape, flips.shape[1]
     step = max(1, _ALONE // (tests * draws)) if isinstance(product, np.ndarray) else clusters
-    found: Array = product[:, :step] @ flips[:step]
+    found: Floats = product[:, :step] @ flips[:step]
     for start in range(step, clusters, step):
         found += product[:, start : start + step] @ flips[start : start + step]
     return found
@@ -216,15 +205,13 @@ class _Totals(NamedTuple):
     sample: PairedSample
     firsts: NDArray[np.int32]
     """The first case of each."""
-    sums: Array
+    sums: Floats
 
     def keys(self) -> Iterator[Key]:
         return map(self.sample.key, map(int, self.firsts))
 
 
 def _totals(sample: PairedSample, null_mean: float) -> _Totals:
-    import numpy as np
-
     sums, sizes, firsts = _summed(sample)
     totals = np.asarray(sums, dtype=np.float64) - null_mean * np.asarray(sizes)
     (moved,) = np.nonzero(np.abs(totals) > sample.rounding * np.asarray(sizes))
@@ -258,13 +245,11 @@ class _Matrix(NamedTuple):
     """
 
     columns: Sequence[NDArray[np.int32]]
-    data: Sequence[Array]
+    data: Sequence[Floats]
     clusters: int
 
     @classmethod
-    def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Array]) -> _Matrix:
-        import numpy as np
-
+    def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Floats]) -> _Matrix:
         numbers: dict[Key, int] = {}
         rows = zip(keys, map(len, parts), strict=True)
         found = (
@@ -278,8 +263,6 @@ class _Matrix(NamedTuple):
 
     def product(self) -> Any:
         """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
-        import numpy as np
-
         shape = (len(self.data), self.clusters)
         if shape[0] * shape[1] <= max(_DENSE, 1.5 * sum(map(len, self.data))):
             dense = np.zeros(shape)
@@ -293,11 +276,9 @@ class _Matrix(NamedTuple):
 
 
 def _canonical(
-    columns: Sequence[NDArray[np.int32]], parts: Sequence[Array], clusters: int
-) -> NDArray[np.int64]:
+    columns: Sequence[NDArray[np.int32]], parts: Sequence[Floats], clusters: int
+) -> Integers:
     """The clusters in an order that does not depend on that of the cases: by test and total."""
-    import numpy as np
-
     depth = np.zeros(clusters, np.int32)
     for row in columns:
         depth[row] += 1
@@ -308,16 +289,12 @@ def _canonical(
     for test, (row, part) in enumerate(zip(columns, parts, strict=True)):
         left[row] -= 1
         tests[left[row], row], totals[left[row], row] = test, part
-    order: NDArray[np.int64] = np.lexsort(
-        [key for both in zip(totals, tests, strict=True) for key in both]
-    )
+    order: Integers = np.lexsort([key for both in zip(totals, tests, strict=True) for key in both])
     return order
 
 
-def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
+def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
     """Which signs turn, in blocks: a row a cluster, a column an arrangement; 1 where one does."""
-    import numpy as np
-
     clusters = matrix.clusters
     most = max(1, _HELD // (2 * len(matrix.data) + clusters))
     if clusters <= _ALL:
@@ -348,11 +325,9 @@ def _digest(matrix: _Matrix) -> int:
     return int.from_bytes(found.digest(), "little")
 
 
-def _level(largest: Array, alpha: float, two_sided: bool) -> float:
+def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
     """The tail of a normal distribution behind what the family's largest statistic must reach."""
     from statistics import NormalDist
-
-    import numpy as np
 
     critical = float(
         np.sort(largest)[min(len(largest) - 1, math.ceil((1.0 - alpha) * len(largest)))]
@@ -361,7 +336,7 @@ def _level(largest: Array, alpha: float, two_sided: bool) -> float:
     return min(alpha, max(tail, 1e-12))
 
 
-def to_fixed_point(values: NDArray[np.float64], largest_count: int) -> NDArray[np.float64]:
+def to_fixed_point(values: Floats, largest_count: int) -> Floats:
     """Rounds values to whole multiples of a power of two, and counts those.
 
     The unit is the finest one for which a sum of ``largest_count`` values of the largest size
@@ -369,9 +344,7 @@ def to_fixed_point(values: NDArray[np.float64], largest_count: int) -> NDArray[n
     order, the block size, the number of threads or fused instructions of a matrix product: a
     resampled sum is the same number on every machine, and equal sums compare as equal.
     """
-    import numpy as np
-
     peak = float(np.max(np.abs(values), initial=0.0))
     exponent = math.frexp(peak)[1] + (max(largest_count, 1) - 1).bit_length() - 52
-    whole: NDArray[np.float64] = np.rint(np.ldexp(values, -exponent))
+    whole: Floats = np.rint(np.ldexp(values, -exponent))
     return whole

@@ -6,14 +6,10 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError, Problem
+from ragbench.plugins import Floats, np
 from ragbench.stats.mean import LARGEST, ClusterTotals, cluster_codes
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""
@@ -40,7 +36,7 @@ LEFT_OUT = (
 class PairedSample:
     """Paired differences of one metric between two runs, over the cases measured in both."""
 
-    differences: NDArray[np.float64]
+    differences: Floats
     """Candidate minus baseline, a case; the sign is turned for metrics where lower is better, so
     a negative difference is always a loss."""
     clusters: Sequence[int]
@@ -125,8 +121,6 @@ def pair(
     Raises:
         DataError: scores that are NaN, infinite or too large; holds all of them.
     """
-    import numpy as np
-
     _check_scores(baseline, candidate)
     ids = [id_ for id_ in baseline if id_ in candidate]
     found = paired_columns(
@@ -143,8 +137,8 @@ def pair(
 
 
 def paired_columns(
-    old: NDArray[np.float64],
-    new: NDArray[np.float64],
+    old: Floats,
+    new: Floats,
     *,
     ids: Sequence[str],
     labels: Sequence[str | None] = (),
@@ -157,8 +151,6 @@ def paired_columns(
         labels: what each case shares with others; empty: nothing.
         repeats: the scores of the case at a place, where cases were scored more than once.
     """
-    import numpy as np
-
     lacks = np.isnan(old), np.isnan(new)
     both = ~(lacks[0] | lacks[1])
     places = np.flatnonzero(both).tolist()

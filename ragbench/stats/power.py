@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -147,11 +148,8 @@ def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
         high *= 2
         if high > _MOST_CLUSTERS:
             return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    counts = range(high // 2 + 1, high + 1)
+    return counts[bisect_left(counts, True, hi=len(counts) - 1, key=is_enough)]
 
 
 def _step(totals: tuple[float, ...]) -> float:

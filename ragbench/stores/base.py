@@ -8,17 +8,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
+from ragbench.plugins import Floats32, NDArray, np
 from ragbench.stores.record import StoredChunk, WordsForm, WordVector
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FORMAT = 2
 
@@ -45,19 +42,6 @@ class IndexIdentity:
 
     def to_json(self) -> dict[str, Any]:
         return {"ragbench_index": _FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], *, collection: str) -> IndexIdentity:
-        fields = {**value}
-        try:
-            if fields.pop("ragbench_index") != _FORMAT:
-                raise TypeError
-            return cls(**fields)
-        except (KeyError, TypeError) as error:
-            raise StoreError(
-                f"the collection '{collection}' was not made by 'ragbench index', or by another "
-                "release of it: index it anew under another name"
-            ) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +70,7 @@ NORMAL = Effort()
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
-Rows: TypeAlias = "NDArray[np.float32]"
+Rows: TypeAlias = Floats32
 """The same as engines take and keep them."""
 
 
@@ -103,6 +87,20 @@ class CollectionInfo:
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
     words: WordsForm | None = None
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
+
+    @property
+    def made_by(self) -> IndexIdentity:
+        """What an indexing has written of itself."""
+        fields = {**self.identity}
+        try:
+            if fields.pop("ragbench_index") != _FORMAT:
+                raise TypeError
+            return IndexIdentity(**fields)
+        except (KeyError, TypeError) as error:
+            raise StoreError(
+                f"the collection '{self.name}' was not made by 'ragbench index', or by another "
+                "release of it: index it anew under another name"
+            ) from error
 
 
 def checked_native(given: object, kind: type, engine: str, what: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
 from ragbench.errors import ConfigError, StoreError
+from ragbench.plugins import np
 from ragbench.stores.base import (
     NORMAL,
     CollectionInfo,
@@ -291,8 +292,6 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    import numpy as np
-
     try:
         rows = np.asarray(vectors)
         if rows.dtype != np.float32:
@@ -316,8 +315,6 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Ro
 
 def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
     """The vectors as float32 at unit length; rows of zeros stay zeros."""
-    import numpy as np
-
     rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 import orjson
@@ -24,13 +24,10 @@ from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
+from ragbench.plugins import NDArray, np
 from ragbench.stores.base import CollectionInfo, Effort, Rankings, Row, Rows, other_form
 from ragbench.stores.database import WritableDatabase
 from ragbench.stores.record import StoredChunk, encode, searched_fields
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _INDEX = "collection.json"
 _VERSION = 2
@@ -99,8 +96,6 @@ class Memory:
     read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, address: str, place: Path | None = None) -> None:
-        import numpy as np
-
         self._info = info
         self._address = address
         self._place = place
@@ -114,8 +109,6 @@ class Memory:
 
     @classmethod
     def load(cls, name: str, address: str, place: Path) -> Memory:
-        import numpy as np
-
         try:
             index: dict[str, Any] = json.loads((place / _INDEX).read_bytes())
             if index["version"] != _VERSION:
@@ -151,8 +144,6 @@ class Memory:
 
     def _write_folder(self, place: Path) -> None:
         """Writes the collection; an earlier state stays whole until this one is."""
-        import numpy as np
-
         encoded, vectors = map(encode, self._chunks), self._vectors[: len(self._chunks)]
         lines = b"".join(
             b'%b,"digest":"%b"}\n' % (one.body[:-1], one.digest.encode()) for one in encoded
@@ -185,8 +176,6 @@ class Memory:
             self.save()
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        import numpy as np
-
         with self._lock:
             places: list[int] = []
             for record in chunks:
@@ -244,8 +233,6 @@ class Memory:
             return [self._best(query, one, passing, limit) for query, one in pairs]
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
-        import numpy as np
-
         # Not the filter itself: to Python 1 and True are equal.
         if self._passed[0] != repr(filters):
             found = map(matcher(filters), map(searched_fields, self._chunks))
@@ -253,8 +240,6 @@ class Memory:
         return self._passed[1]
 
     def _best(self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, k: int) -> list[Row]:
-        import numpy as np
-
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
         least = -math.inf

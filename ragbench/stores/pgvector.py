@@ -19,7 +19,7 @@ from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
-from ragbench.plugins import require
+from ragbench.plugins import np, require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
@@ -35,6 +35,7 @@ from ragbench.stores.pgvector_filters import (
     quoted,
 )
 from ragbench.stores.record import StoredChunk, plain
+from ragbench.text import tables
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
@@ -192,7 +193,7 @@ class PgvectorTable:
             return None
         columns = {one.name: one for one in table.columns if one.is_vector}
         vector = columns[mapping.chosen_vector(name, list(columns))]
-        keys = _rows(connection, _KEYS, table.sql)
+        keys = _catalogue(connection, "keys", table.sql)
         key = keys[0][0] if len(keys) == 1 else None
         if key is None and mapping.id is None:
             raise ConfigError(
@@ -232,11 +233,7 @@ class PgvectorTable:
     @property
     def is_exact(self) -> bool:
         """See `Engine`: whether no index may miss a nearest vector."""
-        asked = (
-            "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a "
-            "ON a.oid = c.relam WHERE i.indrelid = %s::regclass AND a.amname = ANY(%s)"
-        )
-        return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
+        return not _catalogue(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> list[list[Row]]:
         where, values = self._where(condition)
@@ -359,8 +356,6 @@ class OwnTable(PgvectorTable):
         return [self._row(row).fields for row in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        import numpy as np
-
         asked = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True)
         return {id_: np.asarray(vector, dtype=np.float32) for id_, vector in found}
@@ -382,6 +377,11 @@ def _rows(connection: Any, sql: str, *values: object) -> list[Any]:
     return found
 
 
+def _catalogue(connection: Any, query: str, *values: object) -> list[Any]:
+    """What a query of ``pgvector.toml`` finds."""
+    return _rows(connection, tables.table("ragbench.stores", "pgvector")[query], *values)
+
+
 def look_on(connection: Any) -> None:
     """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
 
@@ -390,29 +390,11 @@ def look_on(connection: Any) -> None:
     if _rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
         return
     connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
-    connection.execute(
-        "SELECT set_config(name, 'strict_order', false) FROM pg_settings "
-        "WHERE name = 'hnsw.iterative_scan'"
-    )
-
-
-_KEYS = (
-    "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
-    "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-    "WHERE i.indrelid = %s::regclass AND i.indisprimary"
-)
-"""The columns of a table's primary key."""
+    _catalogue(connection, "look_on")
 
 
 def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    rows = _rows(
-        connection,
-        "SELECT DISTINCT o.opcname::text FROM pg_index i "
-        "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
-        "JOIN pg_opclass o ON o.oid = i.indclass[0] "
-        "WHERE i.indrelid = %s::regclass AND a.attname = %s ORDER BY 1",
-        *(table.sql, vector.name),
-    )
+    rows = _catalogue(connection, "operators", table.sql, vector.name)
     parts = [str(row[0]).split("_") for row in rows]
     return [_OPS[part[1]] for part in parts if len(part) == 3 and part[1] in _OPS]
 
@@ -432,14 +414,7 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     field = mapping.chosen_words(name, [*vectors, *texts] if mapping.words else vectors)
     if field is None:
         return None
-    # The expression of a generated column; none where it is none.
-    rows = _rows(
-        connection,
-        "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
-        "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
-        "WHERE d.adrelid = %s::regclass AND a.attname = %s",
-        *(table.sql, field),
-    )
+    rows = _catalogue(connection, "generated", table.sql, field)
     found = _CONFIGURED.search(str(rows[0][0]) if rows else "")
     configuration = mapping.language or (found.group(1) if found else "simple")
     expression = quoted(field)
@@ -489,13 +464,7 @@ def table_names(connection: Any) -> list[str]:
 
     In the place of LangChain's shared table stand its collections.
     """
-    asked = (
-        "SELECT DISTINCT c.relname::text FROM pg_class c "
-        "JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid "
-        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND t.typname = ANY(%s) "
-        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)"
-    )
-    found = [row[0] for row in _rows(connection, asked, VECTORS)]
+    found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
     shared = _found(connection, "langchain_pg_collection")
     if shared is not None and "langchain_pg_embedding" in found:
         found.remove("langchain_pg_embedding")
@@ -510,14 +479,7 @@ def _found(connection: Any, *parts: str) -> str | None:
 
 
 def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
-    rows = _rows(
-        connection,
-        "SELECT a.attname::text, t.typname::text, a.atttypmod FROM pg_attribute a "
-        "JOIN pg_type t ON t.oid = a.atttypid "
-        "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-        sql,
-    )
     return tuple(
         SqlColumn(name=name, kind=kind, dimension=size if kind in VECTORS and size > 0 else None)
-        for name, kind, size in rows
+        for name, kind, size in _catalogue(connection, "columns", sql)
     )

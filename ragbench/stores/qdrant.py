@@ -17,7 +17,7 @@ from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
-from ragbench.plugins import require
+from ragbench.plugins import np, require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import (
     WritableDatabase,
@@ -258,15 +258,16 @@ class OwnPoints(OfClient):
         for at in range(0, len(points), _PAGE):
             yield from self._client.retrieve(self._name, list(points[at : at + _PAGE]), **asked)
 
+    def _page(self, keys: list[str], offset: Any) -> Any:
+        """Some points, and where the next ones begin; None where there are no more."""
+        return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
+
     def _pages(self, keys: list[str]) -> Iterator[Any]:
-        offset = None
-        while True:
-            records, offset = self._client.scroll(
-                self._name, limit=_PAGE, offset=offset, with_payload=keys
-            )
+        records, offset = self._page(keys, None)
+        yield from records
+        while offset is not None:
+            records, offset = self._page(keys, offset)
             yield from records
-            if offset is None:
-                return
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
@@ -306,8 +307,6 @@ class OwnPoints(OfClient):
         return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        import numpy as np
-
         found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
         return {one.payload["chunk_id"]: np.asarray(one.vector[DENSE], np.float32) for one in found}
 

@@ -7,7 +7,7 @@ One process at a time can open it. Search is exact.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -163,15 +163,10 @@ class QdrantEmbedded(OwnPoints):
         found: Iterable[Any] = self._shard.retrieve(list(points), only, vectors or False)
         return found
 
-    def _pages(self, keys: list[str]) -> Iterator[Any]:
+    def _page(self, keys: list[str], offset: Any) -> Any:
         only = self._models.PayloadSelector.Include(keys)
-        offset = None
-        while True:
-            request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
-            records, offset = self._shard.scroll(request)
-            yield from records
-            if offset is None:
-                return
+        request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
+        return self._shard.scroll(request)
 
     def _answers(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort

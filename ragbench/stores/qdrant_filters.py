@@ -16,6 +16,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
+from ragbench.plugins import np
 from ragbench.stores.record import field_key, straight_path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,8 +123,6 @@ class PayloadFilters:
 
     def _flag(self, value: bool) -> Any:
         """A flag that the models do not take for a number, as the embedded engine's do Python's."""
-        import numpy as np
-
         return np.bool_(value) if hasattr(self.models, "RangeFloat") else value
 
 

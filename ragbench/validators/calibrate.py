@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
+from ragbench.plugins import np
 from ragbench.stats.mean import proportion_interval
 from ragbench.validators.calibration import (
     Calibration,
@@ -324,8 +325,6 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     A slope is never below a small one: labels that run against the probabilities are left to the
     offset.
     """
-    import numpy as np
-
     kept = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     inputs = np.log(kept / (1 - kept))
     positive = sum(row.positive for row in rows)
@@ -351,11 +350,8 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
 
 def _smallest(rows: Sequence[_Scored], precision: float) -> float:
     """The smallest threshold whose precision reaches what is asked; above all if none does."""
-    best = 1.0
-    for limit, called, hits in _steps(rows):
-        if hits >= precision * called:
-            best = limit
-    return best
+    steps = _steps(rows)
+    return min((limit for limit, called, hits in steps if hits >= precision * called), default=1.0)
 
 
 def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:

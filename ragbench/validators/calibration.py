@@ -14,6 +14,8 @@ from operator import mul
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import msgspec
+
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS
@@ -120,12 +122,7 @@ def read_calibration(path: str, validator: str) -> Calibration:
         given = json.loads(ReadLimits().read_settings(Path(path)))
         if given["version"] != _VERSION:
             raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
-        found = Calibration(
-            validator=str(given["validator"]),
-            scale=PlattScale(**given["scale"]),
-            thresholds=Thresholds(**given["thresholds"]),
-            labels=int(given["labels"]),
-        )
+        found = msgspec.convert(given, Calibration)
     except OSError as error:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,6 @@ contradict each other in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, product
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from ragbench.core.validation import Conflict, EvidenceQuote
 from ragbench.text.question import answer_span, asked_type, parse_question
 from ragbench.text.sentences import split_sentences
+from ragbench.text.tables import Patterns
 from ragbench.text.tokens import normalise, tokenise
 
 _ALIKE = 0.5
@@ -23,17 +23,7 @@ _COVERED = 0.75
 """Share of the query's words that a statement holds that answers it."""
 _SAME = 0.6
 """Share of all words of two statements that are common, from which on they say the same."""
-_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’.-]*")
-_DATE = re.compile(
-    r"\b(?:1\d{3}|20\d\d)\b"
-    r"|\b(?:january|february|march|april|june|july|august|september|october|november|december)\b"
-    r"|\b\d{4}-\d\d-\d\d\b"
-)
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:\s?%)?(?![\w])")
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|neither|nor|cannot|without|\w+n't|nicht|kein\w*|nie|ne|pas|jamais|nunca|não)\b"
-    r"|n['’]t\b|不|没|未|ない|ません"
-)
+_WORDS = Patterns("ragbench.validators", "words", "statement")
 
 
 class _Said(NamedTuple):
@@ -72,21 +62,21 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 def _statement(evidence: EvidenceQuote, asked: frozenset[str]) -> _Statement:
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
-    dates = frozenset(_DATE.findall(text)) - asked
+    numbers, dates = _WORDS["number"].findall(text), frozenset(_WORDS["date"].findall(text)) - asked
     return _Statement(
         evidence=evidence,
         words=frozenset(token for token in tokens if not token[0].isdigit()),
         dates=dates,
-        numbers=frozenset(one.replace(",", "") for one in _NUMBER.findall(text)) - dates - asked,
+        numbers=frozenset(one.replace(",", "") for one in numbers) - dates - asked,
         said=[_said(evidence.text[slice(*one)], asked) for one in split_sentences(evidence.text)],
-        negated=_NEGATION.search(text) is not None,
+        negated=_WORDS["negation"].search(text) is not None,
         covers=bool(asked) and len(asked & tokens) >= _COVERED * len(asked),
     )
 
 
 def _said(sentence: str, asked: frozenset[str]) -> _Said:
     words = tokenise(sentence)
-    names = [(token, name) for name in _NAME.findall(sentence) for token in tokenise(name)]
+    names = [(token, name) for name in _WORDS["name"].findall(sentence) for token in tokenise(name)]
     return _Said(
         frozenset(words),
         {
@@ -122,12 +112,9 @@ def _of_two_things(one: _Statement, other: _Statement) -> bool:
     return False
 
 
-_ONE_HOLDER = re.compile(r"\s*who(?:se| is| was|['’]s) (?:is |was )?the\b", re.IGNORECASE)
-
-
 def _holders(query: str, one: _Statement, other: _Statement) -> Iterator[tuple[str, str]]:
     """Two persons of whom only one can be what is asked for: "Who is the chief executive?"."""
-    if not (_ONE_HOLDER.match(query) and one.covers and other.covers):
+    if not (_WORDS["one_holder"].match(query) and one.covers and other.covers):
         return
     question = parse_question(query)
     named: list[str] = []

@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import rises
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question
+from ragbench.text.tables import Patterns
 
 _CLEAR_TOKENS = 2
 _VAGUE_TOKENS = 3
-_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
-_DEFINES = re.compile(
-    r"\s*(?:what|who) (?:is|are|was|were) (?:an? |the )?(?!it\b|this\b|that\b)\w{3,}", re.I
-)
-"""What asks for a thing by its name is clear, in as few words as it may be."""
+_WORDS = Patterns("ragbench.validators", "words", "retrieval", re.IGNORECASE)
 _LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
@@ -30,7 +27,6 @@ _READ = 400
 """Letters of a chunk that are enough to recognise its language."""
 _SHORTEST = 80
 """Letters below which an unfinished text is rather a heading, a table cell or a list item."""
-_CUT = re.compile(r"(?:[\w,;:(\[/&+-]|\.\.\.|…|\[(?:truncated|cut|\.\.\.|…)\])\s*\Z", re.IGNORECASE)
 _ENDS = re.compile(r"[.!?。！？]")
 
 
@@ -85,9 +81,9 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         message = "the query has no words: nothing can be relevant to it"
     else:
         kind, tokens = WarningKind.UNCLEAR_QUERY, len(parse_question(query).tokens)
-        if tokens < _CLEAR_TOKENS and not _DEFINES.match(query):
+        if tokens < _CLEAR_TOKENS and not _WORDS["defines"].match(query):
             message = "the query is unclear: it says too little to know what would answer it"
-        elif tokens <= _VAGUE_TOKENS and _POINTS.search(query):
+        elif tokens <= _VAGUE_TOKENS and _WORDS["points"].search(query):
             message = "the query is unclear: it points to something that it does not name"
     if message:
         yield DumpWarning(kind=kind, message=message, count=1)
@@ -109,7 +105,8 @@ def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[_Found]]:
             twice.append(chunk)
             continue
         texts.setdefault(name, set()).add(chunk.text)
-        own = name if name not in ids else _free(name, len(texts[name]), ids)
+        free = (f"{name}#{number}" for number in count(max(len(texts[name]), 2)))
+        own = name if name not in ids else next(one for one in free if one not in ids)
         ids.add(own)
         kept.append(chunk if own == chunk.id else replace(chunk, id=own))
         if not chunk.id.strip():
@@ -122,14 +119,6 @@ def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[_Found]]:
         (WarningKind.DUPLICATE_ID, again, twice),
         (WarningKind.DUPLICATE_ID, "with the id of another one: called 'id#2' and so on", renamed),
     ]
-
-
-def _free(name: str, texts: int, ids: set[str]) -> str:
-    """The first of "name#2", "name#3" ... that no other chunk has."""
-    number = max(texts, 2)
-    while (own := f"{name}#{number}") in ids:
-        number += 1
-    return own
 
 
 def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:
@@ -150,7 +139,7 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:
     long = [chunk for chunk in written if len(chunk.text) > _LONG]
     yield WarningKind.LONG_TEXT, f"longer than {_LONG} characters: read in windows, whole", long
     longer = (chunk for chunk in written if len(chunk.text) >= _SHORTEST)
-    cut = [one for one in longer if _CUT.search(one.text[-20:]) and _ENDS.search(one.text)]
+    cut = [one for one in longer if _WORDS["cut"].search(one.text[-20:]) and _ENDS.search(one.text)]
     yield WarningKind.TRUNCATED_TEXT, "that end in the middle of a sentence", cut
     asked = recognised_language(query, least=1)
     if asked is not None:

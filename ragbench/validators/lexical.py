@@ -142,10 +142,7 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
     worth, names = asked.weights, asked.names
-    pool = [
-        _Passage(read, set[str]().union(*(one.tokens for one in read)))
-        for read in map(_sentences, texts)
-    ]
+    pool = [*map(_passage, texts)]
     local: dict[str, float] = {}
     for token in worth:
         count = sum(token in one.tokens for one in pool)
@@ -159,9 +156,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     for place, (text, whole, window) in enumerate(zip(texts, pool, windows, strict=True)):
         held = window.tokens
         spans = [one.span for one in window.sentences] or [Span(0, 0)]
-        agrees = has_kind and holds_type(
-            text[spans[0].start : spans[-1].end], asked.kind, asked.tokens
-        )
+        shown = text[spans[0].start : spans[-1].end]
+        agrees = has_kind and holds_type(shown, asked.kind, asked.tokens)
         features = (
             max((_coverage(worth, one.tokens) for one in whole.sentences), default=0.0),
             covered[place],
@@ -188,10 +184,11 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
 
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
-def _sentences(text: str) -> tuple[_Sentence, ...]:
+def _passage(text: str) -> _Passage:
     spans = split_sentences(text)
     read = ((span, tokenise(text[slice(*span)])) for span in spans)
-    return tuple(_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read)
+    sentences = [_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read]
+    return _Passage(sentences, set[str]().union(*(one.tokens for one in sentences)))
 
 
 def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:

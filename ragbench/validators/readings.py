@@ -12,14 +12,13 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ragbench.errors import RunError
-from ragbench.ledger.scores import ScoreStore, digest
+from ragbench.ledger.scores import ScoreStore, digest, user_cache
 from ragbench.text.onnx_model import PairReading
 
-_VARIABLE = "RAGBENCH_READINGS"
 _LARGEST = 250_000_000
 """Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
 _NUMBERS = tuple(one.name for one in fields(PairReading))
@@ -27,15 +26,7 @@ Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
 """Reads texts, and says what of them it could not read."""
 
 
-def readings_file() -> Path | None:
-    """One file per user, whatever the working directory; None where nothing is kept."""
-    named = os.environ.get(_VARIABLE, "").strip()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        default = Path(base).expanduser() / "ragbench" / "readings.sqlite"
-        return default if not named else None if named == "off" else Path(named).expanduser()
-    except RuntimeError:  # a user without a home
-        return None
+readings_file = partial(user_cache, "RAGBENCH_READINGS", "readings.sqlite")
 
 
 def kept_readings(

@@ -27,6 +27,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span
+from ragbench.text.tables import Patterns
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
@@ -37,21 +38,7 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
-_WH = r"(?:who|whom|whose|what|when|where|why|which|how)\b"
-_ASKS = re.compile(rf"\s*(?:(?:in|on|at|for|to|by|from|with|of|about) )?{_WH}", re.IGNORECASE)
-_JOINT = re.compile(
-    rf"\?\s+(?={_WH}|(?:is|are|was|were|do|does|did|has|have|can|could|will)\b)"
-    rf"|[,;]?\s+and\s+(?={_WH})",
-    re.IGNORECASE,
-)
-_POINTS = re.compile(
-    r"\b(?:it|its|they|them|their|there|this|these|that|he|she|him|his|her)\b", re.I
-)
-_ATTRIBUTES = re.compile(
-    r"(what (?:is|are|was|were)) ((?:the )?\w+(?: \w+)?) and (the \w+(?: \w+)?) ((?:of|for) .+)",
-    re.I,
-)
-"""What is the one and the other of a thing?"""
+_WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
 NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
 _FEWEST_WORDS = 3
@@ -71,10 +58,10 @@ def split_query(query: str) -> tuple[str, ...]:
         ('Who built the X200', 'when was it sold? (X200)')
     """
     asked = " ".join(query.split())
-    both = _ATTRIBUTES.match(asked)
+    both = _WORDS["attributes"].match(asked)
     if both:
         return tuple(f"{both[1]} {both[at]} {both[4]}" for at in (2, 3))
-    pieces = _JOINT.split(asked)
+    pieces = _WORDS["joint"].split(asked)
     if (
         not 2 <= len(pieces) <= _MOST_PARTS
         or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
@@ -86,7 +73,7 @@ def split_query(query: str) -> tuple[str, ...]:
     subject = [one for one in of_it if not set(tokenise(one)).isdisjoint(content)]
     told: list[str] = []
     for at, piece in enumerate(pieces):
-        carried = names or (subject if at and _POINTS.search(piece) else [])
+        carried = names or (subject if at and _WORDS["points"].search(piece) else [])
         lacks = " ".join(one for one in dict.fromkeys(carried) if one not in piece)
         told.append(f"{piece} ({lacks})" if lacks else piece)
     return tuple(told)
@@ -135,7 +122,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         doubt = _OTHER if probability < limits.present <= topic else ""
     quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
     against = unbound(question, finding.chunk.text, quoted, rule.slots)
-    if not against and quoted and _ASKS.match(question):
+    if not against and quoted and _WORDS["asks"].match(question):
         # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
         repeats = set(parse_question(quoted).tokens) <= set(tokenise(question))
         against = "it only repeats the question" if repeats else ""

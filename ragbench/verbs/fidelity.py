@@ -20,6 +20,7 @@ from ragbench.pipeline.agreement import VectorIndex
 from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
+from ragbench.plugins import Floats
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
 from ragbench.stats.mean import Interval, cluster_codes, mean_interval
@@ -27,8 +28,6 @@ from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
 if TYPE_CHECKING:
-    from ragbench.stats.agreement import Array
-
     Search: TypeAlias = Callable[[Sequence[str], int], list[list[Chunk]]]
 
 K = 10
@@ -339,7 +338,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     )
 
 
-def _draws(real: Scored, by_made: Array, seed: int) -> Iterator[Drawn]:
+def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
     import numpy as np
 
     total = int(real.sizes.sum())

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
+from ragbench.core.case_table import Cells
 from ragbench.core.labels import ANSWER_PRESENT, Drawn, Judged, LabelTask, Raters
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import Report
-from ragbench.core.run_scores import Cells, MetricColumn, RunScores, unchanged, under_ids_of
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.gate.labels import corrections, is_same, labelled, notes_of

@@ -20,7 +20,7 @@ from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.ledger.folder import run_around
 from ragbench.safe_text import as_line
-from ragbench.stats.repeats import variance_components
+from ragbench.stats.mean import variance_components
 from ragbench.verbs.label import with_labels
 from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml, span_text

@@ -18,7 +18,6 @@ from ragbench.pipeline.index import IndexProgress, IndexResult, index
 from ragbench.pipeline.search_engine import check_index
 from ragbench.safe_text import counted, listed
 from ragbench.stages.stage import Progress
-from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import Database, open_database, sole_writer
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
@@ -205,11 +204,10 @@ def _look(asked: Asked, *, json: bool) -> None:
 def _list(database: Database, name: str, *, json: bool) -> None:
     with database.open(name) as opened:
         info = opened.info()
-        made_by = IndexIdentity.from_json(info.identity, collection=name)
         row = {
             "collection": name,
             "chunks": opened.count(),
-            "embedder": made_by.embedder_name,
+            "embedder": info.made_by.embedder_name,
             "dimension": info.dimension,
             "complete": info.complete,
             "words": "here" if info.words is None else "store",
@@ -221,7 +219,7 @@ def _list(database: Database, name: str, *, json: bool) -> None:
         not info.complete
     )
     typer.echo(
-        f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
+        f"{name}  {row['chunks']:,} chunks  {info.made_by.embedder_name} "
         f"({info.dimension} dimensions){whole}"
     )
 

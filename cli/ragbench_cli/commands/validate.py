@@ -182,10 +182,9 @@ def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[Vali
 
 def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
     """Shows progress, with about how many queries there are where a look at the file tells it."""
-    from ragbench.io.dumps.form import Layout
     from ragbench.io.dumps.pieces import count_lines
 
-    total = count_lines(given.dump) if dump.mapping.layout is Layout.QUERIES else None
+    total = count_lines(given.dump) if dump.mapping.layout == "queries" else None
     if total is not None and (most := given.limit or given.sample) is not None:
         total = min(most, total)
     return lambda event: bars(event._replace(cases=total))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from typing import cast
 
 from ragbench.core.chunk import Chunk
@@ -18,7 +19,6 @@ from ragbench.io.dumps.form import (
     DumpRecord,
     Getter,
     Hits,
-    Layout,
     ScoreKind,
     chunks_getter,
     getter,
@@ -241,10 +241,7 @@ def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:
         id = f"#{place}"
         noted.add(WarningKind.MISSING_ID, id)
     if id in used:
-        number = 2
-        while f"{id}#{number}" in used:
-            number += 1
-        renamed = f"{id}#{number}"
+        renamed = next(f"{id}#{n}" for n in count(2) if f"{id}#{n}" not in used)
         noted.add(WarningKind.DUPLICATE_ID, renamed, f"{id} is now {renamed}")
         id = renamed
     return id
@@ -275,12 +272,11 @@ def raw_retrievals(
     Rows of a query must follow one another. One that comes back further down is a problem, reported
     once, and is judged there anew.
     """
-    is_rows = decoder.mapping.layout is Layout.ROWS
     seen = IdRegister()
     group: RawRetrieval | None = None
     for record in records:
         try:
-            if not is_rows:
+            if decoder.mapping.layout == "queries":
                 yield from decoder.raw(record)
                 continue
             if not is_object(record.value):

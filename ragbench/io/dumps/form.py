@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -118,13 +118,6 @@ def _holds(value: Mapping[str, object], sign: str) -> bool:
     return sign in value or bool(dot and is_object(inner) and _holds(inner, deeper))
 
 
-class Layout(StrEnum):
-    QUERIES = "queries"
-    """A query with its chunks, or a response."""
-    ROWS = "rows"
-    """A chunk, with the query that it was retrieved for; those of a query follow one another."""
-
-
 class ScoreKind(StrEnum):
     SIMILARITY = "similarity"
     DISTANCE = "distance"
@@ -141,7 +134,8 @@ MAPPABLE = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpMapping:
     format: str
-    layout: Layout = Layout.QUERIES
+    layout: Literal["queries", "rows"] = "queries"
+    """Of rows each is a chunk with its query; those of a query follow one another."""
     query: str | None = None
     query_id: str | None = None
     chunks: str | None = None
@@ -228,6 +222,17 @@ def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
     """An object of LangChain's as its fields, where it is written as a call."""
     kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
     return kwargs if is_object(kwargs) else value
+
+
+def numbered(fields: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
+    """What stands under ``prefix.0.name``, ``prefix.1.name`` and so on, as objects in order."""
+    found: dict[int, dict[str, object]] = {}
+    for key, value in fields.items():
+        if key.startswith(prefix):
+            number, _, name = key[len(prefix) + 1 :].partition(".")
+            if name and number.isdecimal():
+                found.setdefault(int(number), {})[name] = value
+    return [found[number] for number in sorted(found)]
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:

@@ -14,14 +14,13 @@ LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter
+from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter, numbered
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import as_list, is_list, is_object
 
@@ -204,18 +203,13 @@ def _ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     return [[{"id": id, "text": text} for id, text in zip(ids, contexts, strict=True)]]
 
 
-_SPAN = re.compile(r"(?:attributes\.)?retrieval\.documents\.(\d+)\.(document\..+)")
-
-
 def _openinference_flat(value: object) -> object:
     """``retrieval.documents.0.document.content`` and so on, as objects in their order."""
     attributes = value.get("attributes") if is_object(value) else None
     held = attributes if is_object(attributes) else value
-    found: dict[int, dict[str, object]] = {}
-    for name, one in held.items() if is_object(held) else ():
-        if (match := _SPAN.fullmatch(name)) is not None:
-            found.setdefault(int(match[1]), {})[match[2]] = one
-    return [found[number] for number in sorted(found)] or None
+    prefixes = ("retrieval.documents", "attributes.retrieval.documents")
+    found = [numbered(held, prefix) for prefix in prefixes] if is_object(held) else []
+    return next(filter(None, found), None)
 
 
 _FUNCTIONS: Mapping[str, Any] = {

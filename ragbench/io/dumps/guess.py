@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from ragbench.core.fusion import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import (
     MAPPABLE,
     DumpForm,
     DumpMapping,
     DumpRecord,
     Hits,
-    Layout,
     ScoreKind,
     chunks_getter,
     fields_shown,
@@ -33,14 +33,7 @@ from ragbench.safe_text import listed_names
 
 _SHORTEST_TEXT = 20
 _DEEPEST = 5
-
-
 _PLAIN = frozenset({"ragbench", "plain"})
-
-
-class GuessedMapping(NamedTuple):
-    mapping: DumpMapping
-    form: DumpForm
 
 
 @cache
@@ -60,45 +53,42 @@ def guess_mapping(
     *,
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
-) -> GuessedMapping:
+) -> Decoder:
     for name in overrides or ():
         if name not in MAPPABLE:
             raise ConfigError(f"--field {name}: no such field.{listed_names(name, MAPPABLE)}")
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
-    values = [record.value for record in records]
+    values, names = [record.value for record in records], named("retrieval")
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
-    plain = forms()["plain"]
-    place = _Place("chunks", plain) if is_own else _place(values, form, given.get("chunks"))
-    query = given.get("query") or _first(values, named("retrieval")["query"])
-    answer_present = given.get("answer_present") or _first(
-        values, named("retrieval")["answer_present"], texts=False
-    )
+    own = _Place("chunks", forms()["plain"])
+    place = own if is_own else _place(values, form, given.get("chunks"))
+    query = given.get("query") or _first(values, names["query"])
+    labels = (names["answer_present"], (*names["row_id"], *names["query_id"]))
+    present, query_id = (_first(values, paths, texts=False) for paths in labels)
+    present = given.get("answer_present") or present
     if place is None:
-        found = _guess_rows(records, form, given, query)
-        return found._replace(mapping=replace(found.mapping, answer_present=answer_present))
+        mapping, form = _guess_rows(records, form, given, query)
+        return Decoder(replace(mapping, answer_present=present), form)
     lists: list[Hits] = []
-    find = chunks_getter(place.path)
-    for held in map(find, values):
-        unwrapped = None if is_own else place.form.unwrap(held)
-        if unwrapped is None and is_list(held):
-            unwrapped = [held]  # it does not begin with a chunk, and may hold some
-        lists += unwrapped or ()
+    for held in map(chunks_getter(place.path), values):
+        hits = None if is_own else place.form.unwrap(held)
+        # What does not begin with a chunk may hold some.
+        lists += hits or ([held] if is_list(held) else ())
     name = place.form.name
     if name in _PLAIN:  # ragbench's own unwraps as the plain one does
         is_own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
         name = "ragbench" if is_own else "plain"
-    fields = _hit_fields(list(chain.from_iterable(lists)), place.form, given, records[0])
-    ids = (*named("retrieval")["row_id"], *named("retrieval")["query_id"])
+    fields = _hit_fields([*chain.from_iterable(lists)], place.form, given, records[0])
     mapping = DumpMapping(
         format=name,
         query=query,
-        query_id=given.get("query_id") or _first(values, ids, texts=False),
+        query_id=given.get("query_id") or query_id,
         chunks=place.path,
-        answer_present=answer_present,
+        answer_present=present,
         **fields,
         scores=_score_kind(lists, fields["score"], place.form.scores_are_distances),
     )
-    return GuessedMapping(mapping, place.form)
+    return Decoder(mapping, place.form)
 
 
 def _guess_rows(
@@ -106,7 +96,7 @@ def _guess_rows(
     form: DumpForm | None,
     given: Mapping[str, str],
     query: str | None,
-) -> GuessedMapping:
+) -> tuple[DumpMapping, DumpForm]:
     """How records are read that are a chunk each; an error where they are none either."""
     values = [record.value for record in records]
     query_id = given.get("query_id") or _first(values, named("retrieval")["row_id"], texts=False)
@@ -123,13 +113,13 @@ def _guess_rows(
         groups.setdefault(str(key), []).append(value)
     mapping = DumpMapping(
         format=found.name,
-        layout=Layout.ROWS,
+        layout="rows",
         query=None if query == fields["text"] else query,
         query_id=query_id,
         **fields,
         scores=_score_kind([*groups.values()], fields["score"], None),
     )
-    return GuessedMapping(mapping, found)
+    return mapping, found
 
 
 def _is_own(value: object) -> bool:
@@ -207,22 +197,20 @@ def _hit_fields(
         )
         problem = Problem(message=message, path=first.path, line=first.line, field="text")
         raise DataError([problem])
-    relevant = None
-    for path in named("hit")["relevant"]:  # what holds a score may have the name of a label
-        labels = [value for value in map(getter(path), objects) if value is not None]
-        if labels and all(as_label(value) is not None for value in labels):
-            relevant = path
-            break
+    named_scores = (path for path in form.score if any(path in one for one in objects))
+
+    with_objects = (at for at in form.metadata if any(map(is_object, map(getter(at), objects))))
+    named_so = ((at, [*map(getter(at), objects)]) for at in named("hit")["relevant"])
+    told = ((at, [one for one in values if one is not None]) for at, values in named_so)
+    # What holds a score may have the name of a label.
+    labels = (at for at, values in told if values and None not in map(as_label, values))
+
     found: dict[str, Any] = {
         "id": _first(objects, form.id, texts=False),
         "text": text or "text",
-        "score": _first(objects, form.score, texts=False)
-        or next((path for path in form.score if any(path in one for one in objects)), None),
-        "metadata": next(
-            (path for path in form.metadata if any(map(is_object, map(getter(path), objects)))),
-            None,
-        ),
-        "relevant": relevant,
+        "score": _first(objects, form.score, texts=False) or next(named_scores, None),
+        "metadata": next(with_objects, None),
+        "relevant": next(labels, None),
     }
     return found | {name: path for name, path in given.items() if name in found}
 

@@ -18,7 +18,7 @@ from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, raw_retrievals
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, Layout, ScoreKind
+from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.dumps.pieces import (
@@ -135,18 +135,17 @@ def open_responses(
         if not first:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        mapping, form = guess_mapping(first, form=form, overrides=overrides)
-        if scores is not None and mapping.score is not None:
-            mapping = replace(mapping, scores=scores)
-        if known is None and mapping.query is None:
+        decoder = guess_mapping(first, form=form, overrides=overrides)
+        if scores is not None and decoder.mapping.score is not None:
+            decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
+        if known is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        decoder = Decoder(mapping, form)
         ranges, whole = None, ""
         if source.address is not None:
             ranges, whole = _ranges(source, source.address, container, decoder, known, only)
         yield OpenDump(
             name=source.name,
-            mapping=mapping,
+            mapping=decoder.mapping,
             problems=problems,
             split=ranges,
             whole=whole,
@@ -205,7 +204,7 @@ def _ranges(
         (source.is_packed, "it is compressed"),
         (container != "jsonl", "it is not JSON Lines"),
         (source.is_wide or source.encoding not in (None, "utf-8"), "it is not UTF-8"),
-        (mapping.layout is Layout.ROWS, "several lines make one query"),
+        (mapping.layout == "rows", "several lines make one query"),
         (known is not None, "its queries come from elsewhere"),
         (only is not None, "only some of its records are taken"),
     )

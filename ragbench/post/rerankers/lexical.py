@@ -8,23 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath
+from ragbench.plugins import Floats, np
 from ragbench.post.filter import inverse_frequency
 from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.text.tokens import chunk_tokens, tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _TINY = 1e-300
 
@@ -45,16 +41,12 @@ class CandidateWords:
             ]
         )
 
-    def counts(self, words: Sequence[str]) -> NDArray[np.float64]:
+    def counts(self, words: Sequence[str]) -> Floats:
         """A row per candidate, a column per word."""
-        import numpy as np
-
         rows = [[counter[word] for word in words] for counter in self.counted]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(words))
 
-    def lengths(self) -> NDArray[np.float64]:
-        import numpy as np
-
+    def lengths(self) -> Floats:
         return np.array([counter.total() for counter in self.counted], dtype=np.float64)
 
     def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
@@ -197,12 +189,8 @@ class FeedbackReranker(Checked):
         widened = self._widened(query, words, best, shares)
         return NotedScores(words.bm25(widened, k1=_K1, b=_B), notes)
 
-    def _examples(
-        self, chunks: Sequence[Chunk], notes: list[str]
-    ) -> tuple[list[int], NDArray[np.float64]]:
+    def _examples(self, chunks: Sequence[Chunk], notes: list[str]) -> tuple[list[int], Floats]:
         """The places of the best candidates, and how much each counts; these sum to 1."""
-        import numpy as np
-
         count = min(self.examples, len(chunks))
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         if len(scores) < len(chunks):
@@ -213,10 +201,8 @@ class FeedbackReranker(Checked):
         return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
-        self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: NDArray[np.float64]
-    ) -> NDArray[np.float64] | None:
-        import numpy as np
-
+        self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: Floats
+    ) -> Floats | None:
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
         if direction is None or rows is None or len(places) < len(chunks):
@@ -224,14 +210,12 @@ class FeedbackReranker(Checked):
         added = shares @ rows[best]
         added /= np.linalg.norm(added) or 1.0
         widened = self.query_weight * direction + (1 - self.query_weight) * added
-        scores: NDArray[np.float64] = rows @ (widened / (np.linalg.norm(widened) or 1.0))
+        scores: Floats = rows @ (widened / (np.linalg.norm(widened) or 1.0))
         return scores
 
     def _widened(
-        self, query: Query, words: CandidateWords, best: list[int], shares: NDArray[np.float64]
+        self, query: Query, words: CandidateWords, best: list[int], shares: Floats
     ) -> dict[str, float]:
-        import numpy as np
-
         asked = Counter(tokenise(query.text))
         every = sorted({word for at in best for word in words.counted[at]} | asked.keys())
         found = words.counts(every)

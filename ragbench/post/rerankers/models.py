@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -16,6 +16,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
 from ragbench.io.settings import ModelPath
+from ragbench.io.values import as_object, is_list, is_object
 from ragbench.post.filter import QueryWords
 from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores, shown_texts
@@ -26,6 +27,7 @@ from ragbench.text.onnx_model import (
     load_pair_classifier,
 )
 from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.tables import table
 
 # Where no spaces are written, two characters are taken for a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -193,38 +195,6 @@ _RESULTS = ("results", "data", "rankings")
 _SCORES = ("relevance_score", "score", "logit")
 
 
-def _texts(texts: list[str]) -> list[dict[str, str]]:
-    return [{"text": text} for text in texts]
-
-
-def _end(truncate: bool) -> str:
-    return "END" if truncate else "NONE"
-
-
-FORMS: Mapping[Shape, Callable[[str, list[str], bool], dict[str, Any]]] = {
-    "cohere": lambda q, t, _: {"query": q, "documents": t, "top_n": len(t)},
-    "jina": lambda q, t, _: {
-        "query": q, "documents": t, "top_n": len(t), "return_documents": False,
-    },
-    "mixedbread": lambda q, t, _: {
-        "query": q, "input": t, "top_k": len(t), "return_input": False,
-    },
-    "nim": lambda q, t, cut: {
-        "query": {"text": q}, "passages": _texts(t), "truncate": _end(cut),
-    },
-    "pinecone": lambda q, t, cut: {
-        "query": q, "documents": _texts(t), "top_n": len(t), "return_documents": False,
-        "parameters": {"truncate": _end(cut)},
-    },
-    "tei": lambda q, t, cut: {"query": q, "texts": t, "truncate": cut, "return_text": False},
-    "voyage": lambda q, t, cut: {
-        "query": q, "documents": t, "top_k": len(t), "return_documents": False,
-        "truncation": cut,
-    },
-}  # fmt: skip
-"""What each form sends, besides the model: as the services document it in 2026."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpReranker(Checked):
     """Scores by a rerank endpoint: Cohere, Jina, Voyage, Mixedbread, Pinecone, TEI, NIM, or alike.
@@ -295,24 +265,35 @@ class HttpReranker(Checked):
         scores: list[float] = []
         for start in range(0, len(texts), size):
             batch = texts[start : start + size]
-            asked = FORMS[self.shape](query.text, batch, self.truncate)
-            answer = self._endpoint.post("", {**named, **asked, **self.request})
+            asked = {
+                "$query": query.text,
+                "$texts": batch,
+                "$objects": [{"text": text} for text in batch],
+                "$count": len(batch),
+                "$cut": self.truncate,
+                "$end": "END" if self.truncate else "NONE",
+            }
+            filled = _filled(table("ragbench.post.rerankers", "http_forms")[self.shape], asked)
+            answer = self._endpoint.post("", {**named, **filled, **self.request})
             scores += _in_order(answer, len(batch), self._endpoint.url)
         return NotedScores(scores, notes)
 
 
+def _filled(form: Mapping[str, Any], asked: Mapping[str, object]) -> dict[str, Any]:
+    """A form of ``http_forms.toml`` with what is asked."""
+    return {
+        name: _filled(one, asked) if is_object(one) else asked.get(one, one)
+        for name, one in form.items()
+    }
+
+
 def _in_order(answer: Any, size: int, where: str) -> list[float]:
-    results: Any = answer
-    if isinstance(answer, Mapping):
-        known = cast("Mapping[str, Any]", answer)
-        results = next((known[name] for name in _RESULTS if name in known), None)
-    if not isinstance(results, list):
+    known = as_object(answer)
+    results = next((known[name] for name in _RESULTS if name in known), answer)
+    if not is_list(results):
         raise InterfaceError(f"{where} must answer with a list of results")
     scores: dict[int, float] = {}
-    for result in cast("list[Any]", results):
-        fields: Mapping[str, Any] = (
-            cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
-        )
+    for fields in map(as_object, results):
         index = fields.get("index")
         score = next((fields[name] for name in _SCORES if name in fields), None)
         if type(index) is not int or not isinstance(score, int | float) or not math.isfinite(score):

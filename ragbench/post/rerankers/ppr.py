@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
+from ragbench.plugins import Floats, np
 from ragbench.post.operator import Checked, NotNegative, Query, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
@@ -22,23 +23,17 @@ from ragbench.post.rerankers.semantic import (
     sparse_matrix,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+_TOLERANCE = 1e-9
 
 
-def personalised_pagerank(
-    adjacency: Any, seeds: NDArray[np.float64], *, damping: float = 0.85, tolerance: float = 1e-9
-) -> NDArray[np.float64]:
+def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.85) -> Floats:
     """The stationary distribution of a walk that starts again at the seeds.
 
     At each step the walk follows an edge of its node with probability ``damping``, in proportion to
     the weights, else it jumps to a seed; from a node without edges it always jumps (Page et al.
     1999, "The PageRank Citation Ranking"; Haveliwala 2002, "Topic-Sensitive PageRank").
     """
-    import numpy as np
-
-    start: NDArray[np.float64] = seeds / seeds.sum()
+    start: Floats = seeds / seeds.sum()
     if damping == 0:
         return start
     out = np.asarray(adjacency.sum(axis=1)).ravel()
@@ -46,16 +41,16 @@ def personalised_pagerank(
     shares = damping / np.where(dangling, 1, out)
     flow = adjacency.T.tocsr()
     # Each step shrinks the distance to the fixed point, at most 2, by the damping.
-    steps = math.ceil(math.log(tolerance / 2) / math.log(damping))
+    steps = math.ceil(math.log(_TOLERANCE / 2) / math.log(damping))
     ranks = start
     for _ in range(max(1, steps)):
         jump = 1 - damping + damping * float(ranks[dangling].sum())
         following = flow @ (shares * ranks) + jump * start
         change = float(np.abs(following - ranks).sum())
         ranks = following
-        if change * damping <= tolerance * (1 - damping):
+        if change * damping <= _TOLERANCE * (1 - damping):
             break
-    result: NDArray[np.float64] = ranks / ranks.sum()
+    result: Floats = ranks / ranks.sum()
     return result
 
 
@@ -117,11 +112,9 @@ class PersonalisedPageRankReranker(Checked):
         self,
         query: Query,
         chunks: Sequence[Chunk],
-        rows: NDArray[np.float64] | None,
+        rows: Floats | None,
         places: list[int],
-    ) -> tuple[NDArray[np.float64], list[str]]:
-        import numpy as np
-
+    ) -> tuple[Floats, list[str]]:
         by_rank = 1.0 / np.arange(1, len(chunks) + 1)
         if self.seeds == "rank":
             return by_rank, []
@@ -136,10 +129,8 @@ class PersonalisedPageRankReranker(Checked):
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
         return np.array(min_max(scores)), []
 
-    def _nearest(self, rows: NDArray[np.float64], places: list[int]) -> list[Edge]:
+    def _nearest(self, rows: Floats, places: list[int]) -> list[Edge]:
         """Edges to the nearest rows; two that choose each other are joined once, not twice."""
-        import numpy as np
-
         count = min(self.neighbours, len(rows) - 1)
         if count < 1:
             return []

@@ -7,20 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
+from ragbench.plugins import Floats, np
 from ragbench.post.operator import Checked, Query, Share
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.text.tokens import tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 FIELD = "embedding"
 """The field of a chunk's metadata that holds its embedding."""
@@ -28,7 +24,7 @@ _ONE_THREAD = 1 << 18
 """How many products OpenBLAS leaves to one thread."""
 
 
-def query_direction(query: Query, rows: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+def query_direction(query: Query, rows: Floats | None) -> Floats | None:
     """The query's embedding with length 1; None when it has none.
 
     Raises:
@@ -36,7 +32,7 @@ def query_direction(query: Query, rows: NDArray[np.float64] | None) -> NDArray[n
     """
     if query.embedding is None:
         return None
-    direction: NDArray[np.float64] = _directions([query.embedding], ["the query"])[0]
+    direction: Floats = _directions([query.embedding], ["the query"])[0]
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "
@@ -47,7 +43,7 @@ def query_direction(query: Query, rows: NDArray[np.float64] | None) -> NDArray[n
 
 def chunk_directions(
     query: Query, chunks: Sequence[Chunk], field: str = FIELD
-) -> tuple[NDArray[np.float64] | None, list[int]]:
+) -> tuple[Floats | None, list[int]]:
     """The chunks' embeddings with length 1, of those that have one.
 
     Returns:
@@ -68,27 +64,23 @@ def chunk_directions(
     return _directions(found, [f"chunk '{chunks[place].id}'" for place in places]), places
 
 
-def similarities(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def similarities(rows: Floats) -> Floats:
     """The products of all pairs of rows.
 
     A few hundred rows are multiplied in blocks that are too small for the library behind numpy to
     share out among threads: for matrices of this size these mostly wait for each other, on a busy
     machine for as long as a hundred times the work takes.
     """
-    import numpy as np
-
     block = _ONE_THREAD // max(1, rows.size)
     if block < 1:
-        whole: NDArray[np.float64] = rows @ rows.T
+        whole: Floats = rows @ rows.T
         return whole
     blocks = [rows[start : start + block] @ rows.T for start in range(0, len(rows), block)]
     return np.concatenate(blocks)
 
 
-def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> NDArray[np.float64]:
-    import numpy as np
-
-    rows: list[NDArray[np.float64]] = []
+def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
+    rows: list[Floats] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
         try:
             vector = np.asarray(embedding, dtype=np.float64)
@@ -106,7 +98,7 @@ def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> NDArray[np.
         rows.append(vector)
     matrix = np.stack(rows)
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    directions: NDArray[np.float64] = matrix / np.where(lengths == 0, 1, lengths)[:, None]
+    directions: Floats = matrix / np.where(lengths == 0, 1, lengths)[:, None]
     return directions
 
 
@@ -152,7 +144,7 @@ def sparse_matrix(weights: Any, rows: Any, columns: Any, shape: tuple[int, int])
     return sparse.csr_array((weights, (rows, columns)), shape=shape, dtype=float)
 
 
-def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
+def lexical_similarity(texts: Sequence[str]) -> Floats:
     """Cosines of the texts' words, each weighted by ln(1 + N / n) * (1 + ln tf).
 
     N is the number of texts, n of those that hold the word, tf its number in the text.
@@ -160,8 +152,6 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     Returns:
         A symmetric square matrix in [0, 1]; a text without words is like none, itself included.
     """
-    import numpy as np
-
     counted = [Counter(tokenise(text)) for text in texts]
     vocabulary: dict[str, int] = {}
     for word in chain.from_iterable(counted):
@@ -176,7 +166,7 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     shared = holding[columns] > 1
     rows, columns, weights = rows[shared], columns[shared], weights[shared] / lengths[rows[shared]]
     matrix = sparse_matrix(weights, rows, columns, (len(texts), len(vocabulary) or 1))
-    similarity: NDArray[np.float64] = (matrix @ matrix.T).toarray()
+    similarity: Floats = (matrix @ matrix.T).toarray()
     np.fill_diagonal(similarity, [float(bool(counter)) for counter in counted])
     return similarity
 
@@ -211,7 +201,7 @@ class MmrReranker(Checked):
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         notes: list[str] = []
-        rows: NDArray[np.float64] | None = None
+        rows: Floats | None = None
         if self.similarity != "lexical" or self.relevance != "score":
             rows, places = chunk_directions(query, chunks, self.embedding_field)
             rows = rows if len(places) == len(chunks) else None
@@ -229,11 +219,9 @@ class MmrReranker(Checked):
         self,
         query: Query,
         chunks: Sequence[Chunk],
-        rows: NDArray[np.float64] | None,
+        rows: Floats | None,
         notes: list[str],
-    ) -> NDArray[np.float64]:
-        import numpy as np
-
+    ) -> Floats:
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
@@ -246,13 +234,9 @@ class MmrReranker(Checked):
         return np.array(min_max([chunk.score or 0.0 for chunk in chunks]))
 
 
-def _marginal(
-    relevance: NDArray[np.float64], similarity: NDArray[np.float64], balance: float
-) -> list[float]:
+def _marginal(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
     """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick."""
     import math
-
-    import numpy as np
 
     size = len(relevance)
     values = [0.0] * size

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench.core.case_table import CaseTexts, ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import CaseTexts, MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
 Score = float | str

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ragbench import compare, parse_metrics
 from ragbench.core.attribution import Cause
+from ragbench.core.case_table import CaseTexts, ScoredCase
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, Difference
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
+from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
 from ragbench.gate.compare import cases_beside

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench.core.case_table import clusters_by_gold
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import RunScores, clusters_by_gold
+from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate

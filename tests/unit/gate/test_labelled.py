@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench.core.case_table import Label
 from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult
 from ragbench.core.metric import Direction
-from ragbench.core.run_scores import Label, RunScores
+from ragbench.core.run_scores import RunScores
 from ragbench.gate.gate import gate
 from tests.unit.gate.builders import column, config, run
 

@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Case, RAGInterface, RetrievalResult, evaluate, parse_metrics, read_run
+from ragbench.core.case_table import CaseTexts, ScoredCase
 from ragbench.core.gate_result import GateOutcome
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
-from ragbench.core.run_scores import CaseTexts, RunScores, ScoredCase
+from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import GateConfig

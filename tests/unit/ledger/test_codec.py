@@ -95,19 +95,11 @@ generations = st.builds(
 )
 
 
-@given(cases)
-def test_a_case_comes_back_as_it_was(case: Case) -> None:
+@given(cases, retrievals(), generations)
+def test_a_case_and_its_results_come_back_as_they_were(case: Case, found: Any, said: Any) -> None:
     assert decode_case(case.id, encode_case(case)) == case
-
-
-@given(retrievals())
-def test_a_retrieval_comes_back_as_it_was(result: RetrievalResult[Any]) -> None:
-    assert through("retrieve", result) == result
-
-
-@given(generations)
-def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> None:
-    assert through("generate", result) == result
+    assert through("retrieve", found) == found
+    assert through("generate", said) == said
 
 
 @settings(max_examples=30)

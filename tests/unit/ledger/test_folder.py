@@ -140,18 +140,14 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     assert metrics_of(found) == METRICS
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [
+    b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff", b'{"schema_version": 2}',
+])  # fmt: skip
+def test_a_file_of_another_kind_or_version_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "manifest.json"
     path.write_bytes(content)
-    with pytest.raises(RunMismatchError, match="is not a manifest of ragbench"):
-        read_manifest(path)
-
-
-def test_a_field_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "manifest.json"
-    write_manifest(replace(MANIFEST, schema_version=2), path)
-    with pytest.raises(RunMismatchError, match="has schema version 2, this ragbench reads 1"):
+    newer = "has schema version 2, this ragbench reads 1"
+    with pytest.raises(RunMismatchError, match=newer if b"2" in content else "is not a manifest"):
         read_manifest(path)
 
 

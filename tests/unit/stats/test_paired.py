@@ -5,9 +5,8 @@ import pytest
 
 from ragbench import pair
 from ragbench.errors import ConfigError, DataError, InputError
-from ragbench.stats.mean import ClusterTotals
+from ragbench.stats.mean import ClusterTotals, variance_components
 from ragbench.stats.paired import LEFT_OUT, PairedSample
-from ragbench.stats.repeats import variance_components
 
 
 def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:

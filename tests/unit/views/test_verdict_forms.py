@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.core.attribution import Cause, CauseCount
+from ragbench.core.case_table import CaseTexts, ScoredCase
 from ragbench.core.gate_result import GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import CaseTexts, ScoredCase
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.gate import gate
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
