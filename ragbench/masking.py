@@ -176,7 +176,7 @@ class _Secrets:
         self._given: set[str] = set()
         self._environment: set[str] = set()
         self._size = -1
-        self._looked = 0.0
+        self._until = 0.0
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
@@ -188,11 +188,11 @@ class _Secrets:
 
     def forms(self) -> tuple[tuple[str, bool], ...]:
         """Each form, the longest first, and whether it is masked inside of words, too."""
-        now = time.monotonic()
-        if len(os.environ) == self._size and now - self._looked < _LOOK_AGAIN:
+        now, size = time.monotonic(), len(os.environ)
+        if size == self._size and now < self._until:
             return self._forms
         with self._lock:
-            self._size, self._looked = len(os.environ), now
+            self._size, self._until = size, now + _LOOK_AGAIN
             # Values of variables that hold credentials, and the credentials in URLs of others.
             found: set[str] = set()
             for name, text in os.environ.items():

@@ -9,12 +9,12 @@ import re
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ragbench.core.outcome import Failure
+from ragbench.core.record import Record, replace
 from ragbench.errors import DataError, NoModelError, RagbenchError
 from ragbench.io.encoding import encoding_of
 from ragbench.io.read import read_cases
@@ -38,8 +38,7 @@ State = Literal["ok", "absent", "unknown", "doubt", "failed"]
 the same."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DoctorCheck:
+class DoctorCheck(Record):
     name: str
     state: State
     detail: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, MetricComparison
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.record import replace
 from ragbench.safe_text import as_line, shown_line
 from ragbench.views.comparison import (
     change_lines,

@@ -44,21 +44,24 @@ def say(text: str) -> None:
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
+    import msgspec
     import orjson
 
     if in_lines and isinstance(value, dict):
         _write(_json_lines(cast("dict[str, object]", value)))
     else:
         options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
-        _write([orjson.dumps(value, option=options)])
+        _write([orjson.dumps(msgspec.to_builtins(value), option=options)])
 
 
 def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     """An object, an entry of its lists after another: as one text they may take much memory."""
+    import msgspec
     import orjson
 
     def text(one: object, indent: bytes) -> bytes:
-        return orjson.dumps(one, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n" + indent)
+        written = orjson.dumps(msgspec.to_builtins(one), option=orjson.OPT_INDENT_2)
+        return written.replace(b"\n", b"\n" + indent)
 
     begin = b"{\n  "
     for key, one in value.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+from ragbench.core.record import Record
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
     CalibrationOption,
@@ -39,8 +39,7 @@ def _formats(typed: str) -> list[str]:
     return [name for name in names if name.startswith(typed)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceChoice:
+class SourceChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     dataset: Annotated[str, argument("DATASET")]
@@ -73,8 +72,7 @@ class SourceChoice:
     encoding: EncodingOption = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemChoice:
+class SystemChoice(Record):
     """What the options say of the RAG, and of what stands behind its retrieval."""
 
     PANEL: ClassVar = Panel.CASES
@@ -92,8 +90,7 @@ class SystemChoice:
     docs/post_retrieval.md."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measuring:
+class Measuring(Record):
     """What is measured, and of which cases."""
 
     PANEL: ClassVar = Panel.MEASURED
@@ -123,8 +120,7 @@ class Measuring:
     shows how often it is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asking:
+class Asking(Record):
     """How the system is asked."""
 
     PANEL: ClassVar = Panel.ASKING
@@ -152,8 +148,7 @@ class Asking:
     on: OnEngine
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Keeping:
+class Keeping(Record):
     PANEL: ClassVar = Panel.ASKING
 
     out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
@@ -168,8 +163,7 @@ class Keeping:
     model behind an API. The report notes it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvalOptions:
+class EvalOptions(Record):
     system: SystemChoice
     cases: SourceChoice
     taken: Taken

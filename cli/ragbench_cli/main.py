@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -21,6 +20,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RagbenchWarning
 from ragbench.masking import hide_arguments
 from ragbench_cli import console, renamed
@@ -242,8 +242,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class Given(Record):
     traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
     """Show where in the code an error came from."""
     max_record: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_RECORD")] = ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
+from ragbench.core.record import Record, field
 from ragbench.errors import (
     ConfigError,
     DataError,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from ragbench.stages.judge import Judging
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedModel:
+class NamedModel(Record):
     PANEL: ClassVar = Panel.JUDGING
 
     model: Annotated[str | None, option("--llm-model")] = None
@@ -43,7 +42,6 @@ class NamedModel:
     """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class LLMChoice(NamedModel):
     """The language model that options name; what they leave out, a file or the environment says."""
 
@@ -124,8 +122,7 @@ def language_model(
         yield Chat(session=session, settings=known, purpose=purpose)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelChoice:
+class ModelChoice(Record):
     PANEL: ClassVar = Panel.JUDGING
 
     llm: LLMChoice = field(default_factory=LLMChoice)

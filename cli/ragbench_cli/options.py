@@ -6,7 +6,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cache, wraps
@@ -19,6 +18,7 @@ from typing import (
     Any,
     ClassVar,
     NamedTuple,
+    TypeGuard,
     cast,
     get_args,
     get_origin,
@@ -26,8 +26,10 @@ from typing import (
 )
 
 import typer
+from msgspec import NODEFAULT, structs
 from typer.models import OptionInfo
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,11 +131,11 @@ class _Field(NamedTuple):
 def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     """Makes each field of a command's records an option of the command.
 
-    A record is a dataclass. The name, the type and the default of a field are those of its option,
+    The name, the type and the default of a field are those of its option,
     and the text below it is the help; `option` in its annotation says what is left.
     """
     hints = get_type_hints(command, include_extras=True)
-    records = {name: cast("type", kind) for name, kind in hints.items() if is_dataclass(kind)}
+    records = {name: cast("type", kind) for name, kind in hints.items() if _is_record(kind)}
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -159,6 +161,10 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def _is_record(kind: object) -> TypeGuard[type[Record]]:
+    return isinstance(kind, type) and issubclass(kind, Record)
+
+
 def _record(record: type, given: dict[str, Any]) -> Any:
     values = {
         each.name: _record(each.kind, given) if each.info is None else given.pop(each.option)
@@ -180,11 +186,11 @@ def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
 def _fields(record: type) -> Sequence[_Field]:
     hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
     found: list[_Field] = []
-    for each in fields(record):
+    for each in structs.fields(record):
         kind, info = hints[each.name], None
         option_name = each.name
-        default = inspect.Parameter.empty if each.default is MISSING else each.default
-        if not is_dataclass(kind):
+        default = inspect.Parameter.empty if each.default is NODEFAULT else each.default
+        if not _is_record(kind):
             kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, option())
             info = copy(info)
         if isinstance(info, OptionInfo):
@@ -272,8 +278,7 @@ EngineOption = Annotated[
 RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Taken:
+class Taken(Record):
     """Which records of a source are taken."""
 
     PANEL: ClassVar = Panel.CASES
@@ -301,8 +306,7 @@ class Taken:
         return Only(since=self.since, until=self.until, where=where)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OnEngine:
+class OnEngine(Record):
     engine: EngineOption = "local"
     """local (this process), processes (of this machine), ray or ray://HOST:PORT. See
     docs/cluster.md."""
@@ -311,8 +315,7 @@ class OnEngine:
     cluster."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Labelled:
+class Labelled(Record):
     """Labels of people that correct what a judge says."""
 
     PANEL: ClassVar = Panel.MEASURED

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, cast
 
 import typer
 
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 from ragbench.safe_text import shown_text
 from ragbench_cli import console
@@ -136,8 +136,7 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     return "\n".join(line.rstrip() for line in listed)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class Page(Record):
     """Where a result goes as a page."""
 
     PANEL: ClassVar = Panel.OUTPUT
@@ -163,8 +162,7 @@ class Page:
             console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Output:
+class Output(Record):
     """The forms in which a result is printed and written."""
 
     PANEL: ClassVar = Panel.OUTPUT

@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
+from ragbench.core.record import Record
 from ragbench.embedders.embedder import Embedder, open_embedder
 from ragbench.errors import ConfigError, ForeignCollectionError
 from ragbench.pipeline.retrieval import foreign_strategy
@@ -79,8 +80,7 @@ class Opened(NamedTuple):
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchChoice:
+class SearchChoice(Record):
     """What the options say of a search."""
 
     store: str
@@ -217,8 +217,7 @@ StoreOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredIn:
+class StoredIn(Record):
     """Which collection, and what its vectors are made by."""
 
     collection: str | None = None
@@ -231,7 +230,6 @@ class StoredIn:
     """A setting of the embedder, such as 'query_prefix=query: '; repeatable."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionChoice(StoredIn):
     """Which collection is searched, and how it is read."""
 

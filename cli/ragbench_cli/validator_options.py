@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
+from ragbench.core.record import Record, field
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
@@ -44,7 +44,6 @@ def _validators(typed: str) -> list[str]:
     return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class OnProcesses(OnEngine):
     engine: EngineOption = "processes"
     workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
@@ -52,8 +51,7 @@ class OnProcesses(OnEngine):
     model the number of concurrent queries, by default 8."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValidatorChoice:
+class ValidatorChoice(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     name: Annotated[str, option("--validator", complete=_validators)] = DEFAULT_VALIDATOR
@@ -64,7 +62,6 @@ class ValidatorChoice:
     llm: LLMChoice = field(default_factory=LLMChoice)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CalibratedChoice(ValidatorChoice):
     calibration: CalibrationOption = None
 
@@ -102,8 +99,7 @@ def _formats(typed: str) -> list[str]:
     return [name for name in form_names() if name.startswith(typed)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpChoice:
+class DumpChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     format: Annotated[str | None, option("FORM", complete=_formats)] = None

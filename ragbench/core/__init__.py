@@ -1,1 +1,1 @@
-"""The frozen records that stages hand to each other; standard library only."""
+"""The frozen records that stages hand to each other; of packages msgspec only."""

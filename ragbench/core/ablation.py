@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ragbench.core.biography import OperatorTable
 from ragbench.core.metric import Metric
+from ragbench.core.record import Record
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseLoss:
+class CaseLoss(Record):
     case: str
     """Its id."""
     before: float
@@ -19,8 +18,7 @@ class CaseLoss:
     after: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VariantEffect:
+class VariantEffect(Record):
     """One metric of one variant, and how it differs from the first variant."""
 
     metric: Metric
@@ -54,8 +52,7 @@ class VariantEffect:
     """The cases that got worse, the largest loss first; at most 1,000."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VariantAnswers:
+class VariantAnswers(Record):
     """What generation gave over what one variant left."""
 
     answered: int
@@ -78,8 +75,7 @@ class VariantAnswers:
     """What the reported tokens cost, a case; None where they or their price are not known."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VariantReport:
+class VariantReport(Record):
     """What one variant came to."""
 
     name: str
@@ -114,8 +110,7 @@ class VariantReport:
     """What generation made of it; None when nobody was asked."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ablation:
+class Ablation(Record):
     """Variants of post-retrieval over the retrievals of one stored run."""
 
     dataset: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ragbench.core.record import Record
 
 
 class Cause(StrEnum):
@@ -86,8 +87,7 @@ class Answer(StrEnum):
     """Generation was not part of the run, or was not reached."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attribution:
+class Attribution(Record):
     """The cause of one case, and what it rests on."""
 
     cause: Cause
@@ -115,8 +115,7 @@ class Attribution:
     """Whether its reference is more than one fact, which words tell less of."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reliability:
+class Reliability(Record):
     """Of so many labelled cases that were called so by words, so many were."""
 
     held: int
@@ -124,8 +123,7 @@ class Reliability:
     source: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RightShare:
+class RightShare(Record):
     """The share of cases that ended well."""
 
     share: float
@@ -142,8 +140,7 @@ class RightShare:
     total: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CauseCount:
+class CauseCount(Record):
     """How many cases have a cause."""
 
     cause: Cause
@@ -159,8 +156,7 @@ class CauseCount:
     examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CauseFlow:
+class CauseFlow(Record):
     """How many cases went from one cause to another between two runs."""
 
     first: str
@@ -171,8 +167,7 @@ class CauseFlow:
     examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CorpusGold:
+class CorpusGold(Record):
     """Which gold the searched documents hold."""
 
     documents: int

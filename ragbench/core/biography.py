@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ragbench.core.outcome import Failure
-from ragbench.core.result import RetrievalResult
+from ragbench.core.record import Record
+
+if TYPE_CHECKING:
+    from ragbench.core.result import RetrievalResult
 
 POST_RETRIEVE = "post_retrieve"
 """The stage's name, and the key of what it did in its result's metadata."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Record):
     """What one operator made of what stood before it."""
 
     operator: str
@@ -78,8 +79,7 @@ def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChunkLife:
+class ChunkLife(Record):
     """One chunk on its way through the operators."""
 
     id: str
@@ -101,8 +101,7 @@ class ChunkLife:
         return max(at for at, rank in enumerate(self.ranks) if rank is not None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GoldFate:
+class GoldFate(Record):
     """One gold context of a case: whether generation was given it, and if not, who lost it."""
 
     gold: str
@@ -117,8 +116,7 @@ class GoldFate:
     found, or reached generation."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Biography:
+class Biography(Record):
     """What each operator did to each chunk of one case."""
 
     operators: tuple[str, ...]
@@ -148,8 +146,7 @@ class Biography:
         return name if self.operators.count(name) == 1 else f"{name} (step {at + 1})"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorEffect:
+class OperatorEffect(Record):
     """One operator over all cases of a run, or of a variant."""
 
     operator: str
@@ -181,8 +178,7 @@ class OperatorEffect:
     """Gold contexts that it lost and that generation was not given: these are in `GoldFate`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorTable:
+class OperatorTable(Record):
     """What the operators did, over all cases with a biography."""
 
     operators: tuple[OperatorEffect, ...]

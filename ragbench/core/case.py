@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from ragbench.core.record import Record, field
 
 Said: TypeAlias = Sequence[Mapping[str, str]]
 """What was said before a query, as messages with a role and a content."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class Evidence(Record):
     """A verbatim span that supports the reference answer."""
 
     text: str
@@ -24,8 +24,7 @@ class Evidence:
     """Offset behind the span in that document's text."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class Turn(Record):
     """A message of a conversation, before the question that a case asks."""
 
     role: str
@@ -35,8 +34,7 @@ class Turn:
     """What was retrieved for it, where that is known."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Case:
+class Case(Record):
     """One question with everything that is known about its right answer.
 
     None always means "not known". An empty tuple means "known to be none": a case with
@@ -74,20 +72,17 @@ class Case:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields that ragbench does not know, kept as they came."""
 
-    references: tuple[str, ...] = field(default=(), init=False, compare=False, repr=False)
-    """Every right answer, the main one first; empty when none is known."""
-    judgements: Mapping[str, int] | None = field(
-        default=None, init=False, compare=False, repr=False
-    )
-    """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
-
-    def __post_init__(self) -> None:
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Every right answer, the main one first; empty when none is known."""
         main = () if self.reference is None else (self.reference,)
-        ids, judged = self.reference_context_ids, self.grades
-        if judged is None and ids is not None:
-            judged = dict.fromkeys(ids, 1)
-        object.__setattr__(self, "references", (*main, *self.alternative_references))
-        object.__setattr__(self, "judgements", judged)
+        return (*main, *self.alternative_references)
+
+    @property
+    def judgements(self) -> Mapping[str, int] | None:
+        """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
+        ids = self.reference_context_ids
+        return dict.fromkeys(ids, 1) if self.grades is None and ids is not None else self.grades
 
     @property
     def messages(self) -> list[dict[str, str]]:

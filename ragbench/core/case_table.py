@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol, overload
 
 from ragbench.core.attribution import Cause
 from ragbench.core.outcome import Cell, Repeats, Status
+from ragbench.core.record import Record, field, replace
 from ragbench.plugins import Floats, Integers, NDArray, np
 
 GOLD = "gold: "
@@ -54,8 +56,7 @@ class Texts(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScoredCase:
+class ScoredCase(Record):
     id: str
     fingerprint: str
     """Changes with anything that is known of the case but its id and labels: question, reference,
@@ -90,8 +91,7 @@ _STATUSES = {code: status for status, code in _STATES.items()}
 _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Cells:
+class Cells(Record, eq=False):
     """One metric over the cases of a run."""
 
     known: Floats
@@ -221,7 +221,9 @@ class CaseTable(Sequence[ScoredCase]):
     cells: Mapping[str, Cells]
     texts: Texts | None = None
     """None of a baseline file."""
-    _places: dict[str, int] = field(default_factory=dict[str, int], init=False, repr=False)
+    _places: dict[str, int] = dataclasses.field(
+        default_factory=dict[str, int], init=False, repr=False
+    )
 
     @classmethod
     def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:

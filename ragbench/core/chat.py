@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
+class Usage(Record):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Hidden reasoning included."""
@@ -36,8 +35,7 @@ class Usage:
 _MILLION = Decimal(1_000_000)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LongPrompt:
+class LongPrompt(Record):
     """What a request costs whose prompt is longer than most."""
 
     above: int
@@ -47,8 +45,7 @@ class LongPrompt:
     cached_input: Decimal | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Price:
+class Price(Record):
     input: Decimal
     """Of the prompt."""
     output: Decimal
@@ -89,8 +86,7 @@ class Price:
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply(Generic[T_co]):
+class Reply(Record, Generic[T_co]):
     """A whole answer, as it was asked for."""
 
     value: T_co
@@ -118,8 +114,7 @@ class Reply(Generic[T_co]):
     """Parameters that were to be sent and that the endpoint refuses, such as ``temperature``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class Message(Record):
     role: Literal["system", "user", "assistant"]
     content: str
 
@@ -160,8 +155,7 @@ class SamplingChat(ChatModel, Protocol):
 Vector = tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Embeddings:
+class Embeddings(Record):
     vectors: tuple[Vector, ...]
     """One a text, in order; all of one length, as the endpoint gives them."""
     usage: Usage

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from ragbench.core.record import Record, field, replace
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
+
+class Document(Record):
     """A source text."""
 
     id: str
@@ -21,8 +21,7 @@ class Document:
     """Whatever else the source holds of it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chunk:
+class Chunk(Record):
     """A passage of a document, as a retriever hands it over."""
 
     id: str

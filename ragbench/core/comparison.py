@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.metric import Direction
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 
 
@@ -29,14 +29,12 @@ class CaseKind(StrEnum):
 _HEADINGS = {CaseKind.MIXED: "Failing in one respect, fixed in another"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedRun(RunOrigin):
     mark: str
     """A letter, in the order in which the runs were given: ``"a"``, ``"b"`` ..."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFigure:
+class RunFigure(Record):
     """A metric over one run. The four counts add up to the cases that were compared."""
 
     run: str
@@ -52,8 +50,7 @@ class RunFigure:
     metric of which neither side is better."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class Difference(Record):
     """Two runs on one metric, over the cases that both measured: second minus first."""
 
     first: str
@@ -84,8 +81,7 @@ class Difference:
     """Cases without a value in both runs, by the marks of the runs that lack it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricComparison:
+class MetricComparison(Record):
     """One metric over all runs."""
 
     name: str
@@ -98,8 +94,7 @@ class MetricComparison:
     untested: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flip:
+class Flip(Record):
     """One respect in which a case failed in one run and passed in the other."""
 
     subject: str
@@ -116,8 +111,7 @@ class Flip:
     """How far it moved, as a share of the metric's scale; 1 without two values."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IdChange:
+class IdChange(Record):
     """How the retrieved ids of a case differ. Ranks count from 1."""
 
     gained: tuple[tuple[str, int], ...]
@@ -135,8 +129,7 @@ class IdChange:
         return not (self.gained or self.lost or self.moved)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseDifference:
+class CaseDifference(Record):
     """A case that failed in one run and passed in the other, with what changed."""
 
     id: str
@@ -159,8 +152,7 @@ class CaseDifference:
     stages_after: Mapping[str, Status] = field(default_factory=dict[str, Status])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunPair:
+class RunPair(Record):
     """How many cases differ between the first run and another one."""
 
     first: str
@@ -174,8 +166,7 @@ class RunPair:
     other_response: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class Comparison(Record):
     runs: tuple[ComparedRun, ...]
     cases: int
     metrics: tuple[MetricComparison, ...]
@@ -200,8 +191,7 @@ class Comparison:
     """The figures and differences that labels of people correct; empty without a file of labels."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseBefore:
+class CaseBefore(Record):
     """What the earlier run made of a case."""
 
     kind: CaseKind | None = None
@@ -217,8 +207,7 @@ class CaseBefore:
     """Metrics whose value or state differs: name, then, now."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Against:
+class Against(Record):
     """A run and an earlier one, over the cases that are the same in both."""
 
     source: str

@@ -28,11 +28,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 
 Scalar: TypeAlias = str | int | float | bool
@@ -49,8 +49,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Equals:
+class Equals(Record):
     """The field holds this value."""
 
     field: str
@@ -60,8 +59,7 @@ class Equals:
         _check_value(self.field, self.value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class In:
+class In(Record):
     """The field holds one of these values."""
 
     field: str
@@ -72,8 +70,7 @@ class In:
             _check_value(self.field, value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Exists:
+class Exists(Record):
     """The field is there, and not null."""
 
     field: str
@@ -82,8 +79,7 @@ class Exists:
         _check_field(self.field)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prefix:
+class Prefix(Record):
     """The field holds a text that begins so."""
 
     field: str
@@ -97,8 +93,7 @@ class Prefix:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Range:
+class Range(Record):
     """The field lies between bounds: all numbers, or all ISO 8601 dates."""
 
     field: str
@@ -132,22 +127,19 @@ class Range:
         return {name: float(read(bound) or 0) for name, bound in self.bounds().items()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class And:
+class And(Record):
     """All of these hold; with none of them it always holds."""
 
     filters: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Or:
+class Or(Record):
     """At least one of these holds; with none of them it never does."""
 
     filters: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Not:
+class Not(Record):
     """This does not hold."""
 
     filter: Filter
@@ -157,8 +149,7 @@ Filter: TypeAlias = Equals | In | Exists | Prefix | Range | And | Or | Not
 _SaidT = TypeVar("_SaidT")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dialect(Generic[_SaidT]):
+class Dialect(Record, Generic[_SaidT]):
     """How one engine says each part of a filter; called with a folded filter, it translates it."""
 
     both: Callable[[list[_SaidT]], _SaidT]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import replace
 
 RRF_K = 60
 """How little the first ranks count more than the next ones, as the authors chose it."""

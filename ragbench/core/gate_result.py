@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.comparison import RunPair
+from ragbench.core.history import MainTrend
 from ragbench.core.origin import RunOrigin, SystemChange
+from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 
 
@@ -82,8 +83,7 @@ class CheckKind(StrEnum):
     """Main against the first of its runs, over all merges since."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drop:
+class Drop(Record):
     """What the cases measured in both runs say of a loss.
 
     ``difference`` and its interval are this run minus the baseline, in the metric's own direction:
@@ -131,8 +131,7 @@ class Drop:
         return self.difference if self.rises else -self.difference
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settled:
+class Settled(Record):
     """What asking both systems again said of an undecided drop, on these cases."""
 
     change: str
@@ -151,8 +150,7 @@ class Settled:
     """Largest ``p_worse`` at which it is called worse."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LabelPlan:
+class LabelPlan(Record):
     """How many pairs of answers people would have to label to settle an undecided drop."""
 
     labels: int
@@ -167,28 +165,7 @@ class LabelPlan:
     """Makes the page with exactly those pairs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MainTrend:
-    """A line through the runs of main."""
-
-    start: float
-    """Where it began; in the metric's own direction, like ``end`` and ``levels``."""
-    end: float
-    runs: int
-    since: str | None
-    """When the first of them was made, ISO 8601."""
-    commit: str | None
-    """Its commit."""
-    p_value: float
-    """Of "it did not fall by more than tolerated", at any number of looks."""
-    is_back: bool
-    """Whether the judged run is where main began, less what is tolerated."""
-    levels: tuple[float, ...]
-    """Mean of each run, on the cases of the newest one."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseChange:
+class CaseChange(Record):
     """A case that lost on a gated metric, is declined now, or failed now and did not before."""
 
     id: str
@@ -204,8 +181,7 @@ class CaseChange:
     query: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GateCheck:
+class GateCheck(Record):
     """One thing that the gate looked at."""
 
     kind: CheckKind
@@ -305,8 +281,7 @@ class GateCheck:
         return f"{self.name}{whose}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class Refusal(Record):
     """Why the two runs were not compared, or not in full."""
 
     what: str
@@ -315,8 +290,7 @@ class Refusal:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
-class LabelCount:
+class LabelCount(Record, kw_only=False):
     """How many cases have a tag or a language."""
 
     label: str
@@ -325,8 +299,7 @@ class LabelCount:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewScore:
+class NewScore(Record, kw_only=False):
     """A metric on the cases that are new or edited, next to the others of the same run."""
 
     metric: str
@@ -336,8 +309,7 @@ class NewScore:
     common_cases: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatasetChange:
+class DatasetChange(Record):
     """How the run's cases differ from the baseline's."""
 
     common: int
@@ -357,7 +329,6 @@ class DatasetChange:
         return tuple(one for one in self.labels if not one.now)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedRun(RunOrigin):
     """The run that is judged, or the baseline."""
 
@@ -366,8 +337,7 @@ class JudgedRun(RunOrigin):
     runs: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GateResult:
+class GateResult(Record):
     """What a gate decided, and everything that it rests on."""
 
     outcome: GateOutcome

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from ragbench.core.gate_result import MainTrend
 from ragbench.core.metric import Direction
+from ragbench.core.record import Record, field
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MainRun:
+class MainRun(Record):
     """One run of main, as it is remembered."""
 
     date: str | None
@@ -38,8 +36,26 @@ class MainRun:
     the cases that both have unchanged."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricDrift:
+class MainTrend(Record):
+    """A line through the runs of main."""
+
+    start: float
+    """Where it began; in the metric's own direction, like ``end`` and ``levels``."""
+    end: float
+    runs: int
+    since: str | None
+    """When the first of them was made, ISO 8601."""
+    commit: str | None
+    """Its commit."""
+    p_value: float
+    """Of "it did not fall by more than tolerated", at any number of looks."""
+    is_back: bool
+    """Whether the judged run is where main began, less what is tolerated."""
+    levels: tuple[float, ...]
+    """Mean of each run, on the cases of the newest one."""
+
+
+class MetricDrift(Record):
     """What all runs of main so far say of one metric: how they moved, and what bets on a fall won.
 
     See `ragbench.stats.bets`.
@@ -59,8 +75,7 @@ class MetricDrift:
     """What the bets have won together; its inverse is a p-value."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drift:
+class Drift(Record):
     """The runs of main as a test of all of them needs them."""
 
     runs: int
@@ -70,8 +85,7 @@ class Drift:
     """By case and metric: number of its first run, sum, weighted sum and last of the scores."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Break:
+class Break(Record):
     """A run that does not compare with the one before it."""
 
     at: int
@@ -79,8 +93,7 @@ class Break:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricHistory:
+class MetricHistory(Record):
     metric: str
     direction: Direction
     scale: float | None
@@ -91,8 +104,7 @@ class MetricHistory:
     """A fall that the test of main shows; None too of metrics that nobody follows."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class History:
+class History(Record):
     dataset: str
     rag: str
     runs: tuple[MainRun, ...]
@@ -109,8 +121,7 @@ class History:
         return self.breaks[-1].at if self.breaks else 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FittedLimit:
+class FittedLimit(Record):
     """What a dataset can show of one metric, and the tolerance that fits it."""
 
     metric: str

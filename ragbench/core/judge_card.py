@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
+
+from ragbench.core.record import Record
 
 
 class Probe(StrEnum):
@@ -22,8 +23,7 @@ class Probe(StrEnum):
     """A passage ends in such an instruction."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeFigure:
+class ProbeFigure(Record):
     probe: Probe
     count: int
     """Claims with a verdict before and after."""
@@ -54,8 +54,7 @@ class ProbeFigure:
         return self.hits / self.count if self.count else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CardFigure:
+class CardFigure(Record):
     value: float | None = None
     """None when it is not defined, or nothing was measured."""
     low: float | None = None
@@ -65,16 +64,14 @@ class CardFigure:
     """What it covers: claims, verdicts or quotes."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConfusionTable:
+class ConfusionTable(Record):
     """Claims by what people said (row) and what the judge said (column), lowest level first."""
 
     levels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClassFigures:
+class ClassFigures(Record):
     """How far one level of the judge can be believed."""
 
     level: str
@@ -90,15 +87,13 @@ class Usefulness(StrEnum):
     DO_NOT_USE = "do not use"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conclusion:
+class Conclusion(Record):
     usefulness: Usefulness
     reasons: tuple[str, ...]
     """What it rests on, the gravest first; empty for a judge without a fault."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeCard:
+class JudgeCard(Record):
     labels: str
     metric: str
     judge: Mapping[str, Any]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ragbench.core.metric import Direction, Group, Metric, MetricDefinition, Need
+from ragbench.core.record import Record
 
 ANSWER_PRESENT = Metric(
     definition=MetricDefinition(
@@ -29,8 +29,7 @@ class Choice(NamedTuple):
     word: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class Judged(Record):
     """One answer, as a person sees it."""
 
     answer: str
@@ -42,8 +41,7 @@ class Judged:
     run: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LabelTask:
+class LabelTask(Record):
     """A case with one answer, or with those of two runs in drawn order."""
 
     case: str
@@ -52,8 +50,7 @@ class LabelTask:
     answers: tuple[Judged, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drawn:
+class Drawn(Record):
     """Cases that chance chose for people to label by one metric."""
 
     metric: Metric
@@ -90,8 +87,7 @@ class Drawn:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Raters:
+class Raters(Record):
     """How far the people agree who labelled the same answers by one metric."""
 
     metric: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ragbench.core.record import Record
 
 
 class MatchedBy(StrEnum):
@@ -19,8 +20,7 @@ class MatchedBy(StrEnum):
     """Its text holds the gold text, or is a part of it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Match:
+class Match(Record):
     """A retrieved chunk that is a relevant context."""
 
     rank: int
@@ -30,8 +30,7 @@ class Match:
     by: MatchedBy
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matched:
+class Matched(Record):
     """A case's retrieval compared with what is relevant to the case."""
 
     golds: tuple[str, ...]
@@ -74,8 +73,7 @@ class GoldCause(StrEnum):
     """The collection cannot be asked for it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchedGold:
+class SearchedGold(Record):
     """What became of one gold context."""
 
     gold: str
@@ -88,8 +86,7 @@ class SearchedGold:
     """The chunks that were found to hold it, or parts of it where it is cut; in no order."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GoldSearch:
+class GoldSearch(Record):
     """What became of the gold of one case: the outcome of the stage ``locate``."""
 
     golds: tuple[SearchedGold, ...]

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, get_type_hints
 
 import msgspec
+
+from ragbench.core.record import Record
 
 ParameterValue = str | int | float | bool
 
@@ -73,8 +75,7 @@ class Cost(StrEnum):
     LLM = "llm"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """A parameter that a metric takes in parentheses, as in ``P(rel=2)@5``."""
 
     name: str
@@ -87,16 +88,14 @@ class Parameter:
     """The smallest number it may be; None when any number will do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Record, kw_only=False):
     """Returned by a metric's function for a case that it does not apply to."""
 
     reason: str
     """Why, in a few words; reports count them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Formula:
+class Formula(Record):
     """What computes a metric; made by `ragbench.metric`."""
 
     function: Callable[..., Any]
@@ -158,8 +157,7 @@ class MetricDefinition:
     """What computes it; None in a definition that was read from a run, and where a model judges."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Metric:
+class Metric(Record, dict=True):
     """A definition with its parameters bound: one column of a report."""
 
     definition: MetricDefinition
@@ -168,25 +166,27 @@ class Metric:
     cutoff: int | None = None
     """k of ``@k``; at least 1."""
 
-    name: str = field(init=False, compare=False, repr=False)
-    """The canonical text, which parses back to an equal metric."""
-    identity: str = field(init=False, compare=False, repr=False)
-    """The name and the version of its formula: scores of another identity do not compare."""
-    is_judged: bool = field(init=False, compare=False, repr=False)
-    reads_answer: bool = field(init=False, compare=False, repr=False)
-    """Whether its cells depend on what was generated."""
-
-    def __post_init__(self) -> None:
-        definition = self.definition
+    @cached_property
+    def name(self) -> str:
+        """The canonical text, which parses back to an equal metric."""
         listed = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
-        name = f"{definition.name}{f'({listed})' if listed else ''}{cutoff}"
-        digest = f" {definition.digest}" if definition.digest else ""
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "identity", f"{name} v{definition.version}{digest}")
-        reads_answer = definition.abstains or not definition.needs.isdisjoint(_GENERATED)
-        object.__setattr__(self, "is_judged", definition.cost is not Cost.FREE)
-        object.__setattr__(self, "reads_answer", reads_answer)
+        return f"{self.definition.name}{f'({listed})' if listed else ''}{cutoff}"
+
+    @cached_property
+    def identity(self) -> str:
+        """The name and the version of its formula: scores of another identity do not compare."""
+        digest = f" {self.definition.digest}" if self.definition.digest else ""
+        return f"{self.name} v{self.definition.version}{digest}"
+
+    @property
+    def is_judged(self) -> bool:
+        return self.definition.cost is not Cost.FREE
+
+    @cached_property
+    def reads_answer(self) -> bool:
+        """Whether its cells depend on what was generated."""
+        return self.definition.abstains or not self.definition.needs.isdisjoint(_GENERATED)
 
     def parameter(self, name: str) -> ParameterValue:
         for key, value in self.parameters:

@@ -7,8 +7,9 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+from ragbench.core.record import Record
 
 PartKind = Literal["code", "file", "model", "setting", "env", "package", "address", "unseen"]
 Reach = Literal["closed", "open"]
@@ -61,8 +62,7 @@ class Origin(NamedTuple):
         return cls(value["stage"], parts, value["reach"])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunOrigin:
+class RunOrigin(Record):
     """What must be known of a run to find it again."""
 
     source: str
@@ -75,8 +75,7 @@ class RunOrigin:
     dirty: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemChange:
+class SystemChange(Record):
     """What differs between what the outcomes of two runs came from."""
 
     changes: tuple[str, ...] = ()

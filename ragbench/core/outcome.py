@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import traceback
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from ragbench.core.record import Record
 from ragbench.masking import mask_text
 
 ValueT = TypeVar("ValueT")
@@ -46,8 +46,7 @@ class Known(StrEnum):
     """The source held it already."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
+class Failure(Record):
     """Why something failed."""
 
     type: str
@@ -77,8 +76,7 @@ class Failure:
         return f"{text} <- {self.cause}" if self.cause else text
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome(Generic[ValueT]):
+class Outcome(Record, Generic[ValueT]):
     """The result of one stage for one case."""
 
     status: Status
@@ -99,8 +97,7 @@ class Outcome(Generic[ValueT]):
     """How it came to be here."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(Record):
     """The result of one metric for one case."""
 
     status: Status
@@ -174,8 +171,7 @@ def _readable(text: str, longest: int = _LONGEST) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quote:
+class Quote(Record):
     """What a judge says it copied from a context, and where it was found."""
 
     text: str
@@ -193,8 +189,7 @@ class Quote:
         return self.context is None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeStep:
+class JudgeStep(Record):
     """One answer of a model."""
 
     asked: str
@@ -213,8 +208,7 @@ class JudgeStep:
     """Parameters that the endpoint refused, such as ``temperature``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
+class Judgement(Record):
     """One judging of one case by one metric."""
 
     cell: Cell
@@ -224,8 +218,7 @@ class Judgement:
     """Which judge of a panel it was; empty where there is one judge alone."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedCell:
+class JudgedCell(Record):
     """A cell with all judgings that it rests on."""
 
     cell: Cell
@@ -239,8 +232,7 @@ class JudgedCell:
         return tuple(c.value for c in cells if c.status is Status.MEASURED and c.value is not None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Repeats:
+class Repeats(Record):
     """One metric of one case, as often as it was asked for; the case's cell holds the mean."""
 
     cells: tuple[Cell | None, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -12,12 +13,12 @@ from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Repeats, Status
+from ragbench.core.record import Record, field
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Steadiness:
+class Steadiness(Record):
     """How far repeated judgings of the same case differ."""
 
     cases: int
@@ -32,8 +33,7 @@ class Steadiness:
     repetitions."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CanaryLine:
+class CanaryLine(Record):
     """What a metric's judge made of claims of known truth; see `ragbench.stages.canaries`."""
 
     metric: str
@@ -47,8 +47,7 @@ class CanaryLine:
     """Of those judged, with a verdict of support that no quote proves."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JurorScore:
+class JurorScore(Record):
     """What one judge of a panel said, by one metric."""
 
     judge: str
@@ -60,8 +59,7 @@ class JurorScore:
     """The mean of its values; None when it gave none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JurorPair:
+class JurorPair(Record):
     """How far two judges of a panel agree."""
 
     first: str
@@ -74,8 +72,7 @@ class JurorPair:
     """Cohen's: agreement beyond chance. None where the values are no levels."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeLine:
+class JudgeLine(Record):
     """What one metric took: the answers that its cells rest on, whenever they were paid for."""
 
     metric: str
@@ -104,8 +101,7 @@ class JudgeLine:
     pairs: tuple[JurorPair, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeReport:
+class JudgeReport(Record):
     """Who judged, what it took, how steady it was."""
 
     judge: Mapping[str, Any]
@@ -117,8 +113,7 @@ class JudgeReport:
     """What the judge made of claims of known truth; empty where none were planted."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
+class Interval(Record):
     """A confidence interval of a mean."""
 
     low: float
@@ -126,8 +121,7 @@ class Interval:
     level: float = 0.95
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Correction:
+class Correction(Record):
     """A figure of a judge beside what people say, from their labels of some of the cases."""
 
     metric: str
@@ -151,8 +145,7 @@ class Correction:
     """Of several runs the one that it is of; of a difference: the second minus the first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Slice:
+class Slice(Record):
     """One metric over the cases that share a tag or a language."""
 
     by: str
@@ -168,8 +161,7 @@ class Slice:
     """Confidence interval of the mean, of this slice alone; None when it cannot be estimated."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class Counted(Record):
     """A metric's figure, and what it covers. The five counts add up to ``total``."""
 
     total: int
@@ -194,7 +186,6 @@ class Counted:
     """By tag, then by language, each sorted by value."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Summary(Counted):
     metric: Metric
 
@@ -226,13 +217,15 @@ class CaseRow:
     """What post-retrieval did to each chunk; None where none ran."""
     attribution: Attribution | None = None
     """Which stage lost the answer, or none did; None for an unfinished case."""
-    tell: Callable[[], CaseStory] | None = field(default=None, compare=False, repr=False)
+    tell: Callable[[], CaseStory] | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
     """Gives its `story`, which takes long."""
     confidence: float | None = None
     """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     location: GoldSearch | None = None
     """Where the gold is that retrieval should have found; None where it was not looked for."""
-    matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
+    matches: Mapping[str, Matched] = dataclasses.field(default_factory=dict[str, Matched])
     """Which chunks are relevant contexts, by the stage that gave them (``"retrieve"``,
     ``"post_retrieve"``); a stage is missing where there was nothing to compare."""
     repeats: tuple[Repeats | None, ...] = ()
@@ -254,8 +247,7 @@ class IndexedCase(NamedTuple):
     """Of the metric that was asked for."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageCount:
+class StageCount(Record):
     """How a stage ended, over all cases."""
 
     stage: str
@@ -268,8 +260,7 @@ class StageCount:
     recorded: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailureGroup:
+class FailureGroup(Record):
     """Failures of one kind."""
 
     stage: str
@@ -280,8 +271,7 @@ class FailureGroup:
     """Ids of the first cases that failed so."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Latency:
+class Latency(Record):
     """Wall times of one stage, in seconds per case."""
 
     stage: str
@@ -316,8 +306,7 @@ def _none(*_: object) -> Iterator[Any]:
     return iter(())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Report:
+class Report(Record):
     """A run's result. A pure function of the stored run."""
 
     manifest: Mapping[str, Any]

@@ -12,12 +12,12 @@ from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction, Metric, Need
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Status
+from ragbench.core.record import Record
 from ragbench.core.report import Latency, StageCount
 from ragbench.plugins import Floats, Integers, np
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricColumn:
+class MetricColumn(Record):
     """One metric of a run: the facts of its definition, and its figure over the run."""
 
     name: str

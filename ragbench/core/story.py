@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ragbench.core.case import Turn
 from ragbench.core.outcome import Known, Status
+from ragbench.core.record import Record
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
+class Mark(Record):
     """A stretch of a chunk's text that somebody points at: ``text[start:end]``."""
 
     start: int
@@ -20,8 +19,7 @@ class Mark:
     judge's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChunkStory:
+class ChunkStory(Record):
     """One chunk on its way from retrieval to generation."""
 
     id: str
@@ -42,8 +40,7 @@ class ChunkStory:
     """Of its source on the web, where its metadata names one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hop:
+class Hop(Record):
     """How one stage ended for the case."""
 
     stage: str
@@ -58,8 +55,7 @@ class Hop:
     """Why it was skipped, or what failed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedClaim:
+class JudgedClaim(Record):
     """Something that an answer says, as a judge took it, and whether the contexts support it."""
 
     text: str
@@ -71,8 +67,7 @@ class JudgedClaim:
     """What the judge quotes, each with the id of the chunk that holds it; None: no chunk does."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedSentence:
+class JudgedSentence(Record):
     """A sentence of an answer with the claims that a judge found in it."""
 
     text: str | None
@@ -82,8 +77,7 @@ class JudgedSentence:
     claims: tuple[JudgedClaim, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedAnswer:
+class JudgedAnswer(Record):
     """An answer as one judge found it supported."""
 
     metric: str
@@ -93,16 +87,14 @@ class JudgedAnswer:
     """In the answer's order, those with a claim; claims of no one sentence at the end."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnswerNote:
+class AnswerNote(Record):
     """What is wrong with a sentence of an answer, seen without a judge."""
 
     sentence: str
     problem: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchStory:
+class SearchStory(Record):
     """One of several searches for an answer."""
 
     query: str | None
@@ -115,8 +107,7 @@ class SearchStory:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseStory:
+class CaseStory(Record):
     """One case, from its question to its answer."""
 
     sent: tuple[str, ...]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldSearch, Matched
 from ragbench.core.outcome import Cell, Judgement, Outcome
+from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 
@@ -23,8 +24,7 @@ STAGES = {
 """In the order in which a case goes through them, each with the field of its outcome."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trace:
+class Trace(Record):
     """One case of a run, with the outcome of each stage that it went through."""
 
     case: Case
@@ -39,22 +39,20 @@ class Trace:
     location: Outcome[GoldSearch] | None = None
     """Where the gold is that retrieval should have found; None when the run has no such stage."""
 
-    context: Outcome[RetrievalResult[Any]] = field(init=False, compare=False, repr=False)
-    """What generation was given: post-retrieval's outcome, or else retrieval's."""
-    stages: tuple[tuple[str, Outcome[Any]], ...] = field(init=False, compare=False, repr=False)
-    """The stages that the case went through, in order, each with how it ended."""
+    @property
+    def context(self) -> Outcome[RetrievalResult[Any]]:
+        """What generation was given: post-retrieval's outcome, or else retrieval's."""
+        return self.retrieval if self.post_retrieval is None else self.post_retrieval
 
-    def __post_init__(self) -> None:
-        first, last = self.retrieval, self.post_retrieval
-        each = zip(
-            STAGES, (first, self.location, last, self.validation, self.generation), strict=True
-        )
-        object.__setattr__(self, "context", first if last is None else last)
-        object.__setattr__(self, "stages", tuple([one for one in each if one[1] is not None]))
+    @property
+    def stages(self) -> list[tuple[str, Outcome[Any]]]:
+        """The stages that the case went through, in order, each with how it ended."""
+        before, after = (self.retrieval, self.location), (self.validation, self.generation)
+        each = zip(STAGES, (*before, self.post_retrieval, *after), strict=True)
+        return [(stage, outcome) for stage, outcome in each if outcome is not None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Record):
     """A record of a source: a case with the outcomes that are already known."""
 
     case: Case
@@ -109,8 +107,7 @@ class RunCase:
         return self._trace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRow:
+class SampleRow(Record):
     """What RAGAS is given of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
 
     None always means "not known": not given, not reached, or failed. Lists are kept as the objects
@@ -151,7 +148,7 @@ class SampleRow:
         return {name: getattr(self, name) for name in _FIELDS}
 
 
-_FIELDS = tuple(one.name for one in fields(SampleRow))
+_FIELDS = SampleRow.__struct_fields__
 
 
 def sample_row(trace: Trace) -> SampleRow:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record, field
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
+class Share(Record):
     count: int
     total: int
     share: float | None
@@ -20,16 +19,14 @@ class Share:
     high: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WarningCount:
+class WarningCount(Record):
     kind: str
     queries: int
     chunks: int
     examples: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequiredShare:
+class RequiredShare(Record):
     name: str
     """The option, without its dashes."""
     wanted: float
@@ -37,8 +34,7 @@ class RequiredShare:
     is_met: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScoreCutoff:
+class ScoreCutoff(Record):
     """A score that a share of the answers reaches."""
 
     keeps: float
@@ -47,8 +43,7 @@ class ScoreCutoff:
     """As the retriever's: higher for better, or a distance, lower for better."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeakQuery:
+class WeakQuery(Record):
     query_id: str
     query: str
     retrieval_quality: str
@@ -56,15 +51,13 @@ class WeakQuery:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceCount:
+class SourceCount(Record):
     source: str
     chunks: int
     relevant: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedDumps:
+class PairedDumps(Record):
     against: str
     queries: int
     won: int
@@ -74,8 +67,7 @@ class PairedDumps:
     """Two-sided, McNemar's exact test."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EarlierRetrieval:
+class EarlierRetrieval(Record):
     """What another retriever's chunks came to for a query, as a file of verdicts has it."""
 
     answer_present: bool
@@ -86,14 +78,12 @@ class EarlierRetrieval:
     quotes: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DoctorFinding:
+class DoctorFinding(Record):
     text: str
     action: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetrievalDoctor:
+class RetrievalDoctor(Record):
     """What the verdicts on a dump say of the retriever."""
 
     answer_ranks: Mapping[str, int]
@@ -109,8 +99,7 @@ class RetrievalDoctor:
     compared: PairedDumps | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpSummary:
+class DumpSummary(Record):
     """Counts over the verdicts on a dump. The same dump gives the same summary."""
 
     dump: str
@@ -166,8 +155,7 @@ class WarningKind(StrEnum):
     """The best chunk has the highest score here and the lowest elsewhere in the dump."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpWarning:
+class DumpWarning(Record):
     kind: WarningKind
     message: str
     count: int
@@ -179,8 +167,7 @@ class DumpWarning:
         return f"{self.kind.value}: {self.message}{examples}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetrievalDump:
+class RetrievalDump(Record):
     query_id: str
     query: str
     """As it stands in the dump; empty when it says nothing."""
@@ -203,8 +190,7 @@ class RetrievalQuality(StrEnum):
     POOR = "Poor"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvidenceQuote:
+class EvidenceQuote(Record):
     """A verbatim stretch of a chunk: ``text`` is ``chunk.text[start:end]``."""
 
     chunk_id: str
@@ -213,8 +199,7 @@ class EvidenceQuote:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conflict:
+class Conflict(Record):
     """Two pieces of evidence that say different things about the same question."""
 
     kind: str
@@ -224,8 +209,7 @@ class Conflict:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class Verdict(Record):
     query_id: str
     relevant_chunk_ids: tuple[str, ...]
     """The chunks that hold an answer or a part of one, most probable first."""
@@ -254,8 +238,7 @@ class Verdict:
     """Counts by name, such as ``fabricated_quotes`` or ``escalated``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MatrixCell:
+class MatrixCell(Record):
     answer_present: bool
     answered: bool
     rate: Share
@@ -268,8 +251,7 @@ class MatrixCell:
         return "answered, no evidence shown" if self.answered else "declined, none shown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValidationTable:
+class ValidationTable(Record):
     validator: str
     verdicts: int
     quality: Mapping[str, int]

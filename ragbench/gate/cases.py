@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from ragbench.core.case_table import CaseTexts, Cells
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.record import replace
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Status
+from ragbench.core.record import replace
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged
 from ragbench.errors import ConfigError

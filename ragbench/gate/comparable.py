@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 
 from ragbench.core.gate_result import DatasetChange, LabelCount, NewScore, Refusal
 from ragbench.core.origin import SystemChange
+from ragbench.core.record import Record
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged, under_ids_of
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import main_metrics
@@ -21,8 +22,7 @@ _SHOWN = 5
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparability:
+class Comparability(Record):
     """What of two runs can be compared."""
 
     both: tuple[RunScores, RunScores] | None

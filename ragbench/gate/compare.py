@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +17,7 @@ from ragbench.core.comparison import (
 )
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
+from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import SIDES, case_changes, find_columns, id_change, main_metrics

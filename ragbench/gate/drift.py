@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground, MainTrend
-from ragbench.core.history import Drift, MetricDrift
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
+from ragbench.core.history import Drift, MainTrend, MetricDrift
+from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_metrics
 from ragbench.gate.config import GateConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ragbench.core.case_table import Cells
@@ -35,7 +35,6 @@ _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DropQuestion(RegressionQuestion):
     """Did this metric fall by more than is tolerated, on all cases or on a slice?"""
 

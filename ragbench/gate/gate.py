@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from shlex import quote
 
 from ragbench.core.comparison import RunPair
@@ -19,6 +18,7 @@ from ragbench.core.gate_result import (
     Settled,
 )
 from ragbench.core.outcome import Status
+from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate import words

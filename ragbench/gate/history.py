@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from ragbench.core.history import Break, FittedLimit, History, MainRun, MetricHistory
 from ragbench.core.metric import Direction
+from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline

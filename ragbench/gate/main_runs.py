@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ragbench.core.case_table import Cells
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats
+from ragbench.core.record import Record
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, facts_of
@@ -27,8 +28,7 @@ REMEMBERED = 100
 """Of how many runs the means are kept."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MainChange:
+class MainChange(Record):
     """A metric of main that is shown to be another one than in the runs before."""
 
     metric: str
@@ -41,8 +41,7 @@ class MainChange:
     """Whether it went to the metric's worse side."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Added:
+class Added(Record):
     """What became of a run that was to be added."""
 
     baseline: Baseline

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +11,7 @@ from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.comparison import Difference, MetricComparison, RunFigure
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Status
+from ragbench.core.record import Record, replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import interval_of
 from ragbench.stats.family import family_test
@@ -176,8 +176,7 @@ Values = Mapping[str, float | None]
 """By case id: its value; None without one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class Measured(Record):
     """What one variant measured."""
 
     name: str

@@ -10,7 +10,6 @@ import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_by_go
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Failure, Status
+from ragbench.core.record import Record, replace
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.core.trace import STAGES
@@ -232,8 +232,7 @@ def _context(manifest: Manifest) -> str:
     return "post_retrieve" if "post_retrieve" in there else "retrieve"
 
 
-@dataclass(frozen=True, slots=True)
-class _JournalTexts:
+class _JournalTexts(Record, kw_only=False):
     path: Path
     context: str
     numbers: Sequence[int]

@@ -6,7 +6,6 @@ A check holds its numbers and its `Ground`; every sentence is made of these, her
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ragbench.core.gate_result import (
     CaseChange,
@@ -15,9 +14,10 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     Ground,
-    MainTrend,
     Refusal,
 )
+from ragbench.core.history import MainTrend
+from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted
 
 _SHOWN = 2

@@ -10,7 +10,7 @@ import csv
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from itertools import islice
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import orjson
 
+from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io import arrow, converted
 from ragbench.io.fields import (
@@ -50,8 +51,7 @@ CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 _BOTH: tuple[Kind, ...] = ("cases", "documents")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormatInfo:
+class FormatInfo(Record):
     name: str
     summary: str
     example: str

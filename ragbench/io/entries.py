@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import cast
 
 from ragbench.core.outcome import Status
+from ragbench.core.record import Record, field, replace
 from ragbench.core.trace import Entry
 from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
@@ -20,8 +22,7 @@ _OWN_NAMED = 3
 """Fields of a case under their own names that are listed; the others are counted."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceInfo:
+class SourceInfo(Record):
     """How a source is read, and what a first look shows of it."""
 
     path: str
@@ -118,7 +119,7 @@ class EntrySource(AbstractContextManager["EntrySource"]):
 
     info: SourceInfo
     read: Callable[[], Iterator[Entry]]
-    held: ExitStack = field(default_factory=ExitStack)
+    held: ExitStack = dataclasses.field(default_factory=ExitStack)
     """What is kept for it on disk, until it is closed."""
     content: Callable[[], str] = lambda: ""
     """Digests all that is read, and how it is: equal where the cases are. Empty where only reading

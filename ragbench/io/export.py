@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import orjson
 
 from ragbench.core.case import Case, Evidence, Turn
 from ragbench.core.outcome import Cell, Outcome, Status
+from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
@@ -24,8 +26,7 @@ from ragbench.masking import hidden
 from ragbench.plugins import Registry
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scores:
+class Scores(Record):
     metrics: tuple[str, ...] = ()
     cells: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict[str, Mapping[str, Cell]])
     """Case id to metric name to cell. Asked for one case at a time, so it may read from disk."""
@@ -42,7 +43,7 @@ class Exported:
 
     paths: tuple[Path, ...]
     written: int = 0
-    left_out: dict[str, int] = field(default_factory=dict[str, int])
+    left_out: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
     """Why cases were left out, and how many for each reason; empty when none were."""
 
     def leave_out(self, reason: str) -> None:
@@ -166,9 +167,9 @@ def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
 
 # --- JSON Lines
 
-_CASE_FIELDS = tuple(one.name for one in fields(Case) if one.init)
-_TURN_FIELDS = tuple(Turn.__dataclass_fields__)
-_EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
+_CASE_FIELDS = Case.__struct_fields__
+_TURN_FIELDS = Turn.__struct_fields__
+_EVIDENCE_FIELDS = Evidence.__struct_fields__
 _KNOWN_NONE = frozenset(
     {"reference_contexts", "reference_context_ids", "grades", "text", "contexts"}
 )

@@ -13,11 +13,12 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragbench.core.outcome import Status
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump

@@ -16,10 +16,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io.json_files import line_value, load, read_lines
 from ragbench.io.people import HumanLabel, Key, label_value, read_people, value_of
@@ -30,8 +30,7 @@ LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 """What a label may say, lowest first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LabelledClaim:
+class LabelledClaim(Record):
     id: str
     claim: str
     evidence: tuple[str, ...]

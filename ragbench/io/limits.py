@@ -7,11 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def _shown(size: int) -> str:
     return f"{size} bytes"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadLimits:
+class ReadLimits(Record):
     """What is refused as too large: by ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, if set.
 
     Each error names the option that allows more.

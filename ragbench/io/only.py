@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from hashlib import blake2b
 from itertools import islice
 from operator import attrgetter
 from typing import TypeVar
 
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import DumpRecord, Getter, getter
 from ragbench.io.fields import named
@@ -27,8 +28,7 @@ _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
 _SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Only:
+class Only(Record):
     """Of a source the records from a time on, up to one, and with these values.
 
     Example:
@@ -201,8 +201,7 @@ def seconds_of(value: object) -> float | None:
 # --- the first of them, or a draw
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class Selection(Record):
     """The first n cases, a random draw of n, or all.
 
     Raises:

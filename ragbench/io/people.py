@@ -19,13 +19,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ragbench.core.record import Record, replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
@@ -49,8 +49,7 @@ Key = tuple[str, str, str | None]
 """Digests of question, answer and contexts; None: the label does not say on which contexts."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HumanLabel:
+class HumanLabel(Record):
     question: str
     answer: str
     contexts: tuple[str, ...] | None

@@ -6,10 +6,10 @@ import re
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
@@ -172,8 +172,7 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 # --- joined
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Topics:
+class Topics(Record):
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
     grades: Mapping[str, Mapping[str, int]] | None = None

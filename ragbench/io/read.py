@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
+from ragbench.core.record import Record
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError
 from ragbench.io.converted import text_files
@@ -128,8 +129,7 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
 _MOST_PLANS = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FieldPlan:
+class FieldPlan(Record):
     bindings: tuple[tuple[str, str], ...]
     """Field of the record and field of the source, in the order of the source."""
     rest: tuple[str, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import msgspec
 
+from ragbench.core.record import Record
 from ragbench.io.dumps.form import constructed, getter, numbered, opened_json, text_of
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import is_list, is_object
@@ -47,8 +47,7 @@ class Span(msgspec.Struct, array_like=True, frozen=True):
     line: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpanForm:
+class SpanForm(Record):
     summary: str
     spans: tuple[tuple[str, ...], ...]
     inner: str

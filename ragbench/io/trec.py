@@ -10,13 +10,14 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
@@ -70,8 +71,7 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
     return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranking:
+class Ranking(Record):
     query: str
     """The query's id; what ragbench escaped in its own runs is itself again."""
     line: int | None = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 import orjson
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
 from ragbench.io.settings import Place, from_settings, problems_of
@@ -19,8 +20,7 @@ from ragbench.safe_text import listed_names
 _MOST_NODES = 100_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class YamlFile:
+class YamlFile(Record):
     """What a file holds. JSON is YAML too."""
 
     path: str

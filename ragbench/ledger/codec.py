@@ -7,7 +7,6 @@ retrieve them and however many stages hand them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -18,6 +17,7 @@ import orjson
 from ragbench.core.case import Case, Evidence, Turn
 from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Failure, Judgement, Outcome, Status
+from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.ledger.fingerprint import (
@@ -65,11 +65,11 @@ def failed_verdict_object(
 
 
 _APART = ("id", "metadata", "history")
-_CASE = tuple(one.name for one in fields(Case) if one.init and one.name not in _APART)
+_CASE = tuple(name for name in Case.__struct_fields__ if name not in _APART)
 _EVIDENCE = _CASE.index("evidence")
 _case_values = attrgetter(*_CASE)
-_SPAN = tuple(one.name for one in fields(Evidence))
-_TURN = tuple(one.name for one in fields(Turn))
+_SPAN = Evidence.__struct_fields__
+_TURN = Turn.__struct_fields__
 
 
 def encode_case(case: Case) -> bytes:
@@ -156,9 +156,12 @@ def _check_texts(values: Iterable[object]) -> None:
             _check_texts(cast("Iterable[object]", value))
 
 
+_ENCODER = msgspec.json.Encoder(enc_hook=readable)
+
+
 def encoded(record: object) -> bytes:
     """A record written down; its mappings keep their order."""
-    return hidden_bytes(orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY))
+    return hidden_bytes(_ENCODER.encode(record))
 
 
 def decoded(kind: type[_Record], body: bytes) -> _Record:
@@ -187,8 +190,7 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(Record, kw_only=False):
     names: tuple[str, ...]
     """The fields that are stored beside context texts; empty where a value is stored as it is."""
     decode: Callable[[list[str], bytes], Any]

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any, cast
 
 import orjson
+from msgspec import Struct, structs
 
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
 
-_OPTIONS = (
-    orjson.OPT_SORT_KEYS
-    | orjson.OPT_NON_STR_KEYS
-    | orjson.OPT_SERIALIZE_NUMPY
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-)
-
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 NOTHING = bytes(SIZE)
 """In the place of a digest where there is nothing to digest."""
@@ -112,6 +108,7 @@ def _class_name(value: object) -> str:
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
     (Enum, lambda value: value.value),
+    (Struct, structs.asdict),
     (str, "".join),
     (Mapping, dict),
     ((set, frozenset), _listed),
@@ -123,10 +120,17 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...
     ((PurePath, timedelta), str),
 )
 
-jsonable = partial(orjson.dumps, default=_default, option=_OPTIONS)
-"""A value as JSON with sorted keys; what JSON does not know is written in a stable form.
 
-Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats, NaN
-and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold an
-address, which would differ from run to run.
-"""
+def jsonable(value: object) -> bytes:
+    """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
+
+    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
+    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
+    an address, which would differ from run to run.
+
+    Raises:
+        TypeError: a text holds a lone surrogate, a key no text, an integer more than 64 bits.
+    """
+    # Asked for, orjson loads NumPy for whatever it does not know.
+    numpy = orjson.OPT_SERIALIZE_NUMPY if "numpy" in sys.modules else 0
+    return orjson.dumps(value, default=_default, option=_OPTIONS | numpy)

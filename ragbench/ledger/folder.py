@@ -16,15 +16,16 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 from filelock import FileLock, Timeout
+from msgspec import structs
 
 from ragbench.core.metric import STORED_FACTS, Metric, metric_of
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
@@ -183,8 +184,7 @@ def repeat_folders(run: Path) -> tuple[Path, ...]:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatasetInfo:
+class DatasetInfo(Record):
     name: str
     source: str
     """The dataset as the user named it."""
@@ -199,8 +199,7 @@ class DatasetInfo:
     """Seed of that draw."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RagInfo:
+class RagInfo(Record):
     name: str
     description: Mapping[str, Any]
     """What distinguishes it: class, source, arguments, configuration."""
@@ -208,8 +207,7 @@ class RagInfo:
     """Fingerprint of each of its stages: results are reused while it stays the same."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricInfo:
+class MetricInfo(Record):
     """Which metric, in which version of its formula."""
 
     name: str
@@ -227,8 +225,7 @@ class MetricInfo:
         return cls(name=metric.name, version=metric.definition.version, definition=definition)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class Manifest(Record):
     """What a run is a run of."""
 
     dataset: DatasetInfo
@@ -278,7 +275,7 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
         fingerprints["judge"] = str(manifest.judge["fingerprint"])
     if validator is not None:
         fingerprints["validate"] = validator
-    whole = {**asdict(manifest), "fingerprints": fingerprints}
+    whole = {**structs.asdict(manifest), "fingerprints": fingerprints}
     plain = orjson.loads(hidden_bytes(always_jsonable(whole)))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     write_atomic(path, orjson.dumps(plain, option=options))

@@ -17,7 +17,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.trace import Entry, RunCase, StageOutcome
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.codec import (

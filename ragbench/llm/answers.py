@@ -15,6 +15,7 @@ from pkgutil import get_data
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.chat import Usage
+from ragbench.core.record import Record
 from ragbench.errors import LLMRefusedError, LLMTruncatedError
 from ragbench.masking import mask_text
 
@@ -74,8 +75,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
     return [found for item in _list(value) if (found := _dict(item))]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Completion:
+class Completion(Record):
     text: str
     finish_reason: str
     """Why it ended, as the endpoint says; empty where it does not."""

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ragbench.core.chat import Price, Usage
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class ReceiptLine:
     """What those cost if they were like the answered ones; None where none was answered."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
+class Receipt(Record):
     lines: tuple[ReceiptLine, ...]
     price_origin: str | None
     """Where the price comes from, with its date; None when it is not known."""

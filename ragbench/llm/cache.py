@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
 
@@ -117,16 +117,14 @@ _DIALECT_DAYS = 7
 """So long an endpoint is taken to understand what it did: servers are updated."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLine:
+class CacheLine(Record, kw_only=False):
     model: str
     purpose: str
     entries: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStats:
+class CacheStats(Record, kw_only=False):
     path: str
     file_bytes: int
     entries: int

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
+from ragbench.core.record import Record
 from ragbench.errors import (
     LLMAccessError,
     LLMDeadlineError,
@@ -79,8 +80,7 @@ class Question:
     """Seconds, for rate limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sent:
+class Sent(Record):
     meaning: Meaning
     detail: str = ""
     """What an error says of itself; without credentials."""

@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self, Unpack
 
 import msgspec
 
 from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
+from ragbench.core.record import replace
 from ragbench.errors import (
     ConfigError,
     LLMCacheError,

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.core.chat import Price
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.masking import hide, is_secret, mask_url
 
 _COMMAND_SECONDS = 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApiKey:
+class ApiKey(Record):
     """The place of an API key: an environment variable, a file, a program's output, or nowhere."""
 
     variable: str | None = None

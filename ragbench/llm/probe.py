@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.core.chat import Message, Reply
+from ragbench.core.record import Record, field
 from ragbench.errors import (
     LLMBudgetError,
     LLMError,
@@ -92,8 +93,7 @@ _CONTEXT_SIZES = (2_000, 8_000, 32_000)
 _JUDGING_SIZES = (1_000, 4_000)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Finding(Record):
     name: str
     """What was looked at."""
     detail: str

@@ -13,10 +13,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.core.chat import ChatModel, Message
+from ragbench.core.record import Record
 from ragbench.errors import LLMReplyError
 from ragbench.masking import hidden
 from ragbench.plugins import require
@@ -123,8 +123,7 @@ ValueT = TypeVar("ValueT")
 _SHOWN = 600
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Schema(Generic[T_co]):
+class Schema(Record, Generic[T_co]):
     """A JSON schema, and what makes a checked value of JSON."""
 
     definition: Mapping[str, Any]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ragbench.core.record import Record
 from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 
 if TYPE_CHECKING:  # every evaluation has a session, and few have a model
@@ -26,8 +27,7 @@ if TYPE_CHECKING:  # every evaluation has a session, and few have a model
     from ragbench.llm.transport import Clock, Transport
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelClients:
+class ModelClients(Record):
     chat: LLMClient | None = None
     """None when no language model is named."""
     embeddings: EmbeddingClient | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
 from sys import float_info
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ragbench.core.chat import Price
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, NoModelError
 from ragbench.llm.endpoint import (
     ApiKey,
@@ -45,8 +46,7 @@ class Setting(NamedTuple):
     """Where it comes from, such as ``"option"``, ``"ragbench.yaml"`` or an environment variable."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LLMSettings:
+class LLMSettings(Record):
     endpoint: Endpoint
     limits: CallLimits
     cache: str | None

@@ -14,10 +14,11 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragbench.core.origin import accounted
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint
@@ -229,8 +230,7 @@ class Concurrency:
                 turn.set_result(None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallLimits:
+class CallLimits(Record):
     """Changes how calls are made, never what they answer."""
 
     timeout: float = 120.0

@@ -6,12 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote, Status
+from ragbench.core.record import replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.metrics.plan import blocked

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from itertools import zip_longest
@@ -25,6 +24,7 @@ from typing import Any
 from ragbench.core.case import Case, Evidence
 from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.metric import Skip
+from ragbench.core.record import Record, field
 from ragbench.core.result import RetrievalResult
 from ragbench.text.tokens import multilingual_tokens
 
@@ -151,8 +151,7 @@ class Matching(StrEnum):
     where no texts are known either; cases are skipped."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gold:
+class Gold(Record):
     """The gold contexts of a case, in the form in which chunks are compared with them."""
 
     labels: Mapping[str, int]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import (
@@ -32,6 +31,7 @@ from typing import (
 )
 
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import is_own
 from ragbench.safe_text import did_you_mean
@@ -89,8 +89,7 @@ ARGUMENTS: Mapping[str, Argument] = {
 """By name: what a positional parameter of that name is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(Record, kw_only=False):
     """The smallest value of a parameter: ``rel: Annotated[int, AtLeast(1), "what it is"] = 1``.
 
     The text explains the parameter, in the place of a line under ``Args:``.

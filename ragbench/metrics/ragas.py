@@ -12,7 +12,6 @@ import math
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +27,7 @@ from ragbench.core.metric import (
     Parameter,
     Skip,
 )
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.yaml_file import read_yaml
 from ragbench.metrics.metric import ARGUMENTS
@@ -145,8 +145,7 @@ _NEEDS = {
 """What a field of RAGAS' sample needs of a case."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RagasMetric:
+class RagasMetric(Record):
     """A metric class of RAGAS, and what ragbench says of it; see ragas.toml."""
 
     name: str

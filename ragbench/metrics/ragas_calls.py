@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chat import Message
 from ragbench.core.outcome import JudgeStep
+from ragbench.core.record import replace
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.judging import step_of

@@ -6,12 +6,13 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.metric import Group, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement
+from ragbench.core.record import replace
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
 from ragbench.metrics.judging import digest_of

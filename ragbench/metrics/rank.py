@@ -11,12 +11,12 @@ MAP what it brings that is new, recall which gold contexts were found.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
 
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Skip
+from ragbench.core.record import Record
 from ragbench.metrics.matching import NO_GOLD
 from ragbench.metrics.metric import AtLeast, metric
 
@@ -28,8 +28,7 @@ Level = Annotated[int, AtLeast(1), "smallest grade that counts as relevant (incl
 JudgedOnly = Annotated[bool, "leave out chunks without a judgement"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class Ranking(Record, kw_only=False, eq=False):
     """What a case retrieved, as far as it matters for rank metrics: grades in the place of chunks.
 
     Equal rankings are one object, as far as they are remembered, so that a metric computes each

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.core.chat import Message, task_messages
 from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinition, Need
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Quote
+from ragbench.core.record import replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of

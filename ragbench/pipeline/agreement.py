@@ -10,10 +10,10 @@ confuse the passages of a document (long articles on one subject), they hardly c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from random import Random
 
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import replace
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker
 from ragbench.pipeline.sparse_index import Bm25Scores

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import orjson
 
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import Record, field, replace
 from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
@@ -155,8 +156,7 @@ class Bm25Retrieval(Checked, RetrievalStage):
         return _OpenBm25(index=index, corpus=chunks_digest(chunks))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OpenBm25:
+class _OpenBm25(Record):
     index: Bm25Index
     corpus: str
     takes_batches: bool = True

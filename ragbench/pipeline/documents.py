@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import Record, field
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.settings import FilePath
@@ -18,8 +20,7 @@ from ragbench.text.sentences import Span
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Piece:
+class Piece(Record):
     """A stretch of a document's text that becomes a chunk."""
 
     start: int
@@ -231,7 +232,7 @@ class Documents:
     """A file or folder in any of the formats that ragbench reads."""
     given: Callable[[], Iterable[Document]] | None = None
     """Where they come from when no source is named."""
-    known: Sequence[Document] | None = field(default=None, init=False)
+    known: Sequence[Document] | None = dataclasses.field(default=None, init=False)
     """All documents, if they were read already; None if nobody needed them."""
 
     def read(self) -> Sequence[Document]:
@@ -271,8 +272,7 @@ class IndexingSettings:
     """What is where in the rows of a collection that ragbench did not fill and only reads."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Indexing:
+class Indexing(Record):
     """Which documents are searched, how they are cut and embedded, and where chunks are kept."""
 
     settings: IndexingSettings = IndexingSettings()

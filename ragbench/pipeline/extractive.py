@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from ragbench.core.record import Record, replace
 from ragbench.core.result import GenerationResult
 from ragbench.post.operator import Checked, Positive, Share
 from ragbench.text.question import (
@@ -66,8 +67,7 @@ class Sentence(NamedTuple):
     """Whether it holds a number or a date."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SupportedSentence:
+class SupportedSentence(Record):
     """A sentence as an answer to a question."""
 
     context_index: int

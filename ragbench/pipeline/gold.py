@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.metrics.matching import gold_texts, holds, normalised
@@ -21,8 +22,7 @@ _TELLING = 20
 """Characters from which a part of a text says where it comes from."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gold:
+class Gold(Record):
     """One gold context: an id, a span of a document, or a text."""
 
     id: str | None = None

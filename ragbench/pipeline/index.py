@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, count, islice
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import Record, replace
 from ragbench.embedders.embedder import (
     DEFAULT_EMBEDDER,
     Embedder,
@@ -81,8 +81,7 @@ def are_english(texts: Sequence[str]) -> bool:
     return bool(said) and english >= _MOST * len(said)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexResult:
+class IndexResult(Record):
     collection: str
     documents: int
     """How many were read."""

@@ -22,6 +22,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, task_messages
 from ragbench.core.outcome import Failure
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import (
     ConfigError,
@@ -51,8 +52,7 @@ class SearchQuery(Checked):
     """How much its ranking counts among those of the other texts; above 0."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Transformed:
+class Transformed(Record):
     """The result of a transform of a query, or of all of them."""
 
     queries: tuple[SearchQuery, ...]

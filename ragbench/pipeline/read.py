@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
+from ragbench.core.record import Record
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, placed_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
@@ -54,8 +55,7 @@ SECTIONS = (
 _HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chosen:
+class Chosen(Record):
     """Which implementation of a stage a file chooses, with what settings."""
 
     name: str

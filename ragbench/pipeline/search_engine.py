@@ -13,6 +13,7 @@ from typing import Any
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
+from ragbench.core.record import Record
 from ragbench.embedders.embedder import NO_EMBEDDER, CosineScale, Embedder, open_embedder
 from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
@@ -237,8 +238,7 @@ def open_engine(
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexCheck:
+class IndexCheck(Record):
     """What a store's approximate index misses."""
 
     collection: str

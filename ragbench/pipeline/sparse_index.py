@@ -9,7 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, matcher
+from ragbench.core.record import Record, replace
 from ragbench.errors import InputError, warn
 from ragbench.io.atomic import folder_written_whole
 from ragbench.ledger.scores import user_cache
@@ -251,8 +252,7 @@ _ROUNDED = 1e-6
 """Scores of a store have six decimals."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Asked:
+class _Asked(Record):
     shares: WordVector
     """The words that chunks have: how often each stands in the question, divided by what all of
     the question's words are worth."""

@@ -11,8 +11,9 @@ the stages in between::
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
 from ragbench.core.biography import POST_RETRIEVE, written_text
@@ -20,6 +21,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.record import Record, field
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.ledger.identity import described_class
@@ -40,8 +42,7 @@ from ragbench.rag.fallback import settled
 from ragbench.rag.interface import RAGConfig, RAGInterface
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WordWeights:
+class WordWeights(Record):
     """What each word is worth in a corpus."""
 
     weight: TermWeight
@@ -129,7 +130,7 @@ class LateSearch:
     """A `ragbench.post.operator.ChunkSearch` over the retriever that is put into it."""
 
     name: str = "pipeline"
-    retriever: Retriever | None = field(default=None, metadata={"setting": False})
+    retriever: Retriever | None = dataclasses.field(default=None, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
         if self.retriever is None:
@@ -164,7 +165,7 @@ class Searching:
     """Searches for what pre-retrieval makes of a question, and fuses what is found."""
 
     retriever: Retriever
-    pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
+    pre_retrieval: PreRetrieval = dataclasses.field(default_factory=PreRetrieval)
     rrf_k: int = 60
     """How little the first ranks count more than the next ones when rankings are fused."""
     candidates: int = 50
@@ -239,8 +240,7 @@ class Searching:
         return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stages:
+class Stages(Record):
     searching: Searching
     """Stages 1 to 3: from a question to its chunks."""
     generator: Generator

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.record import Record
 from ragbench.embedders.embedder import CosineScale, Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
@@ -86,8 +87,7 @@ class RetrievalSettings(Checked):
         return cls(**found)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Search:
+class Search(Record):
     """What is looked for, besides the queries."""
 
     k: int

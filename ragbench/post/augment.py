@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from msgspec import Meta
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
+from ragbench.core.record import replace
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import age_text, asked_of, known_time, made_from, rewritten, rewritten_by

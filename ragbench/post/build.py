@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.settings import (
     Makers,
@@ -100,8 +101,7 @@ _OF_RERANK = ("top_k", "timeout", "on_error")
 """Settings of the operator itself; the others are the reranker's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Resources:
+class Resources(Record):
     """What operators may need that no configuration file can hold."""
 
     service: ChunkSearch | ChunkNeighbours | None = None
@@ -219,8 +219,7 @@ _SHARED: Mapping[str, tuple[type, ...]] = {
 """What a file may name for all of its operators, and what that must be."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Variant:
+class Variant(Record):
     """One way to do post-retrieval, among several that are compared."""
 
     name: str

@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import Any, Literal, cast
 
 from ragbench.core.chat import Message, task_messages
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
 from ragbench.io.only import seconds_of
 from ragbench.io.values import is_list
@@ -204,8 +204,7 @@ _LONGEST = 64
 """Characters of a text that is read as a date."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownTime:
+class KnownTime(Record):
     """A point in time, as precise as it was given."""
 
     time: datetime

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel
+from ragbench.core.record import Record
 from ragbench.llm.schema import ask_structure, ask_text
 from ragbench.post.chunks import asked_of, made_from, numbers_schema, rewritten, sliced
 from ragbench.post.operator import (
@@ -273,8 +274,7 @@ def inverse_frequency(texts: int, holding: int) -> float:
     return math.log1p((texts - holding + 0.5) / (holding + 0.5))
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWords:
+class QueryWords(Record, kw_only=False):
     """The query's words, each with what it is worth."""
 
     weights: Mapping[str, float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Protocol, get_args, get_type_hints, runtime_checkable
@@ -15,11 +15,11 @@ from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Query:
+class Query(Record):
     """One question, as post-retrieval sees it. Embeddings are given, never computed here."""
 
     text: str
@@ -33,8 +33,7 @@ class Query:
     """The point in time that ages are counted from; None when it is not known."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RankedChunk:
+class RankedChunk(Record):
     """A chunk with where it stands and where it stood. The chunk itself is never changed."""
 
     chunk: Chunk
@@ -69,8 +68,7 @@ def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorInput:
+class OperatorInput(Record):
     """What stands before an operator."""
 
     query: Query
@@ -81,8 +79,7 @@ class OperatorInput:
     """The text for generation, where a format operator has already written it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorOutput:
+class OperatorOutput(Record):
     chunks: tuple[RankedChunk, ...]
     """The chunks in their new order; their ranks are set anew."""
     history_text: str | None = None

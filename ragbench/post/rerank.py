@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
+from ragbench.core.record import Record
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
@@ -81,8 +82,7 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
     return NotedScores(values, given.notes if isinstance(given, NotedScores) else ())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reranked:
+class Reranked(Record):
     """What came of one reranking."""
 
     chunks: tuple[RankedChunk, ...]

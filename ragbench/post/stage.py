@@ -12,6 +12,7 @@ import msgspec
 from ragbench.core.biography import POST_RETRIEVE, Step
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.io.values import as_list, as_object
@@ -36,8 +37,7 @@ POST_RETRIEVAL_VERSION = 4
 stage are then not used again."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PostRetrieved:
+class PostRetrieved(Record):
     """What stands between retrieval and generation for one question."""
 
     chunks: tuple[RankedChunk, ...]

@@ -12,9 +12,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
+from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes, top_k_of_method
@@ -104,8 +105,7 @@ def kind_of(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Route:
+class Route(Record):
     """Which method stands in for another one, worked out once for a class."""
 
     source: MethodForm

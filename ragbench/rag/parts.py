@@ -10,11 +10,12 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, SupportsIndex, cast
 
 from ragbench.core.case import Said
+from ragbench.core.record import Record, field
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError, NoContextsError, warn
 from ragbench.rag.fallback import settled, to_batch
@@ -44,8 +45,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
 Restore = Callable[[str, RetrievalResult[Any], Said], None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class Parts(Record):
     """Methods of the interface that an adapter made for a foreign object."""
 
     source: object
@@ -64,8 +64,7 @@ class Parts:
 MakeParts = Callable[[Any], Parts]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class Shape(Record):
     """What a framework's object is, and how it becomes a RAG."""
 
     name: str

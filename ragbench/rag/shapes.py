@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
@@ -36,8 +37,7 @@ _BESIDE = {
 _TEXT_NAMES = ("text", "page_content", "content", "context", "document", "passage", "chunk")
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Record, kw_only=False):
     text: str
     id: object = None
     score: object = None

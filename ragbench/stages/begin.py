@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.case import Case
 from ragbench.core.outcome import Status
+from ragbench.core.record import replace
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
 from ragbench.io.entries import EntrySource

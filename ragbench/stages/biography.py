@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.core.biography import (
@@ -19,6 +19,7 @@ from ragbench.core.biography import (
 )
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
@@ -174,7 +175,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
 
 
 _EXAMPLES = 5
-_COUNTED = tuple(each.name for each in fields(OperatorEffect) if each.type == "int")
+_COUNTED = tuple(name for name, kind in OperatorEffect.__annotations__.items() if kind == "int")
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.record import Record, replace
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
@@ -46,8 +47,7 @@ class Work(NamedTuple, Generic[InputT]):
     input: InputT
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallStage(Generic[InputT, ValueT]):
+class CallStage(Record, Generic[InputT, ValueT]):
     """A stage that calls something for every case."""
 
     name: str

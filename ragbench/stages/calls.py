@@ -15,11 +15,11 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.record import Record, replace
 from ragbench.errors import (
     InterfaceError,
     LLMStoppedError,
@@ -40,8 +40,7 @@ Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
 _CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manner:
+class Manner(Record):
     """How a stage's calls are made."""
 
     stage: str

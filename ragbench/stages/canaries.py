@@ -11,7 +11,6 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice, zip_longest
@@ -24,6 +23,7 @@ import orjson
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, JudgedCell, Outcome, Status
+from ragbench.core.record import Record
 from ragbench.core.report import CanaryLine
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
@@ -216,7 +216,7 @@ def judge_canaries(
     ]
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     stored = _Stored(_asked_of(run), basis, tuple(lines))
-    write_atomic(folder / CANARIES, orjson.dumps(stored, option=options))
+    write_atomic(folder / CANARIES, orjson.dumps(msgspec.to_builtins(stored), option=options))
 
 
 def _line(metric: Metric, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
@@ -241,8 +241,7 @@ def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(Record, kw_only=False):
     run: dict[str, str | None]
     basis: str
     lines: tuple[CanaryLine, ...]

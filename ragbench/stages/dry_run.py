@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric
+from ragbench.core.record import Record
 from ragbench.core.trace import Trace
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Receipt
@@ -40,8 +41,7 @@ _A_MESSAGE = 4
 _QUESTION = "what is it that the text says about this, and where does it say so"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Assumption:
+class Assumption(Record):
     statements: int
     """A sentence."""
     words: int
@@ -101,8 +101,7 @@ def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
     return [f"{text}{_MARK}" for text in sentences for _ in range(assumption.statements)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgingEstimate:
+class JudgingEstimate(Record):
     """What judging will take, at the least and at the most that is usual."""
 
     least: Receipt

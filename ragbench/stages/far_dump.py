@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Outcome
+from ragbench.core.record import replace
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import DataError, Problem, RunError
 from ragbench.io.addresses import ShortReadError, version_of_address

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import JudgedCell
+from ragbench.core.record import Record
 from ragbench.core.trace import RunCase
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.llm.probe import preflight
@@ -29,8 +30,7 @@ _A_SLOT = 4
 their turn, others ask."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judging:
+class Judging(Record):
     session: LLMSession
     chat: LLMSettings | None = None
     embeddings: LLMSettings | None = None

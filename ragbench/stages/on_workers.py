@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
@@ -27,8 +28,7 @@ from ragbench.workers.engines import opened_engine
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Workers:
+class Workers(Record):
     """Where stages run: in this process, in processes of this machine, or on a Ray cluster."""
 
     engine: str = "local"

@@ -7,7 +7,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.attribution import (
@@ -240,7 +240,7 @@ class RunTally:
         return ended, took
 
 
-_COUNTED = tuple(one.name for one in fields(StageCount) if one.name != "stage")
+_COUNTED = tuple(name for name in StageCount.__struct_fields__ if name != "stage")
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -6,17 +6,19 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ragbench.core.outcome import Cell, Known, Outcome, Status
+from ragbench.core.record import Record, field, replace
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import (
     ConfigError,
@@ -51,8 +53,7 @@ _LONGEST_TIMEOUT = 1e6
 """Seconds, 11 days: a batch's limit must stay within what a thread can wait for."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallSettings:
+class CallSettings(Record):
     """How calls into a RAG are made.
 
     Raises:
@@ -123,8 +124,8 @@ class GivingUp:
     another form than the interface asks for will have it for all: three of them are enough."""
     because: str = ""
     """Why no more is asked; empty while there is hope."""
-    _failed: Counter[str] = field(default_factory=Counter[str])
-    answered: set[str] = field(default_factory=set[str])
+    _failed: Counter[str] = dataclasses.field(default_factory=Counter[str])
+    answered: set[str] = dataclasses.field(default_factory=set[str])
     """Stages that have answered once."""
 
     def count(self, stage: str, outcomes: Sequence[Outcome[Any]]) -> None:
@@ -160,7 +161,7 @@ class InFlight:
     _slots: memoryview[int]
     _place: dict[int, int]
     _free: list[int]
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @classmethod
     @contextmanager
@@ -209,8 +210,7 @@ class InFlight:
                     self._free.append(at)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Running:
+class Running(Record):
     journal: Journal
     calls: CallSettings
     retry_failed: bool
@@ -303,8 +303,7 @@ def passed_on(before: StageOutcome) -> StageOutcome:
     return before._replace(outcome=replace(before.outcome, seconds=None, known=Known.ASKED))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AbsentStage:
+class AbsentStage(Record):
     """A stage that nobody can be asked for: what the source recorded is taken."""
 
     name: str

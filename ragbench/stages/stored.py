@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from ragbench.core.case import Case, Turn
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
 from ragbench.ledger.fingerprint import digest, fixed_digest

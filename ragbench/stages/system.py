@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
+from ragbench.core.record import Record
 from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
 from ragbench.io.only import Selection
@@ -50,8 +50,7 @@ def kind_of(value: Any) -> str:
     return f"{type(value).__name__} {str(value)[:60]!r}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvalSettings:
+class EvalSettings(Record):
     """How a RAG is evaluated, beyond the usual arguments of `evaluate`."""
 
     name: str | None = None
@@ -97,8 +96,7 @@ class EvalSettings:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evaluation:
+class Evaluation(Record):
     """What is evaluated, as the manifest says it, and by what."""
 
     name: str

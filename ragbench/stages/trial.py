@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
@@ -17,6 +17,7 @@ from ragbench.core.biography import steps_of
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Price, Usage
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InputError, LLMStoppedError

@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -18,6 +18,7 @@ import orjson
 
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
@@ -118,7 +119,6 @@ class FarQuery(NamedTuple):
     letters: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class FarRetrieval(RetrievalDump):
     """A retrieval whose texts have stayed where they are: its chunks are empty."""
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any
 
+from ragbench.core.record import Record
 from ragbench.errors import InputError
 from ragbench.plugins import Floats, Integers, np
 from ragbench.stats.mean import Label, cluster_codes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimated:
+class Estimated(Record):
     value: float | None
     """None when it is not defined: both raters know one level only."""
     low: float | None = None
@@ -29,8 +28,7 @@ class Estimated:
     high: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agreement:
+class Agreement(Record):
     """How far two raters agree."""
 
     count: int
@@ -227,8 +225,7 @@ _PLACES = 9
 """Decimals to which means are compared: what differs less is rounding."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Scored:
+class Scored(Record, eq=False):
     """Scores of questions on several systems, summed up by cluster."""
 
     sums: Floats

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragbench.core.record import Record
 from ragbench.errors import InputError
 from ragbench.stats.mean import cluster_codes
 
@@ -25,8 +26,7 @@ _CARRIED = 3.0
 """How much more a line over the runs varies where their noise carries over by half (AR(1))."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseSums:
+class CaseSums(Record, kw_only=False):
     """The scores of one case over the runs of main, as far as a line through them needs them."""
 
     first: int

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
 from ragbench.plugins import np
 from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile
@@ -37,8 +37,7 @@ ASSUMED = 0.6
 """How far a judge varies with people where no label says: judges of answers reach .55 to .67."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Corrected:
+class Corrected(Record):
     """A figure with labels, and its interval; compare `ragbench.stats.mean.Interval`."""
 
     mean: float
@@ -195,8 +194,7 @@ def _two_phase(
 # --- planning
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Record):
     """What labels of pairs can be expected to show."""
 
     margin: float

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.exchange import exchange_p_values
@@ -27,8 +27,7 @@ class ChangeKind(StrEnum):
     """The cases do not show the one or the other."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RegressionQuestion:
+class RegressionQuestion(Record):
     """Did this metric fall by more than is tolerated?"""
 
     sample: PairedSample
@@ -40,8 +39,7 @@ class RegressionQuestion:
     for metrics without bounds, such as latency."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Decision(Record):
     """The answer to a question, with everything that it rests on."""
 
     change: ChangeKind

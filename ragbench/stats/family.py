@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import Floats, Integers, NDArray, np
 from ragbench.stats.paired import Key, PairedSample
@@ -32,8 +32,7 @@ _DENSE = 1_000_000
 """Up to as many, zeros are held, too; changes no result."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignFlipTest:
+class SignFlipTest(Record):
     """One test alone, uncorrected."""
 
     p_value: float
@@ -43,8 +42,7 @@ class SignFlipTest:
     """Clusters whose total differs from the null: the others say nothing about the sign."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FamilyTest:
+class FamilyTest(Record):
     tests: tuple[SignFlipTest, ...]
     p_values: tuple[float, ...]
     """Corrected for the family; none is smaller than that of the test alone."""

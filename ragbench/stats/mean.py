@@ -6,10 +6,10 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
 from ragbench.core import report
+from ragbench.core.record import Record
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 
@@ -54,8 +54,7 @@ def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
     return tuple(codes)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterTotals:
+class ClusterTotals(Record):
     """The sum and the number of the values of each cluster: all that the tests need.
 
     Clusters stand in order of (sum, size), so nothing computed from here depends on the order of
@@ -150,8 +149,7 @@ class ClusterTotals:
         return tuple(0.0 if abs(sum_) <= self.rounding * size else sum_ for sum_, size in moved)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
+class Interval(Record):
     """A mean and a range that holds the true mean in ``confidence`` of all repetitions."""
 
     mean: float | None
@@ -319,8 +317,7 @@ _EQUAL = 1e-9
 times 0.2 is not quite 0.2."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VarianceComponents:
+class VarianceComponents(Record):
     """Where the spread of scores comes from: cases that differ, or repeats that differ."""
 
     cases: int

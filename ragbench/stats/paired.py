@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+from ragbench.core.record import Record, field, replace
 from ragbench.errors import DataError, Problem
 from ragbench.plugins import Floats, np
 from ragbench.stats.mean import LARGEST, ClusterTotals, cluster_codes
@@ -32,8 +32,7 @@ LEFT_OUT = (
 """Why a case cannot be compared; a case is counted once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PairedSample:
+class PairedSample(Record, eq=False):
     """Paired differences of one metric between two runs, over the cases measured in both."""
 
     differences: Floats

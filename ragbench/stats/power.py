@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.stats.mean import ClusterTotals, check_share, student_quantile
 
@@ -19,8 +19,7 @@ _WORTH = 2
 """So many times the cases at hand, at least, is an answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spread:
+class Spread(Record):
     """How much a mean varies with the sample: what planning needs to know of the data."""
 
     per_cluster: float

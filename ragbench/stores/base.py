@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
 from ragbench.plugins import Floats32, NDArray, np
@@ -20,8 +21,7 @@ from ragbench.stores.record import StoredChunk, WordsForm, WordVector
 _FORMAT = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexIdentity:
+class IndexIdentity(Record):
     """Written by an indexing, kept by the store, read by a search."""
 
     embedder: Mapping[str, Any]
@@ -44,8 +44,7 @@ class IndexIdentity:
         return {"ragbench_index": _FORMAT, **asdict(self)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effort:
+class Effort(Record):
     """How hard a store looks in a search by vectors.
 
     Raises:
@@ -74,8 +73,7 @@ Rows: TypeAlias = Floats32
 """The same as engines take and keep them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CollectionInfo:
+class CollectionInfo(Record):
     """What a collection says of itself."""
 
     name: str
@@ -143,8 +141,7 @@ _UNREACHABLE = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Space:
+class Space(Record):
     vector: str
     """Their name; empty where the engine has but one and no name for it."""
     dimension: int | None
@@ -154,8 +151,7 @@ class Space:
     """Whether the engine, or the user, says what the metric is."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Words:
+class Words(Record):
     field: str
     """A column, a sparse vector, or the output of a function."""
     how: str

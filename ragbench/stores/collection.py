@@ -6,11 +6,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
+from ragbench.core.record import replace
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import np
 from ragbench.stores.base import (

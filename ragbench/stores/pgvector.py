@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, cast
 
 import orjson
 
 from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import np, require
@@ -433,8 +433,7 @@ def _escaped(sql: str) -> str:
 # --- tables with vectors, and how hard their index looks
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SqlTable:
+class SqlTable(Record):
     """A table with vectors, or the part of one that is a collection of LangChain's."""
 
     sql: str

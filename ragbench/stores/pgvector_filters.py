@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.stores.base import checked_native
 from ragbench.stores.record import field_key, straight_path
@@ -31,8 +31,7 @@ _DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)
 VECTORS = ["vector", "halfvec"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SqlColumn:
+class SqlColumn(Record):
     name: str
     kind: str
     """Its type's name, such as ``jsonb``."""
@@ -44,8 +43,7 @@ class SqlColumn:
         return self.kind in VECTORS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sql:
+class Sql(Record):
     sql: str
     values: tuple[Any, ...] = ()
 
@@ -99,8 +97,7 @@ def quoted(name: str) -> str:
     return ('"' + name.replace('"', '""') + '"').replace("%", "%%")
 
 
-@dataclass(frozen=True, slots=True)
-class _Json:
+class _Json(Record, kw_only=False):
     """The value at a path of keys in a column of JSON, or in what is made JSON."""
 
     column: str
@@ -148,8 +145,7 @@ class _Json:
         return json.dumps(value, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
+class _Plain(Record, kw_only=False):
     """A column whose values are numbers, texts, flags or dates."""
 
     name: str
@@ -177,8 +173,7 @@ class _Plain:
         return _compared(self.name, wanted.bounds())
 
 
-@dataclass(frozen=True, slots=True)
-class _Other(_Json):
+class _Other(_Json, kw_only=False):
     """A column of another type: a date is compared as one, the rest as JSON."""
 
     name: str = ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 from ragbench.plugins import np
 from ragbench.stores.record import field_key, straight_path
@@ -23,8 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Both:
+class _Both(Record):
     """What must and what must not hold; flat, as what is nested is planned less well."""
 
     must: list[Any] = field(default_factory=list[Any])

@@ -44,7 +44,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias, cast
@@ -53,6 +52,7 @@ import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import field_values, instant
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
@@ -72,8 +72,7 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNQUOTED = re.compile(r'["%\\]')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredChunk:
+class StoredChunk(Record):
     id: str
     chunk: Chunk
     """As it was given; what a store keeps of it is its own copy."""
@@ -194,8 +193,7 @@ HASHING = "blake2b-32"
 """How `word_number` numbers words."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WordsForm:
+class WordsForm(Record):
     """What the vectors of all chunks of a collection are made by; kept with it."""
 
     average: float

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import require
 
@@ -163,8 +163,7 @@ _MODELS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OnnxFiles:
+class OnnxFiles(Record):
     """The two files that scoring needs."""
 
     model: Path
@@ -276,8 +275,7 @@ _LONGEST = 30
 """Tokens of the longest answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairReading:
+class PairReading(Record):
     """What a reader says of one question and one text."""
 
     logit: float

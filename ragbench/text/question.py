@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import pairwise
 
+from ragbench.core.record import Record
 from ragbench.text.language import function_words, guess_language
 from ragbench.text.sentences import Span
 from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import is_spaceless, normalise, tokenise
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParsedQuestion:
+class ParsedQuestion(Record):
     """A question, taken apart for matching against sentences."""
 
     language: str

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.plugins import require
 
@@ -68,8 +69,7 @@ _BLOCKS = (
 _STARTS = [start for start, _ in _BLOCKS]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApproximateCounter:
+class ApproximateCounter(Record):
     """Counts by script, without any vocabulary; for most texts more than there are.
 
     Its weights are those of the encoding cl100k_base, with a margin: a budget must not be

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from ragbench.core.record import Record
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.plugins import np
@@ -39,16 +39,14 @@ _PRECISIONS = (0.98, 0.95, 0.9, 0.8)
 _ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Record, kw_only=False):
     verdict: Verdict
     answer_present: bool
     relevant_chunk_ids: frozenset[str] | None = None
     """The chunks that hold an answer; None where that was not judged."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quality:
+class Quality(Record):
     precision: float | None
     precision_interval: tuple[float, float]
     """95 %, exact (Clopper and Pearson)."""
@@ -61,15 +59,13 @@ class Quality:
     count: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tradeoff:
+class Tradeoff(Record):
     target: float
     """A precision; or, with a guaranteed error, that error."""
     quality: Quality
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CalibrationReport:
+class CalibrationReport(Record):
     calibration: Calibration
     answer_before: Quality
     answer_after: Quality

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinearModel:
+class LinearModel(Record):
     """``logit = bias + sum(weight * feature)``."""
 
     weights: tuple[float, ...]
@@ -46,8 +46,7 @@ def shipped(name: str) -> Mapping[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Thresholds:
+class Thresholds(Record):
     relevant: float
     present: float
 
@@ -79,8 +78,7 @@ _VERSION = 2
 """1 had a scale of its own for chunks."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlattScale:
+class PlattScale(Record):
     """``p -> logistic(slope * logit(p) + offset)`` (Platt 1999)."""
 
     slope: float = 1.0
@@ -102,8 +100,7 @@ class PlattScale:
 UNSCALED = PlattScale()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibration:
+class Calibration(Record):
     validator: str
     scale: PlattScale
     """For probabilities: a chunk's, and so the answer's."""
@@ -135,8 +132,7 @@ def read_calibration(path: str, validator: str) -> Calibration:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionRule:
+class DecisionRule(Record):
     thresholds: Thresholds
     scale: PlattScale = UNSCALED
     slots: tuple[str, ...] = ()
@@ -167,8 +163,7 @@ that."""
 ABSENCES: tuple[Absence, ...] = ("siblings", "document-absent")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Weights:
+class Weights(Record):
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import rises
+from ragbench.core.record import Record, replace
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question
@@ -30,8 +30,7 @@ _SHORTEST = 80
 _ENDS = re.compile(r"[.!?。！？]")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InspectedChunks:
+class InspectedChunks(Record):
     chunks: tuple[Chunk, ...]
     found: tuple[DumpWarning, ...]
 

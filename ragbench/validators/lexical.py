@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record, replace
 from ragbench.core.validation import Verdict
 from ragbench.text.question import (
     AnswerType,
@@ -56,8 +57,7 @@ _NEAR = 0.7
 """Share of the best sentence's score from which on another one is quoted beside it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     question: ParsedQuestion
     weights: Mapping[str, float]
     """Its content tokens, by how rare they are in general."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import zip_longest
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.plugins import load_attribute

@@ -10,13 +10,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record
 from ragbench.core.validation import Share
 from ragbench.errors import DataError, Problem
 from ragbench.io.read import read_cases, read_documents
@@ -30,8 +30,7 @@ from ragbench.validators.slots import identifiers
 from ragbench.validators.validator import Validator
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnsweredQuestion:
+class AnsweredQuestion(Record):
     question: str
     text: str
     start: int
@@ -48,8 +47,7 @@ class QuestionAndText(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KindResult:
+class KindResult(Record):
     kind: str
     answers: bool
     """Whether the answer is there: a Yes is right. Else a No is, Partial or Poor."""
@@ -57,8 +55,7 @@ class KindResult:
     wrong: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SelfTest:
+class SelfTest(Record):
     validator: str
     questions: int
     seed: int
@@ -96,8 +93,7 @@ _AUXILIARY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Making:
+class _Making(Record, kw_only=False):
     """The rules; other names, questions and passages come from the pairs that are given.
 
     A rule gives None where it does not apply.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.io.settings import build_named

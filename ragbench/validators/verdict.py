@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record, replace
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span
@@ -79,8 +79,7 @@ def split_query(query: str) -> tuple[str, ...]:
     return tuple(told)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Finding(Record):
     chunk: Chunk
     probability: float
     """That it holds an answer, in [0, 1]."""

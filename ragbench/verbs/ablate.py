@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -16,6 +15,7 @@ from ragbench.core.ablation import Ablation
 from ragbench.core.chat import Price
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
+from ragbench.core.record import Record, field, replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
@@ -117,8 +117,7 @@ def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
     return [replace(one, stage=one.stage.dated(now)) for one in variants]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Replay:
+class _Replay(Record):
     """The cases of a run on their way through all variants."""
 
     trials: Sequence[Trial]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import tee
 
+from ragbench.core.record import Record
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
@@ -19,8 +19,7 @@ from ragbench.workers.engines import opened_engine
 from ragbench.workers.pool import WorkerPool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpCalibration:
+class DumpCalibration(Record):
     report: CalibrationReport
     labelled: int
     """Queries with a label and a verdict."""

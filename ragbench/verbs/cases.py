@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
 
 from ragbench.core.attribution import LOSSES, Cause
 from ragbench.core.case import Case
+from ragbench.core.record import replace
 from ragbench.core.report import CaseRow, IndexedCase, Report, badness, main_metric
 from ragbench.errors import ConfigError
 from ragbench.io.atomic import written_whole

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
+from ragbench.core.record import replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.outcome import Cell
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.record import Record, replace
 from ragbench.embedders.embedder import DEFAULT_EMBEDDER, NO_EMBEDDER, open_embedder
 from ragbench.errors import DataError, MissingExtraError, Problem
 from ragbench.metrics.matching import Matching
@@ -69,8 +69,7 @@ class Worth(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Questions:
+class Questions(Record):
     """One of the two sets, and what its questions are like."""
 
     questions: int
@@ -89,8 +88,7 @@ class Questions:
     """Mean share of a question's words that its gold has, too; None where no gold text is known."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retriever:
+class Retriever(Record):
     """One of the built-in searches, and its MRR by both sets."""
 
     name: str
@@ -98,8 +96,7 @@ class Retriever:
     made: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drawn:
+class Drawn(Record):
     """So many real questions, drawn at random, beside the made-up ones.
 
     Both orders are compared with that of the real questions that were not drawn.
@@ -116,8 +113,7 @@ class Drawn:
     """Share of draws in which the drawn questions have the higher tau; of ties the half."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fidelity:
+class Fidelity(Record):
     """How far made-up questions lead to the decisions that real ones lead to."""
 
     k: int

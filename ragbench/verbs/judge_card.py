@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -19,6 +18,7 @@ from ragbench.core.judge_card import (
 )
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import JudgedCell, Judgement, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError

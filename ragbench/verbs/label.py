@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ragbench.core.case_table import Cells
 from ragbench.core.labels import ANSWER_PRESENT, Drawn, Judged, LabelTask, Raters
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
+from ragbench.core.record import Record, field
 from ragbench.core.report import Report
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.core.trace import Trace
@@ -178,8 +179,7 @@ def _in_proportion(
     return source.sample(taken, len(taken))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Side:
+class _Side(Record):
     folder: Path
     scores: RunScores
     names: Mapping[str, str] = field(default_factory=dict[str, str])

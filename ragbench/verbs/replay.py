@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from ragbench.core.attribution import Cause
 from ragbench.core.biography import steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
@@ -39,8 +39,7 @@ _NOTHING: frozenset[int] = frozenset()
 Documents = Callable[[], Iterable[Document]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Try:
+class Try(Record):
     """One change, and what the RAG says then."""
 
     change: str
@@ -53,15 +52,13 @@ class Try:
     failure: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReplayedCase:
+class ReplayedCase(Record):
     id: str
     cause: Cause
     tries: tuple[Try, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cure:
+class Cure(Record):
     """A change over all cases."""
 
     change: str
@@ -75,8 +72,7 @@ class _Planned(NamedTuple):
     changes: Mapping[str, RetrievalResult[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Record, kw_only=False):
     """What is to be asked; nothing is, before `ask`."""
 
     cases: tuple[_Planned, ...]

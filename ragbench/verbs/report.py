@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure
+from ragbench.core.record import replace
 from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
 from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
@@ -144,7 +145,7 @@ class RunCases:
         summaries = zip(kept.summaries, self.metrics, strict=True)
         return replace(
             kept,
-            manifest=orjson.loads(orjson.dumps(self.manifest)),
+            manifest=orjson.loads(msgspec.json.encode(self.manifest)),
             metrics=self.metrics,
             summaries=tuple(replace(one, metric=metric) for one, metric in summaries),
             judging=judging,
@@ -171,7 +172,11 @@ class RunCases:
             asked = () if repeated is None else repeated.cells(case.case.id, case.digest, cells)
             tell = None if ids is None else partial(story_of, case, matching, self.metrics)
             row = case_row(case, cells, biography, failures_of(case.trace, cells), tell)
-            yield replace(row, cells=averaged(cells, asked), repeats=asked) if asked else row
+            yield (
+                dataclasses.replace(row, cells=averaged(cells, asked), repeats=asked)
+                if asked
+                else row
+            )
 
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         with self.journal() as journal:

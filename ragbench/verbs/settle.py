@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import GateCheck, GateResult, Settled
+from ragbench.core.record import Record
 from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
@@ -93,8 +93,7 @@ _STILL = 1e-3
 """Smallest spread of a case that is assumed, as a share of the scale."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettleQuestion:
+class SettleQuestion(Record):
     """Did this metric fall by more than is tolerated, on these cases?"""
 
     metric: str

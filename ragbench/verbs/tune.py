@@ -16,6 +16,7 @@ from ragbench.core.filters import Filter
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.embedders.embedder import Embedder, readable_text
@@ -50,8 +51,7 @@ _CANDIDATES = 100
 _RRF_K = 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchSetting:
+class SearchSetting(Record):
     """One way to search a collection."""
 
     strategy: StrategyName
@@ -85,8 +85,7 @@ _OWN_EF = 40.5
 """Stands for the store's own setting, which is not known: pgvector's is 40, others' about 100."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TunedSetting:
+class TunedSetting(Record):
     name: str
     retrieval: Mapping[str, object]
     """As it stands in a pipeline's file."""
@@ -101,8 +100,7 @@ class TunedSetting:
     """Whether the difference is surely less than the margin."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tuning:
+class Tuning(Record):
     """How a collection is searched best, and how cheaply as well."""
 
     measure: str
@@ -126,8 +124,7 @@ class Tuning:
         return next(one for one in self.settings if one.name == name)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TunedCollection:
+class TunedCollection(Record):
     """An open collection, and the ways in which it can be searched."""
 
     dense: DenseStrategy | None
@@ -272,8 +269,7 @@ def legs_of(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Record, kw_only=False):
     """An embedder of questions whose vectors are known: only the search is timed."""
 
     vectors: Mapping[str, NDArray[np.float32]]

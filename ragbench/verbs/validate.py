@@ -9,10 +9,11 @@ that have changed are judged again.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import tee
 from operator import attrgetter
@@ -23,6 +24,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.record import Record, field
 from ragbench.core.validation import (
     DumpSummary,
     RequiredShare,
@@ -88,8 +90,7 @@ class ValidatedQuery(NamedTuple):
     """The same as it is published: JSON, without a line break."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Demands:
+class Demands(Record):
     answer_present: float | None = None
     quality: Mapping[RetrievalQuality, float] = field(default_factory=dict[RetrievalQuality, float])
     """Least share of queries that are rated so or better."""
@@ -218,8 +219,8 @@ class _Judging:
     report: Callable[[Progress], None]
     run: Running | None = None
     """Without one nothing is stored."""
-    tally: ValidationTally = field(default_factory=ValidationTally)
-    doctor: DoctorTally = field(default_factory=DoctorTally)
+    tally: ValidationTally = dataclasses.field(default_factory=ValidationTally)
+    doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
 
     def judged(self, taken: Iterable[RetrievalDump]) -> Iterator[ValidatedQuery]:
         """The verdict on each query, in their order."""

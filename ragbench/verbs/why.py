@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.agreement import resized, usual_tokens
 from ragbench.pipeline.baseline import Bm25Index
@@ -29,8 +29,7 @@ _FEWEST = 10
 _TOGETHER = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(Record):
     name: str
     how: str
     """The command or the lines of a file that do it."""
@@ -47,24 +46,21 @@ class Change:
         return self.gain.mean or 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Together:
+class Together(Record):
     """The changes that add most to each other, all of them made."""
 
     changes: tuple[str, ...]
     gain: Interval
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rank:
+class Rank(Record):
     way: str
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""
     looked_at: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reasons:
+class Reasons(Record):
     """Why questions do not find their gold, and what would change it."""
 
     k: int

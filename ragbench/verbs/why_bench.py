@@ -13,6 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import matches
 from ragbench.core.matched import GoldSearch
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import MissingExtraError
@@ -38,8 +39,7 @@ View: TypeAlias = Literal["", "threshold", "filter", "bm25", "english"]
 ESTIMATED: tuple[View, ...] = ("bm25", "english")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Way:
+class Way(Record):
     """A search, and what stands between it and generation."""
 
     setting: SearchSetting

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.attribution import CauseFlow
 from ragbench.core.outcome import Status
+from ragbench.core.record import Record
 from ragbench.safe_text import as_line, markdown_table, markdown_text, shown_line
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ _LONGEST_TEXT = 200
 _LONGEST_ID = 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class Changes(Record):
     """Cases of one kind that went another way between two runs."""
 
     kind: CaseKind
@@ -43,8 +42,7 @@ class Changes:
         return f"{self.word}: {len(self.cases):,} ({pair})"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
+class Section(Record):
     """A heading with what stands below it: lines, a table, cases."""
 
     title: str
@@ -68,8 +66,7 @@ class Section:
         return not (self.lines or self.rows or self.changes or self.charts or self.details)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
+class Document(Record):
     kind: str
     """What it is: ``"ragbench gate"``."""
     title: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from ragbench.core.gate_result import (
     GateResult,
     Refusal,
 )
+from ragbench.core.record import replace
 from ragbench.safe_text import (
     annotation_message,
     annotation_property,

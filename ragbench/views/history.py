@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragbench.core.gate_result import MainTrend
-from ragbench.core.history import FittedLimit, History
+from ragbench.core.history import FittedLimit, History, MainTrend
 from ragbench.safe_text import counted, shown_line
 from ragbench.views.report import values_of
 

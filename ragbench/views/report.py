@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Direction, Group, Metric
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.record import Record, replace
 from ragbench.core.report import (
     CaseRow,
     Correction,
@@ -91,7 +91,6 @@ def metric_object(metric: Metric) -> dict[str, Any]:
     return {"metric": metric.name, **values_of(metric.definition, shown)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReportedMetric(Counted):
     """A metric's figure, with what a reader of it must know."""
 
@@ -108,8 +107,7 @@ class ReportedMetric(Counted):
     aggregate: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportFile:
+class ReportFile(Record):
     """What report.json holds: everything about a run but its cases.
 
     Those are in the journal, in cases.csv, and in what ``ragbench export`` writes. Durations are
@@ -132,9 +130,9 @@ class ReportFile:
 
 
 def report_json(report: Report) -> bytes:
-    counted = [field.name for field in fields(Counted)]
+    counted = Counted.__struct_fields__
     own = ("summaries", "judging", "post_retrieval")
-    names = [field.name for field in fields(ReportFile) if field.name not in own]
+    names = [name for name in ReportFile.__struct_fields__ if name not in own]
     shared: dict[str, Any] = {name: getattr(report, name) for name in names}
     judging = report.judging
     found = ReportFile(
@@ -175,4 +173,6 @@ def timings_json(report: Report) -> bytes:
             if not summary.metric.definition.deterministic
         ],
     }
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        msgspec.to_builtins(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )

@@ -18,6 +18,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, cast
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, RunError
 from ragbench.plugins import require
 
@@ -32,8 +33,7 @@ class WorkerLostError(Exception):
     """A worker ended, and whatever it was given is lost with it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Worker:
+class Worker(Record):
     call: Callable[[Sequence[Any]], Future[Any]]
     close: Callable[[], None]
     """Ends the worker; nothing happens where it has ended."""

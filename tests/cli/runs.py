@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from ragbench import report_of
 from ragbench.views.report import case_object, shown_columns
@@ -140,8 +140,8 @@ def report(folder: str = "run") -> Any:
 def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
     made = report_of(Path(folder))
     columns = shown_columns(made.metrics)
-    found: list[dict[str, Any]] = orjson.loads(
-        orjson.dumps([case_object(row, columns) for row in made.rows()])
+    found: list[dict[str, Any]] = msgspec.json.decode(
+        msgspec.json.encode([case_object(row, columns) for row in made.rows()])
     )
     return found
 

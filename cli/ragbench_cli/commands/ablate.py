@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.core.chat import Price
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.ledger.scores import ScoreStore
@@ -52,8 +52,7 @@ _KINDS = 3
 """How many kinds of failure are spelled out for each variant."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GeneratorChoice:
+class GeneratorChoice(Record):
     """Whose generation answers where nothing is retrieved, as the command line says it."""
 
     rag: Annotated[str | None, option("RAG")] = None
@@ -96,8 +95,7 @@ def _price(typed: str) -> Price:
     return Price(input=paid, output=got, origin="--price")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     variants: Path
     """YAML file with the variants; the others are compared with its first one. See
     docs/post_retrieval.md."""
@@ -119,7 +117,6 @@ class Asked:
     continues."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Shown(Output):
     md: Annotated[str | None, option("FILE")] = None
     """Write the ablation as Markdown; - prints it."""

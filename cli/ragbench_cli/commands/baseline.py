@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench.core.record import Record, field
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline, read_baseline, write_baseline
@@ -44,8 +45,7 @@ _NAMED = 10
 """How many unstable cases are named."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SetAsked:
+class SetAsked(Record):
     runs: Annotated[list[Path], argument("RUN...")]
     """Folders of runs of one unchanged system, oldest first."""
     out: Annotated[Path, option("--out", "-o")] = _DEFAULT
@@ -102,8 +102,7 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
     _warn(scores[-1])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AddAsked:
+class AddAsked(Record):
     run: Annotated[Path, argument("RUN")]
     """Folder of main's newest run."""
     out: Annotated[Path, option("--out", "-o")] = _DEFAULT

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option, takes_records
@@ -53,8 +53,7 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
         typer.echo(f"  {line.entries:>9,}  {_size(line.bytes):>9}  {line.model}  {purpose}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PruneAsked:
+class PruneAsked(Record):
     max_mb: Annotated[int | None, option(min=0)] = None
     """Keep at most N megabytes, the most recently used."""
     unused_days: Annotated[int | None, option(min=0)] = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
+from ragbench.core.record import Record, replace
 from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
@@ -25,8 +26,7 @@ from ragbench_cli.validator_options import (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class Given(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from ragbench.core.attribution import Cause
+from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.ledger.folder import run_around
@@ -23,8 +23,7 @@ CAUSES = tuple(map(str, Cause))
 _LISTED = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     cause: Annotated[
         str | None,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
+from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError
 from ragbench_cli.options import Labelled, argument, option, takes_records
 from ragbench_cli.output import Output, draw_fitted
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     runs: Annotated[list[Path], argument("RUN RUN...")]
     """Two or more run folders or baseline files. The others are compared with the first."""
     metrics: Annotated[str | None, option("LIST", "--metrics", "-m")] = None
@@ -32,7 +32,6 @@ class Asked:
     labelled: Labelled = field(default_factory=Labelled)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Shown(Output):
     md: Annotated[str | None, option("FILE")] = None
     """Write the comparison as Markdown; - prints it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
@@ -15,8 +15,7 @@ from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     rag: Annotated[str | None, option("RAG")] = None
     """Load this RAG too and ask it the question: alone, twice, beside another one in a batch, and
     with contexts of something else. Eleven calls."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragbench.core.chunk import Document
+from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
@@ -30,8 +30,7 @@ from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import DocumentsBeside, chosen_system
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     case: Annotated[str | None, argument("[CASE]")] = None
     """Id of one case; all of them by default."""
@@ -41,8 +40,7 @@ class Asked:
     """For a case: show every stage, chunk, score and judgement."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Replaying:
+class Replaying(Record):
     replay: bool = False
     """Ask the RAG again with one change of the context at a time, and show which one cures the
     case; without a case, over the worst lost ones."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
@@ -19,8 +19,7 @@ def _names(typed: str) -> list[str]:
     return [name for name in EXPORTS.targets() if name.startswith(typed)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     to: Annotated[str, option("FORMAT", complete=_names)] = "ragas"
     """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""

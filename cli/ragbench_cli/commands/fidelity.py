@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.io.read import read_cases, read_documents
 from ragbench.verbs.fidelity import Fidelity, Worth, fidelity, rank
 from ragbench.views.document import number_text, range_text
@@ -18,8 +19,7 @@ from ragbench_cli.options import JsonOption, Panel, argument, option, takes_reco
 from ragbench_cli.output import draw, entry, table
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     made: Annotated[str, argument("MADE")]
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""

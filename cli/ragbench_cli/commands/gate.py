@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, RunMismatchError
 from ragbench.masking import mask_text
 from ragbench_cli import console
@@ -26,8 +26,7 @@ demand = partial(option, panel=Panel.DEMANDED)
 asking = partial(option, panel=Panel.ASKING)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     baseline: Annotated[str | None, option("PATH", "--baseline", "-b")] = None
     """Compare with this: a run folder, a baseline file, or auto for the best earlier run."""
@@ -71,7 +70,6 @@ class Asked:
     labelled: Labelled = field(default_factory=Labelled)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Shown(Output):
     md: Annotated[str | None, option("FILE")] = None
     """Write the verdict as Markdown; - prints it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, InterruptedRunError, StoreError
 from ragbench.io.converted import CONVERTED, EXTRA
 from ragbench.io.encoding import encoding_of
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     store: StoreOption
     corpus: Annotated[str | None, argument("[CORPUS]")] = None
     """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and

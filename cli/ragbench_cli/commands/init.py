@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
@@ -58,8 +58,7 @@ def write_scaffold(
     return written, kept
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     folder: Annotated[Path, argument("[DIR]")] = Path()
     """Where to write; the current folder by default."""
     force: bool = False

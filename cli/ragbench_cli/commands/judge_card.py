@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
 from ragbench.core.judge_card import CardFigure, JudgeCard, ProbeFigure, Usefulness
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.labels import read_labels
 from ragbench.io.only import Selection
@@ -23,8 +24,7 @@ from ragbench_cli.options import JsonOption, Panel, argument, option, takes_reco
 from ragbench_cli.output import entry
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[Path, argument("LABELS")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ import typer
 
 from ragbench.core.labels import Drawn, Judged, LabelTask
 from ragbench.core.metric import Need
+from ragbench.core.record import Record, replace
 from ragbench.core.run_scores import under_ids_of
 from ragbench.errors import ConfigError, InputError
 from ragbench.gate.labels import corrections, notes_of
@@ -33,8 +33,7 @@ _SHORT = 700
 """Letters of a context that are shown at first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     metric: Annotated[str, option("--metric", "-m")]
     """Metric whose figure the labels correct, as the run writes it."""

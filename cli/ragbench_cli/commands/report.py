@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, RunArgument, option, takes_records
 from ragbench_cli.output import Page
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     run: RunArgument
     against: Annotated[Path | None, option("RUN", "--baseline")] = None
     """Show each case of the page beside the same one of another run, those that went another way

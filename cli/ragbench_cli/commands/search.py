@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import typer
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
@@ -27,8 +27,7 @@ _SNIPPET = 300
 """Characters of a chunk that are shown."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     store: StoreOption
     query: Annotated[str | None, argument("[QUERY]")] = None
     """The question. Without one, a terminal prompts for it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
 
+from ragbench.core.record import Record
 from ragbench.io.read import read_cases
 from ragbench.verbs.tune import Tuning, tune
 from ragbench.views.document import number_text, range_text
@@ -16,8 +17,7 @@ from ragbench_cli.output import draw, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     questions: Annotated[str, option("FILE")]

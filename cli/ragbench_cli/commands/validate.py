@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class Given(Record):
     PANEL: ClassVar = Panel.DEMANDED
 
     dump: Annotated[str, argument("DUMP")]

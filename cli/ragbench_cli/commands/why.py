@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from ragbench.core.case import Case
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_cases
 from ragbench.masking import mask_text
@@ -24,8 +25,7 @@ from ragbench_cli.output import draw, paragraph, styled, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(Record):
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     question: Annotated[str | None, argument("[QUESTION]")] = None

@@ -10,6 +10,7 @@ from itertools import count
 from typing import cast
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.dumps.form import (
     MAPPABLE,
@@ -41,8 +42,7 @@ from ragbench.io.values import (
 _EXAMPLES = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RawRetrieval:
+class RawRetrieval(Record):
     record: DumpRecord
     query: str | None
     query_id: str | None

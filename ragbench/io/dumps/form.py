@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Literal, NamedTuple
 
 import orjson
 
+from ragbench.core.record import Record
 from ragbench.io.fields import named
 from ragbench.io.values import describe, is_list, is_object
 
@@ -30,8 +30,7 @@ class DumpRecord(NamedTuple):
     value: object
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpForm:
+class DumpForm(Record):
     """A tool's form of a response.
 
     The paths of a chunk's fields are candidates, the more telling ones first; which of them a dump
@@ -131,8 +130,7 @@ MAPPABLE = (
 """What ``--field`` takes before the equals sign."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpMapping:
+class DumpMapping(Record):
     format: str
     layout: Literal["queries", "rows"] = "queries"
     """Of rows each is a chunk with its query; those of a query follow one another."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from ragbench.core.fusion import ScoreOrders
+from ragbench.core.record import replace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import (

@@ -9,13 +9,13 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ragbench.core.record import Record
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
@@ -82,8 +82,7 @@ class PlacedRetrieval(NamedTuple):
 PieceItem = int | Problem | Passed | PlacedRetrieval
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SplitDump:
+class SplitDump(Record):
     """A dump that can be read by ranges, in any process."""
 
     name: str

@@ -12,6 +12,7 @@ from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath
@@ -25,8 +26,7 @@ from ragbench.text.tokens import chunk_tokens, tokenise
 _TINY = 1e-300
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateWords:
+class CandidateWords(Record, kw_only=False):
     """How often each word stands in each candidate."""
 
     counted: Sequence[Counter[str]]

@@ -7,12 +7,12 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench.core.record import Record
 from ragbench.io.atomic import written_whole
 from ragbench.safe_text import shown_text
 
@@ -113,7 +113,6 @@ def _number(value: float | None, unit: str = "") -> str:
     return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class Page(Record):
     title: str
     body: Sequence[str]

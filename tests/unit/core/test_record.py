@@ -1,0 +1,31 @@
+"""What takes dataclasses takes a record."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+
+from ragbench import Case, Chunk, Failure
+
+CASE = Case(id="a", query="Capital?", tags=("t",), metadata={"k": [1]})
+
+
+def test_a_record_is_changed_and_taken_apart_as_a_dataclass_is() -> None:
+    assert dataclasses.replace(CASE, query="b") == Case(
+        id="a", query="b", tags=("t",), metadata={"k": [1]}
+    )
+    failure = Failure(type="E", message="m", stage="score")
+    assert dataclasses.asdict(failure)["message"] == "m"
+    assert [one.name for one in dataclasses.fields(Chunk)][:2] == ["id", "text"]
+    assert {one.name: one.type for one in dataclasses.fields(Case)}["id"] == "str"
+
+
+def test_a_record_is_frozen_built_by_keyword_and_comes_back_from_copies() -> None:
+    with pytest.raises(AttributeError):
+        CASE.query = "b"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Chunk("a", "text")  # type: ignore[call-arg]
+    assert pickle.loads(pickle.dumps(CASE)) == copy.deepcopy(CASE) == CASE
