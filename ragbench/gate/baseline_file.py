@@ -27,6 +27,7 @@ from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
 from ragbench.ledger.origin import without_texts
+from ragbench.plugins import np
 
 FORMAT = 3
 """Version of the file format."""
@@ -265,8 +266,6 @@ def _drift(content: Json) -> Drift:
 
 
 def _read_cases(cases: Json, metrics: Sequence[MetricColumn], asked: int) -> CaseTable:
-    import numpy as np
-
     rows: list[Json] = [*cases.values()]
     known = {name: [row.get(name) for row in rows] for name in ("cluster", "language")}
     known["tags"] = [tuple(row.get("tags", ())) for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ragbench.core.case_table import CaseTexts, Cells
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -15,11 +14,8 @@ from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.demands import named_columns
+from ragbench.plugins import NDArray, np
 from ragbench.stats.mean import Interval, mean_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _PREFERRED = {
     "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
@@ -45,8 +41,6 @@ def _verdicts(
     of its own. Where nobody named the metrics, a case of which it is known whether it is right
     passes by that alone.
     """
-    import numpy as np
-
     size = len(run.cases)
     broken, found = np.zeros(size, bool), dict[str, "NDArray[np.int8]"]()
     for place, stages in enumerate(run.table.fact("stages")):
@@ -78,8 +72,6 @@ def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
 
 def _right(run: RunScores, answer: MetricColumn) -> NDArray[np.int8]:
     """Whether each case is right, by the answer; declining is, where there is no answer."""
-    import numpy as np
-
     cells, declining = run.cells(answer.name), run.cells("abstention_accuracy").values
     found = np.where(declining == 0.0, 0, -1)
     found = np.where(cells.has(Status.ABSTAINED), declining == 1.0, found)
@@ -100,8 +92,6 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
 def interval_of(run: RunScores, column: MetricColumn, clusters: Sequence[str | None]) -> Interval:
     """The mean of a metric over the cases that were measured."""
-    import numpy as np
-
     values = run.cells(column.name).values
     places = np.flatnonzero(~np.isnan(values)).tolist()
     labels = [clusters[place] for place in places]
@@ -205,8 +195,6 @@ def _changed(
     turned: Mapping[str, NDArray[np.int8]],
 ) -> list[tuple[int, CaseKind, tuple[Flip, ...]]]:
     """The places of the cases that turned, and how; in the order in which they are shown."""
-    import numpy as np
-
     flips: dict[int, list[Flip]] = {}
     scales = {column.name: column.scale or 1.0 for column in main}
     for subject, ways in turned.items():
@@ -252,8 +240,6 @@ def _turned(
     first: RunScores, second: RunScores, main: Sequence[MetricColumn], *, named: bool
 ) -> dict[str, NDArray[np.int8]]:
     """By stage and main metric: -1 for each case that newly fails, 1 for each that newly passes."""
-    import numpy as np
-
     before, after = (_verdicts(run, main, named=named) for run in (first, second))
     return {
         subject: np.where((before[subject] >= 0) & (now >= 0), now - before[subject], 0)
@@ -268,8 +254,6 @@ def _counted(
     marks: tuple[str, str],
     turned: Mapping[str, NDArray[np.int8]],
 ) -> RunPair:
-    import numpy as np
-
     nothing = np.zeros((1, len(second.cases)))
     ways = np.stack([*turned.values()]) if turned else nothing
     fails, wins = (ways < 0).any(axis=0), (ways > 0).any(axis=0)

@@ -18,6 +18,7 @@ from ragbench.gate.config import RISE, GateConfig
 from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.labels import corrected, points_of
 from ragbench.gate.words import figure, worded
+from ragbench.plugins import np
 from ragbench.safe_text import did_you_mean
 
 _TOKENS = "total_tokens"
@@ -34,8 +35,6 @@ def coverage_check(run: RunScores, demands: Sequence[Demand], config: GateConfig
 
     A case counts when one of its stages failed, or one of the demanded metrics for it.
     """
-    import numpy as np
-
     broken = np.zeros(len(run.cases), bool)
     for place, stages in enumerate(run.table.fact("stages")):
         broken[place] = Status.FAILED in stages.values()
@@ -166,8 +165,6 @@ def floor_checks(
     The observed figure decides, as a reader of the limit expects; the reason says when its interval
     reaches across the limit.
     """
-    import numpy as np
-
     for demand, slice_, places in on_cases(demands, run):
         column, limits = demand.column, demand.limits
         for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
@@ -192,8 +189,6 @@ def _figure(
     column: MetricColumn, run: RunScores, *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
     """The figure, its interval, and the number of cases that it rests on."""
-    import numpy as np
-
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:

@@ -15,6 +15,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchang
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import main_metrics
 from ragbench.ledger.origin import differences, without_texts
+from ragbench.plugins import np
 from ragbench.safe_text import as_line, counted
 
 _SHOWN = 5
@@ -136,8 +137,6 @@ def _dataset_change(
 
 
 def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
-    import numpy as np
-
     is_same = np.array([id_ in same for id_ in run.table.ids], bool)
     for name in (column.name for column in main_metrics(run.metrics)):
         values = run.cells(name).values

@@ -11,7 +11,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
 from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
-from ragbench.plugins import Integers
+from ragbench.plugins import Integers, np
 
 
 class Demand(NamedTuple):
@@ -89,8 +89,6 @@ def on_cases(
     demands: Sequence[Demand], run: RunScores
 ) -> Iterator[tuple[Demand, str | None, Integers | None]]:
     """The demands by the slices that they mean, with the places of their cases, if any."""
-    import numpy as np
-
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):
         for place, labels in enumerate(labels_of(run)):

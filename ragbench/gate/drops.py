@@ -14,7 +14,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.words import worded
-from ragbench.plugins import Integers
+from ragbench.plugins import Integers, np
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
 
@@ -78,8 +78,6 @@ def drop_questions(
 
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
-    import numpy as np
-
     groups: dict[tuple[Any, ...], list[DropQuestion]] = {}
     for one in questions:
         sample, column = one.sample, one.column
@@ -130,8 +128,6 @@ def coverage_questions(
     Args:
         tolerance: largest loss of the share of measured cases that is accepted.
     """
-    import numpy as np
-
     groups: dict[tuple[bytes, bytes], list[str]] = {}
     for column in run.metrics:
         before, after = (one.cells(column.name).coverage for one in (baseline, run))

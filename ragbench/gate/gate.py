@@ -37,6 +37,7 @@ from ragbench.gate.demands import Demand, demands_of
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import LEAST, coverage_questions, drop_checks, drop_questions, one_row_each
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
+from ragbench.plugins import np
 from ragbench.safe_text import as_line
 
 
@@ -51,8 +52,6 @@ def lost_cases(
     Args:
         baseline: with the same cases in the same order.
     """
-    import numpy as np
-
     named = sorted(columns, key=lambda column: column.name)
     size = len(run.cases)
     metric, most, broken = np.full(size, -1), np.zeros(size), np.zeros(size, bool)

@@ -15,6 +15,7 @@ from ragbench.gate.baseline_file import Baseline
 from ragbench.gate.drift import shown_falls
 from ragbench.gate.drops import paired
 from ragbench.gate.main_runs import baseline_of
+from ragbench.plugins import np
 from ragbench.stats.bets import LEAST
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
@@ -98,8 +99,6 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     Each run is compared with the mean of the others, as a gate would. The variance found is scaled
     from ``k - 1`` runs in the baseline to all k.
     """
-    import numpy as np
-
     count = len(runs)
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")

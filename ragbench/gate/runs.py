@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -38,10 +38,7 @@ from ragbench.ledger.folder import (
     run_around,
 )
 from ragbench.ledger.tables import read_only
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.plugins import Integers, NDArray, np
 
 _FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
 _STARTED = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
@@ -189,8 +186,6 @@ def _columns(
 def _table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
-    import numpy as np
-
     ended, folders = _Ended(manifest), repeat_folders(path)
     found, ids, digests = _Found(db, metrics), list[str](), list[bytes]()
     numbers, gold, prints = array("q"), array("q"), list[Any]()
@@ -242,9 +237,7 @@ class _JournalTexts(Record, kw_only=False):
             facts, retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
             yield CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
 
-    def marks(self) -> NDArray[np.int64]:
-        import numpy as np
-
+    def marks(self) -> Integers:
         found = array("q")
         for _, ids, response in self._rows(self.numbers):
             found.extend((hash(ids), hash(response)))
@@ -270,8 +263,6 @@ class _Found:
         self._read: list[list[Cells]] = [[] for _ in self._at]
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        import numpy as np
-
         letters, width = [*self._at.values()], max(self._at.values(), default=0) + 1
         columns = "".join(f", cells.m{number}" for number in letters)
         rows = self._db.execute(_CASES.format(values=columns))
@@ -298,8 +289,6 @@ class _Found:
     def _reasons(
         self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
-        import numpy as np
-
         places = np.full(max(numbers) + 1, -1, np.int32)
         places[numbers] = np.arange(len(numbers))
         columns = {metric: column for column, metric in enumerate(self._at.values())}

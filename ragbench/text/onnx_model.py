@@ -8,15 +8,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
-from ragbench.plugins import require
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.plugins import Floats32, np, require
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
@@ -55,10 +51,8 @@ class OnnxTextModel:
         given: list[tuple[int, int]] = self.tokenizer.encode(text, add_special_tokens=False).offsets
         return given
 
-    def run(self, encoding: Any, *, max_length: int | None = None) -> list[NDArray[np.float32]]:
+    def run(self, encoding: Any, *, max_length: int | None = None) -> list[Floats32]:
         """The outputs for a text, in the order of `outputs`, without the axis of the batch."""
-        import numpy as np
-
         known = {
             "input_ids": encoding.ids[:max_length],
             "attention_mask": encoding.attention_mask[:max_length],
@@ -95,14 +89,12 @@ class TextEncoder:
             )
         self.dimension = len(row)
 
-    def encode(self, texts: Sequence[str], *, prefix: str = "") -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], *, prefix: str = "") -> Floats32:
         """One row a text; not normalised.
 
         A text that is longer than the model takes is cut into pieces, each with the prefix, and
         gets the mean of their vectors, weighted by their tokens: nothing is left unread.
         """
-        import numpy as np
-
         pieces = [self._pieces(text, prefix) for text in texts]
         flat = [piece for of_text in pieces for piece in of_text]
         vectors = iter(self._pool.map(self._vector, [prefix + piece for piece, _ in flat]))
@@ -130,12 +122,12 @@ class TextEncoder:
             for at, start in enumerate(starts)
         ]
 
-    def _vector(self, text: str) -> NDArray[np.float32]:
+    def _vector(self, text: str) -> Floats32:
         # A piece may have a token more than it had within its text.
         found = self._model.run(self._model.encode(text), max_length=self._max_length)[0]
         if found.ndim == 1:
             return found
-        pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
+        pooled: Floats32 = found[0] if self._pooling == "cls" else found.mean(axis=0)
         return pooled
 
 
@@ -261,7 +253,7 @@ class PairClassifier:
         return [by_place[at] for at in range(len(pairs))]
 
 
-def _logit(row: NDArray[np.float32]) -> float:
+def _logit(row: Floats32) -> float:
     return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
 
@@ -314,8 +306,6 @@ class PairReader(PairClassifier):
         return self._each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
-        import numpy as np
-
         outputs = self._model.run(encoding)
         logit = _logit(outputs[0])
         answers = None if self._second is None else float(outputs[self._second][0])

@@ -20,7 +20,7 @@ from ragbench.pipeline.agreement import VectorIndex
 from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
 from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
-from ragbench.plugins import Floats
+from ragbench.plugins import Floats, np
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
 from ragbench.stats.mean import Interval, cluster_codes, mean_interval
@@ -298,8 +298,6 @@ def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, st
 
 
 def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
-    import numpy as np
-
     real, made, notes = ranked
     names, by_real, by_made = real.names, real.scored.means, made.scored.means
     best, chosen = int(by_real.round(9).argmax()), best_of(by_made)[0]
@@ -335,8 +333,6 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
 
 
 def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
-    import numpy as np
-
     total = int(real.sizes.sum())
     for count in [*(one for one in _DRAWN if 2 * one < total), total // 2]:
         pairs = [*real.parts(count, _DRAWS, seed)]

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import GateCheck, GateResult, Settled
 from ragbench.core.record import Record
 from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
+from ragbench.plugins import Floats, np
 from ragbench.stats.bets import MeanBet
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
 
 Ask = Callable[[int, Sequence[str], Sequence[str]], tuple[RunScores, RunScores]]
 """Asks both systems: the round, the metrics, the cases drawn; gives the baseline's scores and the
@@ -126,8 +119,6 @@ class Settling:
     """
 
     def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
-        import numpy as np
-
         self._ids = sorted({id_ for question in questions for id_ in question.differences})
         self._seed = seed
         self._rounds = 0
@@ -145,8 +136,6 @@ class Settling:
 
     def draw(self, count: int) -> list[str]:
         """The next cases to ask about, with repetition; the same ones after the same answers."""
-        import numpy as np
-
         spread = sum(metric.weights(len(self._ids)) for metric in self._metrics)
         wanted = np.sqrt(spread)
         even = 1.0 / len(self._ids)
@@ -177,8 +166,6 @@ class _Metric:
     def __init__(
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
     ) -> None:
-        import numpy as np
-
         self.question = question
         self.places, self.sums = np.zeros(len(places)), np.zeros(len(places))
         """1 where the case has this metric; what its differences add up to."""
@@ -193,18 +180,18 @@ class _Metric:
         self.level_worse, self.level_safe = alpha / family, alpha
         self.unmeasured = 0
 
-    def centres(self) -> Array:
+    def centres(self) -> Floats:
         """What each case promises: its mean, with one difference of 0 added."""
         return self.sums / (self.counts + 1.0) * self.places
 
-    def weights(self, pool: int) -> Array:
+    def weights(self, pool: int) -> Floats:
         """The variance that each case adds to the mean difference, on the metric's own scale."""
         centres = self.centres()
         around = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
-        found: Array = (around + self.prior) / (self.counts + 1.0) * self.places
+        found: Floats = (around + self.prior) / (self.counts + 1.0) * self.places
         return found * (pool / self.size / self.question.scale) ** 2
 
-    def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Array) -> None:
+    def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
         centres, scale = self.centres(), self.question.scale
         promised = float(centres.sum()) / self.size
         reach = self.places / (self.size * chances)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -28,14 +28,11 @@ from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.retrieval import StoreWordsStrategy
 from ragbench.pipeline.search_engine import share_found
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
+from ragbench.plugins import Floats32, np
 from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.collection import OwnCollection
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
 _MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {
@@ -272,11 +269,9 @@ def legs_of(
 class _Known(Record, kw_only=False):
     """An embedder of questions whose vectors are known: only the search is timed."""
 
-    vectors: Mapping[str, NDArray[np.float32]]
+    vectors: Mapping[str, Floats32]
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
+    def embed_queries(self, texts: Sequence[str]) -> Floats32:
         return np.stack([self.vectors[text] for text in texts])
 
 
