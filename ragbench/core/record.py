@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from msgspec import Struct, StructMeta, field
@@ -41,7 +42,7 @@ class _DataclassFields:
         if kind not in self._known:
             types: dict[str, Any] = {}
             for one in reversed(kind.__mro__):
-                types |= vars(one).get("__annotations__", {})
+                types |= inspect.get_annotations(one)
             listed = [(name, types[name]) for name in kind.__struct_fields__]
             made: Any = dataclasses.make_dataclass(kind.__name__, listed)
             self._known[kind] = made.__dataclass_fields__
