@@ -1,10 +1,11 @@
 """Lets the reader end in the middle where nothing answers: ``python -m
-benchmarks.train_validator.early_exit DATA_DIR --output FILE``.
+benchmarks.train_validator.early_exit DATA_DIR --extra EXTRA --output FILE``.
 
 Nearly all chunks of a pool end far below any threshold, and half of the layers tell most of them. A
 line through what the first token is after those layers guesses the reader's logit; it is fitted to
-the reader itself, on pools of squad2_dev_half's training articles, and needs no label. Below the
-limit the guess is the logit and the other layers do not run. Needs onnx and onnxruntime.
+the reader itself, on pools of squad2_dev_half's training articles and on pairs of help pages, and
+needs no label. Below the limit the guess is the logit and the other layers do not run. Needs onnx
+and onnxruntime; EXTRA is that of `train_same_page`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.train_validator.logistic_fit import Matrix
 from benchmarks.train_validator.second_tower import is_towers, output_of_layer
+from benchmarks.train_validator.train_same_page import pair_sets
 from benchmarks.validation_pools import PROTOCOLS, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxTextModel
 from ragbench.validators.local import shipped_reader
@@ -29,16 +31,18 @@ LIMIT = -7.5
 """Of guesses; none of the Yes of xquad_en, clapnq, pellorin and squad2_dev_half lies below."""
 PENALTY = 30.0
 PREFIX = "early/"
-PAIRS, MOST_TOKENS = 7000, 512
+PAIRS, PAGE_PAIRS, MOST_TOKENS = 7000, 3500, 512
+"""Of pools and of help pages: of the former alone, it guesses too low of short answers to "how"."""
 OUTPUTS = {"logits": ["batch", 1], "start": ["batch", "tokens"], "end": ["batch", "tokens"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--extra", type=Path, required=True, help="folder with repositories/")
     parser.add_argument("--output", type=Path, required=True, help="the ONNX file to write")
     given = parser.parse_args()
-    first, logits = _first_tokens(given.data, given.output)
+    first, logits = _first_tokens(_pairs(given.data, given.extra), given.output)
     slopes, bias = _line(first, logits)
     guesses = first @ slopes + bias
     with_early_exit(shipped_reader().model, slopes, bias, given.output)
@@ -46,7 +50,16 @@ def main() -> None:
     print(f"{ends.mean():.2f} of {len(ends)} end early, {logits[ends].max():.1f} the highest logit")
 
 
-def _first_tokens(data: Path, output: Path) -> tuple[Matrix, Matrix]:
+def _pairs(data: Path, extra: Path) -> list[tuple[str, str]]:
+    pools = build_pools(squad_half(data, held_out=False), PROTOCOLS, limit=250, seed=5)
+    pairs = list(dict.fromkeys((p.question.text, c.text) for p in pools for c in p.chunks))
+    random.Random(1).shuffle(pairs)
+    sets = pair_sets(data, extra / "repositories")
+    pages = [(one.query, one.text) for name in ("page", "short") for one in sets[name]]
+    return [*pairs[:PAIRS], *random.Random(1).sample(pages, PAGE_PAIRS)]
+
+
+def _first_tokens(pairs: list[tuple[str, str]], output: Path) -> tuple[Matrix, Matrix]:
     """What the first token is after `LAYERS` layers, and the reader's logit, a row a pair."""
     onnx = import_module("onnx")
     model = onnx.load(str(shipped_reader().model))
@@ -58,12 +71,9 @@ def _first_tokens(data: Path, output: Path) -> tuple[Matrix, Matrix]:
     )
     onnx.save(model, str(output))
     reader = OnnxTextModel(output, shipped_reader().tokenizer, kind="reader")
-    pools = build_pools(squad_half(data, held_out=False), PROTOCOLS, limit=250, seed=5)
-    pairs = list(dict.fromkeys((p.question.text, c.text) for p in pools for c in p.chunks))
-    random.Random(1).shuffle(pairs)
     with ThreadPoolExecutor(2) as threads:
         found = threads.map(
-            lambda pair: reader.run(reader.encode(*pair), max_length=MOST_TOKENS), pairs[:PAIRS]
+            lambda pair: reader.run(reader.encode(*pair), max_length=MOST_TOKENS), pairs
         )
         rows = [(tokens[0], float(logit[0])) for logit, tokens in found]
     return np.array([one for one, _ in rows]), np.array([one for _, one in rows])
