@@ -156,7 +156,14 @@ def _check_texts(values: Iterable[object]) -> None:
             _check_texts(cast("Iterable[object]", value))
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=readable)
+def _of_numpy(value: Any) -> object:
+    """A number or an array of a user's validator; anything else that is no JSON is refused."""
+    if type(value).__module__ != "numpy":
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return value.tolist()
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_of_numpy)
 
 
 def encoded(record: object) -> bytes:

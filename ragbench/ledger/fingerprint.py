@@ -72,10 +72,9 @@ def readable(value: object, depth: int = 32) -> object:
             return {k if isinstance(k, str) else jsonable(k).decode(): v for k, v in plain}
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
     try:
-        jsonable(value)
+        return orjson.loads(jsonable(value))
     except TypeError:
         return _class_name(value)
-    return value
 
 
 def _listed(values: Iterable[object]) -> list[object]:
@@ -129,7 +128,8 @@ def jsonable(value: object) -> bytes:
     an address, which would differ from run to run.
 
     Raises:
-        TypeError: a text holds a lone surrogate, a key no text, an integer more than 64 bits.
+        TypeError: a text holds a lone surrogate, an integer more than 64 bits, or a key is neither
+            a text nor a number, a flag, None, a date or an enumeration.
     """
     # Asked for, orjson loads NumPy for whatever it does not know.
     numpy = orjson.OPT_SERIALIZE_NUMPY if "numpy" in sys.modules else 0

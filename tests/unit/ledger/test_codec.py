@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import UserDict, UserList
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -108,6 +108,21 @@ def test_a_verdict_comes_back_as_it_was(verdict: validation.Verdict) -> None:
     again = through("validate", verdict)
     assert again == verdict
     assert list(again.relevance) == list(verdict.relevance)  # in the order of the chunks
+
+
+@settings(max_examples=5)
+@given(verdicts)
+def test_numbers_of_numpy_are_numbers_and_what_is_no_json_is_refused(
+    verdict: validation.Verdict,
+) -> None:
+    said: Any = {"answer_probability": np.float32(0.5), "relevance": {"c": np.float64(0.25)}}
+    said["answer_present"] = np.bool_(True)
+    found = through("validate", replace(verdict, **said))
+    assert found == replace(
+        verdict, answer_present=True, answer_probability=0.5, relevance={"c": 0.25}
+    )
+    with pytest.raises(TypeError, match="object has no form in JSON"):
+        through("validate", replace(verdict, message=object()))  # type: ignore[arg-type]
 
 
 class Colour(Enum):
