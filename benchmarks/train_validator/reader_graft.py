@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.train_validator.reader_model import Tensors
+from benchmarks.train_validator.reader_model import Tensors, all_nodes, biased
 
 
 def graft(model: Path, weights: Tensors, output: Path) -> None:
@@ -45,18 +45,9 @@ def graft(model: Path, weights: Tensors, output: Path) -> None:
 
 def _products(graph: Any) -> dict[str, Any]:
     """By the name of a bias the node that multiplies with the weights that it belongs to."""
-    ended = [one for one in graph.node if one.op_type == "If" and "logits" in one.output]
-    upper = [node for one in ended for part in one.attribute for node in part.g.node]
-    nodes = [*graph.node, *upper]  # those of `early_exit.py`
+    nodes = all_nodes(graph)
     made_by = {name: node for node in nodes for name in node.output}
-    found: dict[str, Any] = {}
-    for node in nodes:
-        if node.op_type != "Add":
-            continue
-        for bias, product in zip(node.input, reversed(node.input), strict=True):
-            if bias.startswith("w") and bias.endswith("_bias"):
-                found[bias] = _product(made_by, product)
-    return found
+    return {bias: _product(made_by, product) for node in nodes for bias, product in biased(node)}
 
 
 def _product(made_by: dict[str, Any], name: str) -> Any:

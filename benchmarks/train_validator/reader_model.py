@@ -6,6 +6,7 @@ Functions over a mapping of tensors. Needs torch and onnx, which ragbench itself
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,19 +45,16 @@ def _from_reader(graph: Any) -> Tensors:
     """What `to_onnx` wrote: its names are those of the weights, with "w" before them."""
     torch, onnx = import_module("torch"), import_module("onnx")
     raw = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    ended = [one for one in graph.node if one.op_type == "If" and "logits" in one.output]
-    upper = [node for one in ended for part in one.attribute for node in part.g.node]
-    nodes = [*graph.node, *upper]  # those of `early_exit.py`
+    nodes = all_nodes(graph)
     made_by = {name: node for node in nodes for name in node.output}
     found: dict[str, Any] = {}
     for node in nodes:
-        if node.op_type == "Add":
-            for bias, product in zip(node.input, reversed(node.input), strict=True):
-                if bias in raw and bias.startswith("w") and bias.endswith("_bias"):
-                    name = _reader_name(bias.removesuffix("_bias"))
-                    found[f"{name}.bias"] = raw[bias]
-                    found[f"{name}.weight"] = _multiplied(made_by, raw, product).T
-        elif node.op_type == "LayerNormalization":
+        for bias, product in biased(node):
+            if bias in raw:
+                name = _reader_name(bias.removesuffix("_bias"))
+                found[f"{name}.bias"] = raw[bias]
+                found[f"{name}.weight"] = _multiplied(made_by, raw, product).T
+        if node.op_type == "LayerNormalization":
             name = _reader_name(node.input[1].removesuffix("_weight"))
             found[f"{name}.weight"], found[f"{name}.bias"] = raw[node.input[1]], raw[node.input[2]]
     for name in ("word", "position", "token_type"):
@@ -65,6 +63,20 @@ def _from_reader(graph: Any) -> Tensors:
         name: torch.tensor(np.ascontiguousarray(value), dtype=torch.float32)
         for name, value in found.items()
     }
+
+
+def all_nodes(graph: Any) -> list[Any]:
+    """Those of a reader, with the upper layers that `early_exit.py` puts in a branch."""
+    ended = [one for one in graph.node if one.op_type == "If" and "logits" in one.output]
+    return [*graph.node, *(node for one in ended for part in one.attribute for node in part.g.node)]
+
+
+def biased(node: Any) -> Iterator[tuple[str, str]]:
+    """The names of a bias and of what it is added to."""
+    if node.op_type == "Add":
+        for bias, product in zip(node.input, reversed(node.input), strict=True):
+            if bias.startswith("w") and bias.endswith("_bias"):
+                yield bias, product
 
 
 def _reader_name(stored: str) -> str:
