@@ -51,7 +51,7 @@ def split_query(query: str) -> tuple[str, ...]:
     """The questions in a query; each keeps the names that only another one says, or the subject.
 
     A query is cut where a question begins behind a question mark, and before a question word that
-    follows "and", where each piece has at least three words.
+    follows "and", where each piece is a question and has at least three words.
 
     Example:
         >>> split_query("Who built the X200 and when was it sold?")
@@ -65,6 +65,7 @@ def split_query(query: str) -> tuple[str, ...]:
     if (
         not 2 <= len(pieces) <= _MOST_PARTS
         or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
+        or not all(map(_WORDS["whole"].search, pieces))
     ):
         return (query,)
     names = [one for piece in pieces for one in NAMED.findall(piece) if one != "I"]

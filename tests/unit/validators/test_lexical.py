@@ -63,6 +63,7 @@ def test_what_is_no_question_of_its_own_is_not_cut_off() -> None:
         "Do you collect my data? If yes, how?",
         "Who led the research that was paid by the city and was praised in Leeds?",
         "Which employees work remotely and have a company car?",
+        "The council is elected by members of the guild, and who else?",
     ):
         assert split_query(query) == (query,)
 
