@@ -88,6 +88,8 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
         joined = r"[\W_]{0,2}".join(parts)
         if re.search(rf"(?<![^\W_]){joined}(?![^\W_])", text.lower()):
             continue
+        if _WORDS["version"].fullmatch(asked) and _WORDS["range"].search(quoted):
+            continue  # "Since v2.1" speaks of v2.3, too
         rivals = [one for one in identifiers(text) if _is_rival(asked.lower(), one.lower())]
         if rivals:
             yield f"'{asked}' is not in this chunk; '{rivals[0]}' is"

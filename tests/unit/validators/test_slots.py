@@ -39,6 +39,7 @@ def test_what_answers_is_not_objected_to() -> None:
     for query, text in (
         ("What caused INC-48213?", "INC 48213, unlike INC-48231, was caused by rain."),
         ("How does load_config work?", "It reads a file and returns a dictionary."),
+        ("Does v2.3 have single sign-on?", "Single sign-on is part of v2.1 and later."),
         ("What did COVID-19 change?", "The pandemic closed the schools in 2020."),
         ("Who won the 2018 regatta?", "It was won by the crew of Selene."),
         ("What happened in the 1700s?", "In the 18th century, and in 1812, the town burned."),
