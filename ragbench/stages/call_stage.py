@@ -55,11 +55,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Changes whenever the same input may give another output."""
     reads: Callable[[RunCase], Given[InputT] | StageOutcome]
     """What is given for a case; an outcome instead where there is nothing to call for."""
-    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None
+    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None = None
     """Gives one value per input; None when it is a coroutine function."""
-    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None
+    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None = None
     """The same for a RAG whose methods are coroutines."""
-    takes_batches: bool
+    takes_batches: bool = False
     """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
     it is in the journal as soon as it is finished."""
     status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
