@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from ragbench.core.metric import (
     Cost,
     Direction,
@@ -24,7 +26,6 @@ from ragbench.core.metric import (
     Metric,
     MetricDefinition,
     Need,
-    Parameter,
     Skip,
 )
 from ragbench.core.record import Record, field
@@ -150,21 +151,11 @@ class RagasMetric(Record):
 
     name: str
     """Without ``ragas:``."""
-    summary: str
-    cls: str = "AspectCritic"
-    takes: str = "user_input response"
+    definition: MetricDefinition
+    cls: str
+    takes: Sequence[str]
     """Fields of a sample that its ``ascore`` takes."""
-    optional: str = ""
-    calls: str = "1"
-    aliases: str = ""
-    citation: str = _ES
-    group: str = "generator"
-    direction: str = "higher"
-    low: float = 0.0
-    high: float = 1.0
-    unbounded: bool = False
-    """Whether there is no highest value."""
-    parameters: Sequence[Mapping[str, Any]] = ()
+    optional: Sequence[str]
     embeds: bool = False
     """Whether it is built with a model for embeddings."""
     asks: bool = True
@@ -173,51 +164,13 @@ class RagasMetric(Record):
     """Values of whole numbers in answers."""
 
     @property
-    def columns(self) -> list[str]:
-        return self.takes.split()
-
-    @property
     def is_aspect(self) -> bool:
         """Whether it is the critic of the older interface, which takes a sample."""
         return self.cls == "AspectCritic"
 
-    @property
-    def definition(self) -> MetricDefinition:
-        needs = {_NEEDS[column] for column in self.columns}
-        needs |= {Need.LLM} if self.asks else set()
-        needs |= {Need.EMBEDDINGS} if self.embeds else set()
-        return MetricDefinition(
-            name=f"ragas:{self.name}",
-            group=Group(self.group),
-            needs=frozenset(needs),
-            direction=Direction(self.direction),
-            summary=f"{self.summary} ({self.cls})",
-            citation=self.citation,
-            scorer="ragbench.metrics.ragas_judge:RagasJudge",
-            aliases=tuple(f"ragas:{alias}" for alias in self.aliases.split()),
-            low=self.low,
-            high=None if self.unbounded else self.high,
-            parameters=tuple(
-                Parameter(
-                    name=one["name"],
-                    default=one["default"],
-                    summary=one["summary"],
-                    choices=tuple(one.get("choices", ())),
-                    low=one.get("low"),
-                )
-                for one in self.parameters
-            ),
-            # An answer that declines is no answer to judge.
-            abstains="response" in self.columns,
-            version=RULES if self.group == "generator" else 1,
-            extra="ragas,llm",
-            cost=Cost.LLM if self.asks else Cost.EMBEDDINGS,
-            calls=self.calls,
-        )
-
     def arguments(self, metric: Metric) -> dict[str, Any]:
         """What else its class is built with: its parameters, mostly."""
-        given = {one["name"]: metric.parameter(one["name"]) for one in self.parameters}
+        given = {one.name: metric.parameter(one.name) for one in self.definition.parameters}
         if self.is_aspect and not given:  # its definition is the one that RAGAS brings
             critics = require("ragas.metrics._aspect_critic", extra="ragas")
             return {"name": self.name, "definition": getattr(critics, self.name).definition}
@@ -225,11 +178,36 @@ class RagasMetric(Record):
         return given if made is None else made(metric, given)
 
 
+_USUAL: Mapping[str, Any] = {
+    "cls": "AspectCritic", "takes": "user_input response", "optional": "", "aliases": "",
+    "calls": "1", "citation": _ES, "group": "generator", "direction": "higher",
+}  # fmt: skip
+
+
 @cache
 def judged_metrics() -> Mapping[str, RagasMetric]:
     """By name, with ``ragas:``."""
     known: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
-    return {f"ragas:{name}": RagasMetric(name=name, **row) for name, row in known.items()}
+    return {f"ragas:{name}": _judged(name, {**_USUAL, **row}) for name, row in known.items()}
+
+
+def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
+    takes, asks = row["takes"].split(), row.get("asks", True)
+    needs = {_NEEDS[one] for one in takes} | ({Need.LLM} if asks else set())
+    facts: dict[str, Any] = {
+        "name": f"ragas:{name}",
+        "needs": needs | ({Need.EMBEDDINGS} if row.get("embeds") else set()),
+        "summary": f"{row['summary']} ({row['cls']})",
+        "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
+        "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
+        "high": None if row.get("unbounded") else row.get("high", 1.0),
+        "abstains": "response" in takes,  # an answer that declines is no answer to judge
+        "version": RULES if row["group"] == "generator" else 1,
+        "extra": "ragas,llm",
+        "cost": Cost.LLM if asks else Cost.EMBEDDINGS,
+    }
+    own = {"name": name, "takes": takes, "optional": row["optional"].split()}
+    return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
 
 
 def _share(metric: Metric, given: Mapping[str, Any], name: str) -> float:

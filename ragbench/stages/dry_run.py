@@ -28,7 +28,7 @@ from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
 from ragbench.metrics.judging import JudgePlan, reads_canaries
-from ragbench.metrics.ragas_calls import input_of
+from ragbench.metrics.ragas_judge import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import counter_for_model
