@@ -48,21 +48,16 @@ class MetricColumn(Record):
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
         known = metric.definition
+        shared = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
         return cls(
             name=metric.name,
-            version=known.version,
             group=known.group.value,
-            direction=known.direction,
-            low=known.low,
-            high=known.high,
-            unit=known.unit,
-            aggregate=known.aggregate,
             score=score,
             has_cells=known.deterministic,
-            digest=known.digest,
             is_judged=metric.is_judged,
             reads_answer=Need.RESPONSE in known.needs,
             reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
+            **{name: getattr(known, name) for name in shared},
         )
 
     @property

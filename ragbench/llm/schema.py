@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.record import Record
 from ragbench.errors import LLMReplyError
+from ragbench.llm.answers import shortened
 from ragbench.masking import hidden
 from ragbench.plugins import require
 
@@ -161,17 +162,12 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
         except ValueError as error:
             problems.append(str(error))
     problem = next(iter(problems), "it holds no JSON")
-    asked = "the model's answer is not as asked"
-    raise LLMReplyError(f"{asked}: {problem}: {_shown(text)}", reply=text)
+    shown = shortened(" ".join(hidden(text).split()), _SHOWN)
+    raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{shown}'", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:
     return ".".join(str(part) for part in location) or "the value"
-
-
-def _shown(text: str) -> str:
-    line = " ".join(hidden(text).split())
-    return f"'{line[:_SHOWN]} ...'" if len(line) > _SHOWN else f"'{line}'"
 
 
 def _closed(schema: object) -> object:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.core.record import Record
+from ragbench.core.record import Record, replace
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
@@ -183,15 +184,8 @@ class Rerank(Checked):
             # sorted() is stable: of equal scores, the chunk that stands first stays first.
             order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
             notes = scores.notes
-        # Written out: replace() takes several times as long, and this is done for every chunk.
         kept = tuple(
-            RankedChunk(
-                chunk=entries[at].chunk,
-                score=values[at],
-                rank=rank,
-                initial_score=entries[at].initial_score,
-                initial_rank=entries[at].initial_rank,
-            )
+            replace(entries[at], score=values[at], rank=rank)
             for rank, at in enumerate(order[: self.top_k], start=1)
         )
         return Reranked(chunks=kept, failure=failure, notes=notes)
@@ -253,7 +247,7 @@ def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     holder: Any = reranker
-    if not is_dataclass(holder) or all(one.name != "rerankers" for one in fields(holder)):
+    if "rerankers" not in getattr(holder, "__dataclass_fields__", ()):
         return reranker
-    members = [stored(one, store) for one in cast("Any", holder).rerankers]
-    return cast("Reranker", replace(cast("Any", holder), rerankers=members))
+    members = [stored(one, store) for one in holder.rerankers]
+    return cast("Reranker", dataclasses.replace(holder, rerankers=members))

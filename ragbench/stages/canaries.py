@@ -11,14 +11,14 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-import orjson
+from msgspec import MsgspecError, json
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
@@ -214,9 +214,8 @@ def judge_canaries(
         for kind in CanaryKind
         if cells[at, kind]
     ]
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     stored = _Stored(_asked_of(run), basis, tuple(lines))
-    write_atomic(folder / CANARIES, orjson.dumps(msgspec.to_builtins(stored), option=options))
+    write_atomic(folder / CANARIES, json.format(json.encode(stored)) + b"\n")
 
 
 def _line(metric: Metric, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
@@ -249,10 +248,9 @@ class _Stored(Record, kw_only=False):
 
 def _stored(folder: Path) -> _Stored | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
-    try:
-        return msgspec.json.decode((folder / CANARIES).read_bytes(), type=_Stored)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    with suppress(OSError, MsgspecError):
+        return json.decode((folder / CANARIES).read_bytes(), type=_Stored)
+    return None
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:

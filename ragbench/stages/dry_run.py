@@ -137,7 +137,8 @@ class DryRun:
         self.cases = 0
         """Judgements that would be made."""
         self._judges = [] if chat is None else [chat, *panel]
-        self._models = (chat, embeddings, panel)
+        self._chat, self._embeddings = (one and _unchecked(one) for one in (chat, embeddings))
+        self._panel = [*map(_unchecked, panel)]
         self._least, self._most = _AssumedModel(FEW), _AssumedModel(MANY)
         self._sessions = [LLMSession(partial(self._opened, m)) for m in (self._least, self._most)]
 
@@ -150,13 +151,8 @@ class DryRun:
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
-        chat, embeddings, panel = self._models
         async with open_models(
-            None if chat is None else _unchecked(chat),
-            None if embeddings is None else _unchecked(embeddings),
-            panel=[_unchecked(juror) for juror in panel],
-            transport=model,
-            cache=_NothingKept,
+            self._chat, self._embeddings, panel=self._panel, transport=model, cache=_NothingKept
         ) as models:
             for client in models.chats:
                 client.dialect = Dialect(

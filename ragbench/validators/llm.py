@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -27,29 +27,6 @@ from ragbench.validators.verdict import Finding, decide
 
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    required, closed = [*properties], {"type": "object", "additionalProperties": False}
-    return {**closed, "required": required, "properties": properties}
-
-
-_DEFINITION: Mapping[str, Any] = {
-    "title": "RetrievalVerdict",
-    **_object(
-        passages={
-            "type": "array",
-            "description": "the relevant passages only",
-            "items": _object(
-                number={"type": "integer"},
-                confidence={"type": "number", "description": "0 to 1: it is relevant"},
-                quotes={"type": "array", "items": {"type": "string"}},
-            ),
-        },
-        answer_present={"type": "boolean"},
-        confidence={"type": "number", "description": "0 to 1: answer_present is right"},
-    ),
-}
 
 
 _Confidence = Annotated[float, Meta(ge=0, le=1)]
@@ -87,19 +64,19 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     before: dict[str, Any] = {"conversation": [*history]} if history else {}
     data = json.dumps({**before, "question": query, "passages": passages}, ensure_ascii=False)
     asked = f"{data}\n\nReply only with JSON that follows this JSON schema:\n"
-    prompts = table("ragbench.text", "prompts")
+    prompts, form = table("ragbench.text", "prompts"), table("ragbench.validators", "llm_answer")
     task = prompts["verdict"] + (prompts["verdict_before"] if history else "")
-    messages = task_messages(task, asked + json.dumps(_DEFINITION))
+    messages = task_messages(task, asked + json.dumps(form))
     said = chat.complete(messages)
     try:
-        return read_structure(said, Schema(definition=_DEFINITION, check=check))
+        return read_structure(said, Schema(definition=form, check=check))
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
         messages += [
             Message(role="assistant", content=said),
             Message(role="user", content=objection),
         ]
-        lenient = Schema(definition=_DEFINITION, check=partial(msgspec.convert, type=_Answer))
+        lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
         answer: _Answer = read_structure(chat.complete(messages), lenient)
         there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
         return replace(answer, passages=there)
