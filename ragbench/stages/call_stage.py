@@ -147,11 +147,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
         run.journal.flush(if_due=True)
         run.settled(name, len(asked), failed=failed)
 
-    def ask_once(
-        self, given: InputT, in_loop: InLoop, timeout: float | None = None
-    ) -> Outcome[ValueT]:
-        """What one input gives, beside any run."""
-        manner, found = Manner(stage=self.name, timeout=timeout), list[Outcome[ValueT]]()
+    def ask_once(self, given: InputT, in_loop: InLoop = None, **how: Any) -> Outcome[ValueT]:
+        """What one input gives, beside any run; ``how`` it is called, see `Manner`."""
+        manner, found = Manner(stage=self.name, **how), list[Outcome[ValueT]]()
         if self.call is not None:
             for _, outcomes in run_plain(self.call, [[given]], manner):
                 found += outcomes

@@ -49,6 +49,8 @@ class Manner(Record):
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
+    final: tuple[type[Exception], ...] = ()
+    """Errors that every other item would meet, too: they are raised."""
     begun: Callable[[Sequence[Any]], None] = lambda _: None
     """Given the items of each call before it is made, in any thread."""
     split: Callable[[int, BaseException], None] = lambda _size, _error: None
@@ -73,10 +75,8 @@ def run_plain(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = limited(part)
-        except LLMStoppedError:
-            raise
         except _CAUGHT as error:
-            if isinstance(error, UnreachableError) and not error.answered_before:
+            if _ends_run(error, manner):
                 raise
             answer = error
         if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
@@ -96,18 +96,21 @@ async def attempt_async(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = await call(part)
-        except LLMStoppedError:
-            raise
         except _CAUGHT as error:
-            if isinstance(error, UnreachableError) and not error.answered_before:
-                raise
             # Only a task that the user's code waited for may have been cancelled, not this one.
             task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            is_own = isinstance(error, asyncio.CancelledError) and task and task.cancelling()
+            if is_own or _ends_run(error, manner):
                 raise
             answer = error
         if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
             yield part, outcomes
+
+
+def _ends_run(error: BaseException, manner: Manner) -> bool:
+    if isinstance(error, UnreachableError):
+        return not error.answered_before
+    return isinstance(error, (LLMStoppedError, *manner.final))
 
 
 def _outcomes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -16,21 +15,28 @@ from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.biography import steps_of
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Price, Usage
-from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.outcome import Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, InputError, LLMStoppedError
+from ragbench.errors import ConfigError, InputError
 from ragbench.ledger.scores import ScoreStore
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.summary import most_frequent
 from ragbench.post.build import Variant
-from ragbench.post.stage import PostRetrieval, post_retrieved, rerankers_of, with_stored_scores
+from ragbench.post.stage import rerankers_of, with_stored_scores
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
-from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage
+from ragbench.stages.call_stage import CallStage
+from ragbench.stages.rag import (
+    RAG,
+    ChunksInput,
+    contexts_for_generation,
+    generate_stage,
+    post_retrieve_stage,
+)
 from ragbench.stages.run_tally import percentile
 from ragbench.text.token_counter import TokenCounter
 
@@ -72,12 +78,13 @@ class Trial:
     """Cases in which it left anything else than the first variant."""
     left: dict[str, object] = field(default_factory=dict[str, object])
     """What it left of the cases of the present window."""
-    stage: PostRetrieval = field(init=False)
+    stage: CallStage[ChunksInput, RetrievalResult[Any]] = field(init=False)
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        stage = self.variant.stage
-        self.stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
+        name, stage = self.variant.name, self.variant.stage
+        stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
+        self.stage = replace(post_retrieve_stage(stage, b""), name=name)
 
     def take(
         self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
@@ -111,7 +118,7 @@ class Trial:
             return
         for trace in window:
             if trace.retrieval.value is not None:
-                self._run(trace.case.query, trace.retrieval.value)
+                self._left(trace.case.query, trace.retrieval.value)
                 return
 
     def _through(self, trace: Trace) -> Trace:
@@ -119,24 +126,15 @@ class Trial:
         given, query, answer = trace.retrieval.value, trace.case.query, NOT_GENERATED
         if given is None:
             return replace(trace, post_retrieval=trace.retrieval, generation=answer)
-        started = time.perf_counter()
-        left = self._run(query, given)
-        left = replace(left, seconds=time.perf_counter() - started)
+        left = self._left(query, given)
         if self.answering is not None:
             answer = _NOTHING_LEFT
             if left.value is not None:
                 answer = self.answering.answer(query, left.value, trace.case.messages)
         return replace(trace, post_retrieval=left, generation=answer)
 
-    def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
-        try:
-            value = post_retrieved(self.stage, query, given)
-        except (InputError, LLMStoppedError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever an operator raises becomes an outcome
-            failure = Failure.of(error, stage=self.variant.name)
-            return Outcome(status=Status.FAILED, failure=failure)
-        return Outcome(status=Status.MEASURED, value=value)
+    def _left(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
+        return self.stage.ask_once((query, given, ()), final=(InputError,))
 
     def _count(self, trace: Trace) -> None:
         left = trace.context
