@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -125,7 +125,7 @@ class JudgingEstimate(Record):
         return least + texts, most + texts
 
 
-class DryRun:
+class DryRun(ExitStack):
     """Stands in for the judging of a run: clients as the run's ask nobody. Use it with ``with``."""
 
     def __init__(
@@ -134,20 +134,15 @@ class DryRun:
         embeddings: LLMSettings | None,
         panel: Sequence[LLMSettings] = (),
     ) -> None:
+        super().__init__()
         self.cases = 0
         """Judgements that would be made."""
         self._judges = [] if chat is None else [chat, *panel]
         self._chat, self._embeddings = (one and _unchecked(one) for one in (chat, embeddings))
         self._panel = [*map(_unchecked, panel)]
         self._least, self._most = _AssumedModel(FEW), _AssumedModel(MANY)
-        self._sessions = [LLMSession(partial(self._opened, m)) for m in (self._least, self._most)]
-
-    def __enter__(self) -> DryRun:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for session in self._sessions:
-            session.close()
+        opening = [partial(self._opened, model) for model in (self._least, self._most)]
+        self._sessions = [self.enter_context(LLMSession(each)) for each in opening]
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:

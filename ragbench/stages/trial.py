@@ -8,8 +8,9 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.biography import steps_of
@@ -38,6 +39,7 @@ from ragbench.stages.rag import (
     post_retrieve_stage,
 )
 from ragbench.stages.run_tally import percentile
+from ragbench.stages.stage import InLoop
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
@@ -227,7 +229,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-class Answering:
+class Answering(ExitStack):
     """A RAG's generation, for the length of a block.
 
     The same question with the same contexts is asked once, until `forget`: variants that leave the
@@ -235,6 +237,7 @@ class Answering:
     """
 
     def __init__(self, rag: RAG) -> None:
+        super().__init__()
         if "generation" not in rag.families:
             raise ConfigError(
                 "the RAG has no generation method (generate or generate_with_metadata), so no "
@@ -249,15 +252,11 @@ class Answering:
         self._stage = generate_stage(rag, b"")
         self._known: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
         self._lock = threading.Lock()
-        self._loop = LoopThread()
-
-    def __enter__(self) -> Self:
+        self._in_loop: InLoop = None
         if self._stage.call_async is not None:
-            self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.stop()
+            loop = LoopThread()
+            self.callback(loop.stop)
+            self._in_loop = loop.run
 
     def answer(
         self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
@@ -268,7 +267,7 @@ class Answering:
             known = self._known.get(key)
         if known is not None:
             return known
-        outcome = self._stage.ask_once((query, texts, said), self._loop.run)
+        outcome = self._stage.ask_once((query, texts, said), self._in_loop)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:
