@@ -198,30 +198,26 @@ def judge_canaries(
     if known is not None and (known.run, known.basis) == (_asked_of(run), basis):
         return
     plan = judging.plan(asked)
-    cells: dict[tuple[int, CanaryKind], list[Cell]] = defaultdict(list)
-    jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
+    cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
+    jobs = [(metric, canary) for metric in asked for canary in canaries]
 
-    def judge(job: tuple[int, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
-        at, canary = job
-        return plan.judge(at, canary.trace, panel)
+    def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
+        metric, canary = job
+        return plan.judge(metric, canary.trace, panel)
 
     for batch in judging.judged(jobs, judge, stopped):
-        for (at, canary), judged in batch:
-            cells[at, canary.kind].append(judged.cell)
-    lines = [
-        _line(asked[at], kind, cells[at, kind])
-        for at in range(len(asked))
-        for kind in CanaryKind
-        if cells[at, kind]
-    ]
+        for (metric, canary), judged in batch:
+            cells[metric.name, canary.kind].append(judged.cell)
+    each = [(metric.name, kind) for metric in asked for kind in CanaryKind]
+    lines = [_line(*one, cells[one]) for one in each if cells[one]]
     stored = _Stored(_asked_of(run), basis, tuple(lines))
     write_atomic(folder / CANARIES, json.format(json.encode(stored)) + b"\n")
 
 
-def _line(metric: Metric, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
+def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
     counted = [c for c in cells if c.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
-        metric=metric.name,
+        metric=metric,
         kind=kind.value,
         planted=len(cells),
         judged=len(counted),

@@ -27,7 +27,7 @@ from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan, reads_canaries
+from ragbench.metrics.judging import JudgePlan, not_asked, reads_canaries
 from ragbench.metrics.ragas_judge import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
@@ -161,20 +161,20 @@ class DryRun(ExitStack):
         for job in jobs:
             if stopped():
                 return
-            if plan.blocked(job.position, job.row.trace) is None:
-                self.judge(plan, job.position, job.row.trace)
+            if not_asked(job.metric, job.row.trace) is None:
+                self.judge(plan, job.metric, job.row.trace)
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
-        for at in range(len(plan.metrics)):
+        for metric in plan.metrics:
             for trace in traces:
-                self.judge(plan, at, trace)
+                self.judge(plan, metric, trace)
 
-    def judge(self, plan: JudgePlan, at: int, trace: Trace) -> None:
+    def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement."""
         self.cases += 1
         for session in self._sessions:
-            session.run(lambda models: plan.judge(at, trace, models))
+            session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
         least, most = self._least.asked, self._most.asked

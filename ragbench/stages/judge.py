@@ -17,7 +17,7 @@ from ragbench.llm.probe import preflight
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.judging import JudgePlan, not_asked
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import Running
@@ -94,8 +94,9 @@ class Judging(Record):
 
 class Job(NamedTuple):
     row: RunCase
-    position: int
-    """The metric's place among the judged ones."""
+    place: int
+    """The metric's, among those of the run."""
+    metric: Metric
 
 
 @dataclass(slots=True)
@@ -112,34 +113,24 @@ class JudgeStage:
     _is_tried: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        metrics = enumerate(self.table.metrics)
-        places = [at for at, each in metrics if each.is_judged]
-        jobs = [
-            Job(row, position)
-            for row in window
-            for position, place in enumerate(places)
-            if run.lacks(row.cells[place])
-        ]
+        judged = [(at, each) for at, each in enumerate(self.table.metrics) if each.is_judged]
+        jobs = [Job(row, *one) for row in window for one in judged if run.lacks(row.cells[one[0]])]
         reused = len(window) - len({job.row.number for job in jobs})
         if (rehearsal := self.judging.rehearsal) is not None:
             rehearsal(self.plan, jobs, run.stopped)
             run.settled(self.name, len(window), reused=reused)
         else:
-            self._judge(jobs, places, run)
-            self.table.read_judgements(window, places)
+            self._judge(jobs, run)
+            self.table.read_judgements(window, [at for at, _ in judged])
             run.settled(self.name, reused, reused=reused)
 
-    def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
-        def record(job: Job, judged: JudgedCell) -> None:
-            position, judgements = places[job.position], judged.judgements or ()
-            self.table.save_judged(job.row, position, judged.cell, judgements)
-
+    def _judge(self, jobs: Sequence[Job], run: Running) -> None:
         left: Counter[int] = Counter()
         open_jobs: list[Job] = []
         for job in jobs:
-            blocked = self.plan.blocked(job.position, job.row.trace)
-            if blocked is not None:
-                record(job, JudgedCell(cell=blocked))
+            known = not_asked(job.metric, job.row.trace)
+            if known is not None:
+                self.table.save_judged(job.row, job.place, known, ())
             else:
                 open_jobs.append(job)
                 left[job.row.number] += 1
@@ -152,12 +143,12 @@ class JudgeStage:
             self._is_tried = True
 
         def judge(job: Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-            return self.plan.judge(job.position, job.row.trace, panel)
+            return self.plan.judge(job.metric, job.row.trace, panel)
 
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
             done = 0
             for job, judged in batch:
-                record(job, judged)
+                self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
                 left[job.row.number] -= 1
                 done += not left[job.row.number]
             run.journal.flush()

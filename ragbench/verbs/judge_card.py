@@ -80,7 +80,7 @@ def judge_card(
     found: dict[Probe | None, dict[int, JudgedCell]] = {each: {} for each in (None, *probes)}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-        return job.plan.judge(0, _trace(job.claim), panel)
+        return job.plan.judge(metric, _trace(job.claim), panel)
 
     for batch in judging.judged(jobs, judge, stopped):
         for job, judged in batch:
@@ -108,7 +108,7 @@ def rehearse_card(
 ) -> None:
     """Counts the calls that a card would take, and makes none."""
     for job in _jobs(claims, metric, judging, probes):
-        counted.judge(job.plan, 0, _trace(job.claim))
+        counted.judge(job.plan, metric, _trace(job.claim))
 
 
 def _jobs(

@@ -165,7 +165,7 @@ class Judge:
 
 def judged(metric: str, trace: Trace, judge: Judge, *, repeats: int = 1) -> JudgedCell:
     plan = JudgePlan(parse_metrics([metric]), repeats=repeats)
-    return asyncio.run(plan.judge(0, trace, cast("ModelClients", judge)))
+    return asyncio.run(plan.judge(plan.metrics[0], trace, cast("ModelClients", judge)))
 
 
 def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:
