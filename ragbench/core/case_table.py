@@ -185,26 +185,20 @@ class Cells(Record, eq=False):
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:
+        repeats, kept = self.repeats, enumerate(places.tolist()) if self.repeats else ()
         return replace(
             self,
             which=self.which[places],
             states=self.states[places],
             why=None if self.why is None else self.why[places],
-            repeats=_taken(self.repeats, places),
+            repeats={now: repeats[before] for now, before in kept if before in repeats},
         )
 
 
-def _distinct(
-    values: Floats,
-) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
+def _distinct(values: Floats) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
     """Each value once, to the last bit, and the place of each of the values among them."""
     bits, places = np.unique(values.view(np.int64), return_inverse=True)
     return bits.view(float), places.astype(np.min_scalar_type(len(bits)))
-
-
-def _taken(repeats: Mapping[int, Repeats], places: Integers) -> dict[int, Repeats]:
-    kept = enumerate(places.tolist()) if repeats else ()
-    return {now: repeats[before] for now, before in kept if before in repeats}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -299,10 +299,8 @@ def by_address(base_url: str) -> Provider | None:
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):
         return providers()["azure"]
-    for provider in providers().values():
-        if provider.keys and host != "localhost" and urlsplit(provider.base_url).hostname == host:
-            return provider
-    return None
+    known = {urlsplit(one.base_url).hostname: one for one in providers().values() if one.keys}
+    return None if host == "localhost" else known.get(host)
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:

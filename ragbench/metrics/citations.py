@@ -203,17 +203,12 @@ def notes_of(
     if isinstance(found, Skip):
         found = [Cited(text, (), ()) for text in _with_their_marks(generation.response[:LONGEST])]
     for one in found:
+        problems: list[str] = []
         if missing := numbers_of(one.text).lacking(held):
-            yield AnswerNote(
-                sentence=one.text,
-                problem=f"{', '.join(missing)}: not in {looked}, nor in the question",
-            )
+            problems.append(f"{', '.join(missing)}: not in {looked}, nor in the question")
         pairs = zip(one.markers, one.chunks, strict=True)
         if dangling := [marker for marker, place in pairs if place is None]:
-            yield AnswerNote(
-                sentence=one.text, problem=f"cites {', '.join(dangling)}: not among {looked}"
-            )
-        if one.chunks and _is_attributable(one, contexts) and (problem := _better(one, contexts)):
-            yield AnswerNote(
-                sentence=one.text, problem=f"cites {', '.join(one.markers)}: {problem}"
-            )
+            problems.append(f"cites {', '.join(dangling)}: not among {looked}")
+        if one.chunks and _is_attributable(one, contexts) and (better := _better(one, contexts)):
+            problems.append(f"cites {', '.join(one.markers)}: {better}")
+        yield from (AnswerNote(sentence=one.text, problem=problem) for problem in problems)

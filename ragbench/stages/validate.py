@@ -88,11 +88,11 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInput, Verdict]:
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
-        verdicts: list[Verdict] = []
-        for query, result, said in inputs:
-            dump = RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
-            verdicts.append(validate_query(validator, dump, said))
-        return verdicts
+        dumps = (
+            (RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())), said)
+            for query, result, said in inputs
+        )
+        return [validate_query(validator, *one) for one in dumps]
 
     return CallStage(
         name=VALIDATE,

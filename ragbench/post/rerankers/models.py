@@ -146,10 +146,7 @@ class CrossEncoderReranker(Checked):
             best[place] = max(best[place], logit)
         unread = len(chunks) - len(read)
         if unread:
-            notes = (
-                *notes,
-                f"{unread} of {len(chunks)} chunks were not read: they are ranked last",
-            )
+            notes += (f"{unread} of {len(chunks)} chunks were not read: they are ranked last",)
         behind = [-place / len(chunks) for place in range(1, unread + 1)]
         # The sigmoid, without overflow.
         scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best]
