@@ -17,9 +17,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ragbench.core.checked import AboveZero, Checked, NotNegative, Positive
 from ragbench.core.origin import accounted
 from ragbench.core.record import Record
-from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, LLMUnreachableError
+from ragbench.errors import InterruptedRunError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint
 from ragbench.masking import hide, mask_text
@@ -120,8 +121,6 @@ class Concurrency:
     """Gives out slots. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        if most < 1:
-            raise ConfigError(f"the number of calls in flight must be at least 1, not {most}")
         self._most = most
         self._clock = clock
         self._limit = float(min(_FIRST, most))
@@ -230,26 +229,20 @@ class Concurrency:
                 turn.set_result(None)
 
 
-class CallLimits(Record):
+class CallLimits(Checked, Record):
     """Changes how calls are made, never what they answer."""
 
-    timeout: float = 120.0
+    timeout: AboveZero = 120.0
     """Seconds for one request."""
-    deadline: float | None = None
+    deadline: AboveZero | None = None
     """Seconds for all calls together, from the moment the client is opened; None for no end."""
-    concurrency: int = 32
+    concurrency: Positive = 32
     """The most requests in flight; fewer when the endpoint asks for it."""
-    retries: int = 6
+    retries: NotNegative = 6
     """How often a request is sent again after server errors, time outs, lost connections and
     answers that are not answers; rate limits are counted apart."""
     rate_limit_wait: float = 600.0
     """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
-
-    def __post_init__(self) -> None:
-        if self.timeout <= 0 or (self.deadline is not None and self.deadline <= 0):
-            raise ConfigError("timeout and deadline must be above 0 seconds")
-        if self.concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, not {self.concurrency}")
 
     def wait(self, attempt: int, spread: float) -> float:
         """Seconds before a repetition that the endpoint did not ask for; each is twice as long.

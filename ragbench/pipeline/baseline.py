@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import orjson
 
+from ragbench.core.checked import Checked, NotNegative, Positive, Share, Weight
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.record import Record, field, replace
 from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
@@ -17,7 +18,6 @@ from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sparse_index import Bm25Scores
 from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
-from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 

@@ -21,6 +21,7 @@ from ragbench.core.biography import record_of
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, task_messages
+from ragbench.core.checked import AboveZero, Checked
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
@@ -34,7 +35,6 @@ from ragbench.errors import (
 from ragbench.ledger.identity import described
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.plugins import Registry
-from ragbench.post.operator import AboveZero, Checked
 from ragbench.text.tables import table
 
 QueryKind = Literal["query", "passage"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from ragbench.core.checked import Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
@@ -37,7 +38,6 @@ from ragbench.pipeline.strategies import (
     hybrid,
 )
 from ragbench.plugins import np
-from ragbench.post.operator import Positive, Weight
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import open_database

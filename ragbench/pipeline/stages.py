@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, cast
 from ragbench.core.biography import POST_RETRIEVE, written_text
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
+from ragbench.core.checked import Checked, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.record import Record, field
@@ -36,7 +37,6 @@ from ragbench.pipeline.pre_retrieval import (
     transformed_object,
 )
 from ragbench.plugins import Registry
-from ragbench.post.operator import Checked, Positive
 from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import settled
 from ragbench.rag.interface import RAGConfig, RAGInterface

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
+from ragbench.core.checked import AboveZero, Checked, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record, replace
@@ -17,11 +18,8 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore, digest
 from ragbench.post.operator import (
-    AboveZero,
-    Checked,
     OperatorInput,
     OperatorOutput,
-    Positive,
     Query,
     RankedChunk,
     as_query,
@@ -173,10 +171,8 @@ class Rerank(Checked):
         notes: tuple[str, ...] = ()
         try:
             scores = self._scores(query, present)
-        except (InputError, LLMStoppedError):
-            raise
         except (Exception, SystemExit) as error:
-            if self.on_error == "raise":
+            if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
             order, values = [*range(len(entries))], [one.score for one in entries]

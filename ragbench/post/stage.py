@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ragbench.core.biography import POST_RETRIEVE, Step
+from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record
@@ -20,7 +21,6 @@ from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
-    Checked,
     Operator,
     OperatorInput,
     OperatorOutput,
@@ -181,10 +181,8 @@ class PostRetrieval(Checked):
                 )
             output = given if isinstance(given, OperatorOutput) else OperatorOutput(chunks=())
             output = replace(output, chunks=in_order(chunks))
-        except (InputError, LLMStoppedError):
-            raise
         except Exception as error:
-            if self.on_error == "raise":
+            if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=operator.name)
             return OperatorOutput(chunks=state.chunks, failures=(failure,))

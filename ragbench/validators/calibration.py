@@ -12,10 +12,12 @@ from functools import lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
+from ragbench.core.checked import AboveZero, Checked
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
@@ -46,15 +48,15 @@ def shipped(name: str) -> Mapping[str, Any]:
     return loaded
 
 
-class Thresholds(Record):
-    relevant: float
-    present: float
+_Inside = Annotated[float, Meta(gt=0, lt=1)]
+
+
+class Thresholds(Checked, Record):
+    relevant: _Inside
+    present: _Inside
 
     def __post_init__(self) -> None:
-        if not (0 < self.relevant < 1 and 0 < self.present < 1):
-            raise ConfigError(
-                f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
-            )
+        Checked.__post_init__(self)
         if self.relevant > self.present:
             raise ConfigError(
                 f"a chunk must be relevant (from {self.relevant:g}) before it is an answer (from "
@@ -78,16 +80,12 @@ _VERSION = 2
 """1 had a scale of its own for chunks."""
 
 
-class PlattScale(Record):
+class PlattScale(Checked, Record):
     """``p -> logistic(slope * logit(p) + offset)`` (Platt 1999)."""
 
-    slope: float = 1.0
+    slope: AboveZero = 1.0
     """Above 0: the order of probabilities stays."""
     offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (self.slope > 0 and math.isfinite(self.slope) and math.isfinite(self.offset)):
-            raise ConfigError("a calibration's slope must be above 0 and its offset a number")
 
     def apply(self, probability: float) -> float:
         """The probability as the labels have it; 0 stays 0."""
@@ -213,20 +211,21 @@ def shipped_rarity() -> Callable[[str], float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CalibratedValidator(ABC):
+class CalibratedValidator(Checked, ABC):
     """A validator whose probabilities become a verdict by thresholds that can be set."""
 
     name: ClassVar[str]
     calibration: str | None = None
     """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
-    relevant: float | None = None
+    relevant: _Inside | None = None
     """Probability from which on a chunk is relevant; None for the measured one."""
-    present: float | None = None
+    present: _Inside | None = None
     """Probability from which on the answer is present; None for the measured one."""
 
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        Checked.__post_init__(self)
         known = read_calibration(self.calibration, self.name) if self.calibration else None
         measured, present, relevant = self.measured, self.present, self.relevant
         base = known.thresholds if known else measured.thresholds

@@ -16,7 +16,7 @@ from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, task_messages
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
-from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
@@ -156,14 +156,9 @@ class LlmValidator(CalibratedValidator):
 
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
-    characters: int = 24_000
+    characters: Annotated[int, Meta(ge=200)] = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
-
-    def __post_init__(self) -> None:
-        if self.characters < 200:
-            raise ConfigError("llm: characters must be at least 200")
-        CalibratedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:

@@ -9,12 +9,14 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from msgspec import Meta
+
+from ragbench.core.checked import Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
-from ragbench.errors import ConfigError
 from ragbench.plugins import load_attribute
 from ragbench.text.language import language_of
 from ragbench.text.onnx_model import (
@@ -98,20 +100,18 @@ class LocalValidator(LearnedValidator):
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
     start and end, and perhaps answers."""
-    read: int = 10
+    read: Positive = 10
     """How many chunks the reader reads at most; no other one is ever relevant. It begins with the
     four best by words and the two that the retriever has first, and reads on where none of them
     answers."""
-    max_length: int = 512
+    max_length: Annotated[int, Meta(ge=64)] = 512
     """Tokens of query and text together that the model takes; longer texts are read in windows."""
     embedder: str | None = None
     """Beyond that many chunks, what ranks them by meaning beside the words: ``NAME[:MODEL]`` of
     `ragbench show embedders`; None for words alone."""
-    threads: int = 2
+    threads: Positive = 2
 
     def __post_init__(self) -> None:
-        if min(self.read, self.threads) < 1 or self.max_length < 64:
-            raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
         if self.reader is not None and not is_hub_name(self.reader):
             find_onnx_files(self.reader)
         LearnedValidator.__post_init__(self)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from ragbench.core.checked import Checked, NotNegative, Positive, Share, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.core.record import Record
@@ -18,7 +19,7 @@ from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath
 from ragbench.plugins import Floats, np
 from ragbench.post.filter import inverse_frequency
-from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.text.tokens import chunk_tokens, tokenise

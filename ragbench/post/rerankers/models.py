@@ -12,13 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from ragbench.core.checked import Checked, NotNegative, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
 from ragbench.io.settings import ModelPath
 from ragbench.io.values import as_object, is_list, is_object
 from ragbench.post.filter import QueryWords
-from ragbench.post.operator import Checked, NotNegative, Positive, Query
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, shown_texts
 from ragbench.text.onnx_model import (
     PairClassifier,

@@ -9,11 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
 
+from ragbench.core.checked import Checked, NotNegative, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
-from ragbench.post.operator import Checked, NotNegative, Query, Weight
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
     FIELD,

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
+from ragbench.core.checked import Checked, Share
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
-from ragbench.post.operator import Checked, Query, Share
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.text.tokens import tokenise
