@@ -77,7 +77,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     return MetricDefinition(
         name=f"ragas:{name}",
         group=Group.GENERATOR if is_of_answer else Group.RETRIEVER,
-        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument].needs),
+        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument]),
         direction=Direction.HIGHER,
         summary=f"{summary} ({cls})",
         citation=_ES,
