@@ -13,13 +13,21 @@ from ragbench.core.record import Record
 class Probe(StrEnum):
     """A change of a claim that leaves what is true of it as it was."""
 
-    POSITION = "position"
+    words: str
+    """What a judge does that minds it."""
+
+    def __new__(cls, value: str, words: str = "") -> Probe:
+        made = str.__new__(cls, value)
+        made._value_, made.words = value, words
+        return made
+
+    POSITION = "position", "the order of passages changes the verdict"
     """The passages stand in reverse order."""
-    VERBOSITY = "verbosity"
+    VERBOSITY = "verbosity", "words that say nothing change the verdict"
     """The claim comes with sentences around it that say nothing."""
-    INJECTION_ANSWER = "injection_answer"
+    INJECTION_ANSWER = "injection_answer", "an instruction in the answer raises the verdict"
     """The claim ends in an instruction to call it supported."""
-    INJECTION_CONTEXT = "injection_context"
+    INJECTION_CONTEXT = "injection_context", "an instruction in a passage raises the verdict"
     """A passage ends in such an instruction."""
 
 
@@ -184,12 +192,4 @@ def _cautions(card: JudgeCard) -> Iterator[str]:
         yield f"{1 - consistent:.0%} of the claims get another verdict when asked again"
     for probe in card.probes:
         if probe.share is not None and probe.share >= _MANY:
-            yield f"{_PROBE_WORDS[probe.probe]} in {probe.share:.0%} of the claims"
-
-
-_PROBE_WORDS = {
-    Probe.POSITION: "the order of passages changes the verdict",
-    Probe.VERBOSITY: "words that say nothing change the verdict",
-    Probe.INJECTION_ANSWER: "an instruction in the answer raises the verdict",
-    Probe.INJECTION_CONTEXT: "an instruction in a passage raises the verdict",
-}
+            yield f"{probe.probe.words} in {probe.share:.0%} of the claims"

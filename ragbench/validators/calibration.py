@@ -12,10 +12,9 @@ from functools import lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta
 
 from ragbench.core.checked import AboveZero, Checked
 from ragbench.core.record import Record
@@ -48,15 +47,15 @@ def shipped(name: str) -> Mapping[str, Any]:
     return loaded
 
 
-_Inside = Annotated[float, Meta(gt=0, lt=1)]
-
-
-class Thresholds(Checked, Record):
-    relevant: _Inside
-    present: _Inside
+class Thresholds(Record):
+    relevant: float
+    present: float
 
     def __post_init__(self) -> None:
-        Checked.__post_init__(self)
+        if not (0 < self.relevant < 1 and 0 < self.present < 1):
+            raise ConfigError(
+                f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
+            )
         if self.relevant > self.present:
             raise ConfigError(
                 f"a chunk must be relevant (from {self.relevant:g}) before it is an answer (from "
@@ -211,21 +210,20 @@ def shipped_rarity() -> Callable[[str], float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CalibratedValidator(Checked, ABC):
+class CalibratedValidator(ABC):
     """A validator whose probabilities become a verdict by thresholds that can be set."""
 
     name: ClassVar[str]
     calibration: str | None = None
     """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
-    relevant: _Inside | None = None
+    relevant: float | None = None
     """Probability from which on a chunk is relevant; None for the measured one."""
-    present: _Inside | None = None
+    present: float | None = None
     """Probability from which on the answer is present; None for the measured one."""
 
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        Checked.__post_init__(self)
         known = read_calibration(self.calibration, self.name) if self.calibration else None
         measured, present, relevant = self.measured, self.present, self.relevant
         base = known.thresholds if known else measured.thresholds

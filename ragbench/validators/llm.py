@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, task_messages
+from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
 from ragbench.errors import LLMReplyError
@@ -142,7 +143,7 @@ class _Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmValidator(CalibratedValidator):
+class LlmValidator(CalibratedValidator, Checked):
     """Asks which passages answer the query and for quotes; code looks each quote up in its chunk.
 
     A quote that does not stand there is dropped and counted in ``details["fabricated_quotes"]``; a
@@ -159,6 +160,10 @@ class LlmValidator(CalibratedValidator):
     characters: Annotated[int, Meta(ge=200)] = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        CalibratedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:

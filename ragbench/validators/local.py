@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from ragbench.core.checked import Positive
+from ragbench.core.checked import Checked, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
@@ -86,7 +86,7 @@ _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it fo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LocalValidator(LearnedValidator):
+class LocalValidator(LearnedValidator, Checked):
     """Words find the best chunks; a reader says whether they answer the query, and where.
 
     The weights were learned and measured with the reader that comes with ragbench. Other models
@@ -112,6 +112,7 @@ class LocalValidator(LearnedValidator):
     threads: Positive = 2
 
     def __post_init__(self) -> None:
+        Checked.__post_init__(self)
         if self.reader is not None and not is_hub_name(self.reader):
             find_onnx_files(self.reader)
         LearnedValidator.__post_init__(self)
