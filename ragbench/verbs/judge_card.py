@@ -27,7 +27,7 @@ from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgePlan
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.stages.judge_identity import price_of
+from ragbench.stages.judge_tally import price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
 
