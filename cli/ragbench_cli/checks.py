@@ -177,7 +177,7 @@ async def _embed(checks: Checks, settings: LLMSettings) -> None:
     async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
         found = await client.embed(["ready"], purpose="doctor")
     where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
-    checks.found(f"{where}: {len(found.vectors[0]):,} numbers a text")
+    checks.found(f"{where}: {len(found[0]):,} numbers a text")
 
 
 def _patience(settings: LLMSettings) -> CallLimits:

@@ -100,7 +100,7 @@ class JudgeCalls:
         except LLMError as error:
             self.problem = error
             raise
-        vectors = [list(vector) for vector in found.vectors]
+        vectors = [list(vector) for vector in found]
         self.vectors.update(zip(texts, vectors, strict=True))
         return vectors
 
