@@ -224,9 +224,8 @@ def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[V
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    definition: dict[str, Any]
-    definition = {"title": key, "type": "object", "properties": {key: dict(form)}}
-    definition |= {"required": [key], "additionalProperties": False}
+    closed = {"required": [key], "additionalProperties": False}
+    definition = {"title": key, "type": "object", "properties": {key: dict(form)}, **closed}
 
     def checked(value: object) -> ValueT:
         if not isinstance(value, dict) or key not in value:

@@ -75,13 +75,9 @@ def reads_chunks(
     return reads
 
 
-def contexts_for_generation(
-    result: RetrievalResult[Any], texts: bytes
-) -> tuple[Sequence[str], bytes]:
+def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     written = written_text(result) if result.metadata else None
-    if written is None:
-        return result.contexts, texts
-    return [written], text_digest(written)
+    return result.contexts if written is None else [written]
 
 
 def _pre_retrieval_failures(found: RetrievalResult[Any]) -> object:
@@ -229,10 +225,11 @@ def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | S
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
         if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
             rag.restore(query, first.outcome.value, said)
+        contexts, digests = before.outcome.value.contexts, before.texts
         if "post_retrieve" in row.settled:
-            contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
-        else:
-            contexts, digests = before.outcome.value.contexts, before.texts
+            shown = contexts_for_generation(before.outcome.value)
+            if shown is not contexts:
+                contexts, digests = shown, text_digest(shown[0])
     # Where the query ends must be known: any text may follow.
     asked = query.encode()
     digest = b"%d %b" % (len(asked), asked) + digests

@@ -106,8 +106,7 @@ class Trial:
             # All that generation would be given, and all that metrics read.
             left: object = trace.context.status
             if (result := trace.context.value) is not None:
-                texts, _ = contexts_for_generation(result, b"")
-                left = tuple(texts), tuple(result.context_ids or ())
+                left = (*contexts_for_generation(result),), tuple(result.context_ids or ())
             if first is self:
                 self.left[id] = left
             else:
@@ -149,8 +148,8 @@ class Trial:
             self.failed += 1
             self.failures[str(left.failure)] += 1
             return
-        texts, _ = contexts_for_generation(left.value, b"")
-        self.tokens.append(sum(self.counter.count(text) for text in texts))
+        texts = contexts_for_generation(left.value)
+        self.tokens.append(sum(map(self.counter.count, texts)))
         self.chunks += len(left.value)
         failures = [str(f) for step in steps_of(left.value) for f in step.failures]
         self.failures.update(failures)
@@ -261,7 +260,7 @@ class Answering(ExitStack):
     def answer(
         self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
     ) -> Outcome[GenerationResult[Any]]:
-        texts, _ = contexts_for_generation(left, b"")
+        texts = contexts_for_generation(left)
         key = (query, *texts, *(f"{one['role']}: {one['content']}" for one in said))
         with self._lock:
             known = self._known.get(key)
