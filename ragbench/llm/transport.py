@@ -124,7 +124,7 @@ class Concurrency:
         self._most = most
         self._clock = clock
         self._limit = float(min(_FIRST, most))
-        self._in_flight = 0
+        self.in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._epoch, self._rising_fast = 0, True
         self._latest: deque[bool] = deque(maxlen=_WINDOW)
@@ -133,10 +133,6 @@ class Concurrency:
     @property
     def limit(self) -> int:
         return int(self._limit)
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[int]:
@@ -166,7 +162,7 @@ class Concurrency:
         self._latest.append(True)
         self._limited_in_row, self._paused_until = 0, 0.0
         # Less in flight: nobody has tried whether that many are borne.
-        if self._in_flight * 2 >= self._limit:
+        if self.in_flight * 2 >= self._limit:
             step = 1.0 if self._rising_fast else 1.0 / self._limit
             self._limit = min(self._limit + step, float(self._most))
             self._wake()
@@ -202,8 +198,8 @@ class Concurrency:
             self._rising_fast = False
 
     async def _acquire(self) -> None:
-        if self._in_flight < self.limit and not self._waiting:
-            self._in_flight += 1
+        if self.in_flight < self.limit and not self._waiting:
+            self.in_flight += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -218,14 +214,14 @@ class Concurrency:
             raise
 
     def _release(self) -> None:
-        self._in_flight -= 1
+        self.in_flight -= 1
         self._wake()
 
     def _wake(self) -> None:
-        while self._waiting and self._in_flight < self.limit:
+        while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
-                self._in_flight += 1
+                self.in_flight += 1
                 turn.set_result(None)
 
 
