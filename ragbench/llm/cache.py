@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from decimal import Decimal
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.chat import Message, Reply
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
@@ -158,17 +157,18 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             now = int(self._today())
             if now - used > _DAY:  # precise enough to see what is in use, and seldom a write
                 self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
-            with suppress(ValueError):  # a row that was changed by hand is not an answer
-                kept = msgspec.convert(json.loads(body), _Kept)
-                found = msgspec.structs.asdict(kept)
-                return Reply(value=kept.text, cached=True, key=key, **found)
+            # A row that was changed by hand is not an answer.
+            with suppress(ValueError, TypeError, KeyError):
+                kept = json.loads(body)
+                known = {"value": kept["text"], "cached": True, "key": key}
+                return msgspec.convert(kept | known, Reply[str])
         return None
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
         # Escaped, as json.dumps does: lone surrogates stay what they are.
-        kept = {name: getattr(reply, name) for name in _Kept.__struct_fields__}
-        body = hidden(json.dumps(kept, default=_plain, separators=(",", ":")))
+        kept = msgspec.to_builtins({name: getattr(reply, name) for name in _KEPT})
+        body = hidden(json.dumps(kept, separators=(",", ":")))
         now, size = int(self._today()), len(body) + _OVERHEAD
         row = (reply.key, judge, model, purpose, body, size, now, now)
         self._sql("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -239,20 +239,7 @@ key IN (
 """
 
 
-class _Kept(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    text: str
-    finish_reason: str
-    model: str
-    usage: Usage
-    attempts: int
-    repaired: bool
-    seconds: float
-    cost: Decimal | None = None
-    not_sent: tuple[str, ...] = ()
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Decimal) else msgspec.to_builtins(value)
+_KEPT = [name for name in Reply.__struct_fields__ if name not in ("value", "cached", "key")]
 
 
 _FORMAT = 1
