@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -30,6 +30,7 @@ from ragbench.core.metric import (
 )
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError
+from ragbench.io.values import as_object
 from ragbench.io.yaml_file import read_yaml
 from ragbench.metrics.metric import ARGUMENTS
 from ragbench.plugins import import_ragas, require
@@ -240,8 +241,7 @@ def _of_rubrics(_: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"with_reference": bool(given["reference"])}
     if given["rubrics"]:
         file = read_yaml(Path(str(given["rubrics"])))
-        value = cast("object", file.value)
-        rubrics = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        rubrics = as_object(file.value)
         wanted = {f"score{grade}_description" for grade in range(1, 6)}
         if set(rubrics) != wanted or not all(isinstance(text, str) for text in rubrics.values()):
             raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])

@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
@@ -159,11 +160,22 @@ def _threaded(
     for batch in batches:
         waiting.put(batch)
     halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
+
+    def work() -> None:
+        try:
+            with suppress(queue.Empty):
+                while not halted.stopped():
+                    for done in run_plain(call, [waiting.get_nowait()], halted):
+                        finished.put(done)
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+            finished.put(error)
+        finally:
+            finished.put(None)
+
     workers = min(manner.concurrency, len(batches))
-    name, given = f"ragbench-{manner.stage}", (call, waiting, finished, halted)
     for _ in range(workers):
         # Daemon threads: a second Ctrl-C must end the process although a call hangs.
-        threading.Thread(target=_work, args=given, name=name, daemon=True).start()
+        threading.Thread(target=work, name=f"ragbench-{manner.stage}", daemon=True).start()
     try:
         while workers:
             done = finished.get()
@@ -175,24 +187,6 @@ def _threaded(
                 yield done
     finally:
         abandoned.set()
-
-
-def _work(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
-    waiting: queue.SimpleQueue[Sequence[ItemT]],
-    finished: _Finished[ItemT, ValueT],
-    manner: Manner,
-) -> None:
-    try:
-        while not manner.stopped():
-            for done in run_plain(call, [waiting.get_nowait()], manner):
-                finished.put(done)
-    except queue.Empty:
-        pass
-    except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
-        finished.put(error)
-    finally:
-        finished.put(None)
 
 
 async def run_async(

@@ -240,8 +240,9 @@ def _learn(
         limits = Thresholds(relevant=min(kept), present=max(kept))
         return DecisionRule(scale=scale, thresholds=limits)
     scaled = _on(scale, answers)
-    limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
-    present = _inside(limit)
+    # The smallest threshold whose precision reaches what is asked; above all if none does.
+    reached = (step[0] for step in _steps(scaled) if step[2] >= precision * step[1])
+    present = _inside(min(reached, default=1.0) if error is None else _conformal(scaled, error))
     relevant = logistic(logit(present) - _BAND)
     if has_chunks:
         chunks = _on(scale, [row for one in queries for row in one.chunks])
@@ -342,12 +343,6 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     return PlattScale(
         slope=round(max(_LEAST_SLOPE, float(point[0])), 6), offset=round(float(point[1]), 6)
     )
-
-
-def _smallest(rows: Sequence[_Scored], precision: float) -> float:
-    """The smallest threshold whose precision reaches what is asked; above all if none does."""
-    steps = _steps(rows)
-    return min((limit for limit, called, hits in steps if hits >= precision * called), default=1.0)
 
 
 def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:

@@ -110,11 +110,7 @@ class PersonalisedPageRankReranker(Checked):
         return NotedScores(tuple(ranks.tolist()), tuple(notes))
 
     def _start(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        rows: Floats | None,
-        places: list[int],
+        self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
         by_rank = 1.0 / np.arange(1, len(chunks) + 1)
         if self.seeds == "rank":

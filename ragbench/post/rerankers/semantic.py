@@ -217,11 +217,7 @@ class MmrReranker(Checked):
         return NotedScores(tuple(values), tuple(notes))
 
     def _relevance(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        rows: Floats | None,
-        notes: list[str],
+        self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, notes: list[str]
     ) -> Floats:
         if self.relevance != "score":
             direction = query_direction(query, rows)
