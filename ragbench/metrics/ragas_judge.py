@@ -10,10 +10,9 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
@@ -123,7 +122,18 @@ def _schema(
         for name, source in (("statements", "statements"), ("answers", "questions"))
         if name in model.model_fields and isinstance(given.get(source), list)
     }
-    return replace(known, check=partial(_checked, known.check, allowed, counts))
+    check = known.check
+
+    def checked(value: object) -> Any:
+        found = check(value)
+        _check_values(found.model_dump(mode="json"), allowed)
+        for name, count in counts.items():
+            length = len(getattr(found, name))
+            if length != count:
+                raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
+        return found
+
+    return replace(known, check=checked)
 
 
 def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = "") -> object:
@@ -144,21 +154,6 @@ def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = 
         else _narrowed(value, allowed)
         for key, value in known.items()
     }
-
-
-def _checked(
-    check: Callable[[object], Any],
-    allowed: Mapping[str, Sequence[int]],
-    counts: Mapping[str, int],
-    value: object,
-) -> Any:
-    found = check(value)
-    _check_values(found.model_dump(mode="json"), allowed)
-    for name, count in counts.items():
-        length = len(getattr(found, name))
-        if length != count:
-            raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
-    return found
 
 
 def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:

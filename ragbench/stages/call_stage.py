@@ -70,9 +70,19 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        todo = self.take(window, run)
-        if self.pool is not None:
-            self._ask_workers(self.pool, todo, run)
+        todo, pool = self.take(window, run), self.pool
+        if pool is not None:
+            from ragbench.workers.pool import Task
+
+            size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
+            ahead = Ahead(self, pool, run)
+            for at in range(0, len(todo), size):
+                if run.stopped():
+                    break
+                items = todo[at : at + size]
+                if ahead.begin(items, [Task(self.name, item.input) for item in items]):
+                    ahead.settle()
+            ahead.settle_all()
         elif todo:
             self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
@@ -159,21 +169,6 @@ class CallStage(Record, Generic[InputT, ValueT]):
             )
             (in_loop or asyncio.run)(asked)
         return found[0]
-
-    def _ask_workers(
-        self, pool: WorkerPool[Task, Any], todo: Sequence[Work[InputT]], run: Running
-    ) -> None:
-        from ragbench.workers.pool import Task
-
-        size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
-        ahead = Ahead(self, pool, run)
-        for at in range(0, len(todo), size):
-            if run.stopped():
-                break
-            items = todo[at : at + size]
-            if ahead.begin(items, [Task(self.name, item.input) for item in items]):
-                ahead.settle()
-        ahead.settle_all()
 
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
         """Asks in this process, but for the cases that an earlier one died with."""
