@@ -7,17 +7,16 @@ exception into NaN; its metrics asked directly raise. How the judged ones are as
 
 from __future__ import annotations
 
-import asyncio
 import math
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ragbench.core.calling import LoopThread
 from ragbench.core.metric import (
     Cost,
     Direction,
@@ -65,7 +64,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     fields, is_of_answer = _READ[reads], reads == "answer"
 
     def prepare() -> None:
-        _package()
+        import_ragas()
         if package:
             require(package, extra="text")
 
@@ -94,7 +93,7 @@ _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
 async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
-    sample: Any = _package().__dict__["SingleTurnSample"]
+    sample: Any = import_ragas().__dict__["SingleTurnSample"]
     instance = _instance(cls)
     found: Values = []
     for row in rows:
@@ -111,12 +110,6 @@ async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
 
 
 @cache
-def _package() -> Any:
-    """ragas, which takes seconds to load."""
-    return import_ragas()
-
-
-@cache
 def _instance(name: str) -> Any:
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
@@ -125,13 +118,12 @@ def _instance(name: str) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, Values]) -> Values:
-    """Runs a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
+    """In a thread of its own: a loop may run already, as in a notebook."""
+    loop = LoopThread()
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()
+        return loop.run(work)
+    finally:
+        loop.stop()
 
 
 # --- those that ask models
