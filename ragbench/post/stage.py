@@ -95,9 +95,8 @@ class PostRetrieval(Checked):
     @property
     def reads_now(self) -> bool:
         """Whether an operator, or a reranker within one, says that it reads the time."""
-        rerankers: Any = [getattr(one, "reranker", None) for one in self.operators]
-        within = [step for one in rerankers if one is not None for step in with_members(one)]
-        return any(getattr(step, "reads_now", False) for step in (*self.operators, *within))
+        steps = (*self.operators, *rerankers_of(self))
+        return any(getattr(step, "reads_now", False) for step in steps)
 
     def dated(self, now: datetime) -> PostRetrieval:
         """The same with a time that ages are counted from, where that matters and none is set."""
@@ -192,8 +191,8 @@ class PostRetrieval(Checked):
 
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
     """The rerankers of a stage, those within others too."""
-    found = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
-    return [member for reranker in found for member in with_members(reranker)]
+    found = (getattr(one, "reranker", None) for one in stage.operators)
+    return [member for one in found if one is not None for member in with_members(one)]
 
 
 def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval:

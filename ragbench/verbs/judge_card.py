@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.chat import Usage
-from ragbench.core.judge_card import (
+from ragbench.core.labels import (
     CardFigure,
     ClassFigures,
     ConfusionTable,

@@ -19,7 +19,7 @@ from ragbench import errors
 from ragbench.core.chat import Reply, Vector
 from ragbench.errors import LLMError, LLMReplyError, LLMRequestError
 from ragbench.llm.answers import Answer
-from ragbench.llm.budget import Budget, Receipt
+from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import EmbeddingClient, LLMClient
 from ragbench.llm.transport import CallLimits, NoAnswerError, Transport
@@ -467,14 +467,10 @@ def embedded(
 
 
 def test_each_text_gets_its_vector() -> None:
-    server = FaultServer()
-
-    async def work(client: EmbeddingClient) -> tuple[tuple[Vector, ...], Receipt]:
-        return await client.embed(["a", "bb", "a"]), client.receipt()
-
-    found, receipt = using(InMemory(server), work, EmbeddingClient)
+    server, budget = FaultServer(), Budget(Decimal(1))
+    found = embedded(server, ["a", "bb", "a"], budget=budget)
     assert found == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))  # 97 % 97, 196 % 97
-    assert [(line.prompt_tokens, line.cost) for line in receipt.lines] == [(2, Decimal("2e-6"))]
+    assert budget.spent == Decimal("0.000002")  # of two tokens
     assert [call.payload for call in server.calls] == [{"model": "m", "input": ["a", "bb"]}]
 
 
