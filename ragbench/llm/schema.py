@@ -141,7 +141,7 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
     """
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
-    definition = cast("dict[str, Any]", _closed(adapter.json_schema()))
+    definition: dict[str, Any] = changed(adapter.json_schema(), _closed)
     definition.setdefault("title", kind.__name__)
 
     def check(value: object) -> ValueT:
@@ -170,22 +170,31 @@ def _place(location: tuple[object, ...]) -> str:
     return ".".join(str(part) for part in location) or "the value"
 
 
-def _closed(schema: object) -> object:
-    """Objects allow no other fields and demand all of theirs; defaults are left out."""
+def changed(
+    schema: object, change: Callable[[str, dict[str, Any]], dict[str, Any]], name: str = ""
+) -> Any:
+    """A JSON schema with a change made to each part; that of a property is given its name, too."""
     if isinstance(schema, list):
-        return [_closed(item) for item in cast("list[object]", schema)]
+        return [changed(item, change) for item in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
     found: dict[str, Any] = {}
     for key, value in cast("dict[str, Any]", schema).items():
-        if key in ("properties", "$defs"):  # their keys are names, not words of the schema
-            found[key] = {name: _closed(inner) for name, inner in value.items()}
-        elif key != "default":
-            found[key] = _closed(value)
-    if isinstance(found.get("properties"), dict):
-        found["required"] = list(found["properties"])
-        found.setdefault("additionalProperties", False)
-    return found
+        if key in ("properties", "$defs") and isinstance(value, dict):  # keys of these are names
+            named = cast("dict[str, Any]", value)
+            found[key] = {own: changed(inner, change, own) for own, inner in named.items()}
+        else:
+            found[key] = changed(value, change)
+    return change(name, found)
+
+
+def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Objects allow no other fields and demand all of theirs; defaults are left out."""
+    part.pop("default", None)
+    if isinstance(part.get("properties"), dict):
+        part["required"] = list(part["properties"])
+        part.setdefault("additionalProperties", False)
+    return part
 
 
 _UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)

@@ -22,7 +22,7 @@ from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep
 from ragbench.core.record import replace
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
-from ragbench.llm.schema import Schema, schema_of
+from ragbench.llm.schema import Schema, changed, schema_of
 from ragbench.metrics.judging import digest_of, step_of
 from ragbench.metrics.ragas import RagasMetric, judged_metrics
 from ragbench.plugins import import_ragas, require
@@ -114,8 +114,13 @@ def _schema(
     key = (model, json.dumps(allowed, sort_keys=True))
     known = _SCHEMAS.get(key)
     if known is None:
+
+        def narrowed(name: str, part: dict[str, Any]) -> dict[str, Any]:
+            is_narrow = name in allowed and part.get("type") == "integer"
+            return {**part, "enum": list(allowed[name])} if is_narrow else part
+
         plain = schema_of(model)
-        definition = cast("dict[str, Any]", _narrowed(plain.definition, allowed))
+        definition = changed(plain.definition, narrowed)
         known = _SCHEMAS[key] = replace(plain, definition=definition)
     counts = {
         name: len(given[source])
@@ -134,26 +139,6 @@ def _schema(
         return found
 
     return replace(known, check=checked)
-
-
-def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = "") -> object:
-    """The same JSON schema, with the values that numbers may take."""
-    if isinstance(schema, list):
-        return [_narrowed(item, allowed) for item in cast("list[object]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    known = cast("dict[str, object]", schema)
-    if name in allowed and known.get("type") == "integer":
-        return {**known, "enum": list(allowed[name])}
-    return {
-        key: {
-            name: _narrowed(inner, allowed, name)
-            for name, inner in cast("dict[str, object]", value).items()
-        }
-        if key == "properties"
-        else _narrowed(value, allowed)
-        for key, value in known.items()
-    }
 
 
 def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:

@@ -48,7 +48,7 @@ def post_retrieve_stage(
     return CallStage(
         name=POST_RETRIEVE,
         identity=identity,
-        reads=reads_chunks("retrieve"),
+        reads=reads_chunks(),
         call=lambda inputs: [post_retrieved(stage, query, result) for query, result, _ in inputs],
         is_incomplete=lambda body: _recovered(
             body, lambda found: any(step.failures for step in steps_of(found))
@@ -57,12 +57,12 @@ def post_retrieve_stage(
 
 
 def reads_chunks(
-    *stages: str, in_conversation: bool = False
+    *, in_conversation: bool = False
 ) -> Callable[[RunCase], Given[ChunksInput] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks of the last of these stages."""
+    """What a stage is given that works on a query and the chunks that there are so far."""
 
     def reads(row: RunCase) -> Given[ChunksInput] | StageOutcome:
-        before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
+        before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
         if before.outcome.value is None:
             return passed_on(before)
         said: Said = ()

@@ -97,7 +97,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
     return CallStage(
         name=VALIDATE,
         identity=identity,
-        reads=reads_chunks("retrieve", "post_retrieve", in_conversation=True),
+        reads=reads_chunks(in_conversation=True),
         call=call,
     )
 
