@@ -458,12 +458,10 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
     assert script.peak == 1  # as it takes one request more
 
 
-def embedded(
-    server: FaultServer | Script, texts: Sequence[str], **settings: Any
-) -> tuple[Vector, ...]:
+def embedded(server: FaultServer | Script, texts: Sequence[str], **given: Any) -> Sequence[Vector]:
     transport = server if isinstance(server, Script) else InMemory(server)
     work = partial(EmbeddingClient.embed, texts=texts, purpose="similarity")
-    return using(transport, work, EmbeddingClient, **settings)
+    return using(transport, work, EmbeddingClient, **given)
 
 
 def test_each_text_gets_its_vector() -> None:
