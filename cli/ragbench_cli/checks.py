@@ -27,7 +27,7 @@ from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.rag import RAG, GenerateInput, generate_stage, retrieve_stage
+from ragbench.stages.rag import RAG, GenerateInput, RetrieveInput, generate_stage, retrieve_stage
 from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval
 from ragbench_cli.models import LLMChoice, config_section
 from ragbench_cli.options import json_object
@@ -254,8 +254,9 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
     """One question through what a RAG can do, then what it does that nobody would notice."""
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
+        sought: RetrieveInput = (question, [])
         stage = retrieve_stage(rag, b"", None)
-        found = await _called(checks, "rag retrieves", stage, (question, []))
+        found = await _called(checks, "rag retrieves", stage, sought)
         if found is None:
             return
         contexts = found.contexts

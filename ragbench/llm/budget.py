@@ -185,6 +185,8 @@ class Ledger:
                 line.calls += 1
                 line.cached += bool(cached)
                 line.failed += bool(failed)
+            case _:
+                pass  # something else wrote it
 
     def cut_off(self) -> int:
         """What is in flight never ends, since its command was killed; gives how much that is."""

@@ -41,7 +41,8 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     if retrieval is None:
         return found
     seen: set[int] = set()
-    for hop in filter(is_object, as_list((retrieval.metadata or {}).get(HOPS))):
+    metadata: Mapping[str, object] = retrieval.metadata or {}
+    for hop in filter(is_object, as_list(metadata.get(HOPS))):
         places, query, seconds = _places(hop, retrieval), hop.get("query"), hop.get("seconds")
         found.append(
             Search(

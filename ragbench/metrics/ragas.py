@@ -186,7 +186,7 @@ def judged_metrics() -> Mapping[str, RagasMetric]:
 
 def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
     takes, asks = row["takes"].split(), row.get("asks", True)
-    needs = {_NEEDS[one] for one in takes} | ({Need.LLM} if asks else set())
+    needs: set[Need] = {_NEEDS[one] for one in takes} | ({Need.LLM} if asks else set())
     facts: dict[str, Any] = {
         "name": f"ragas:{name}",
         "needs": needs | ({Need.EMBEDDINGS} if row.get("embeds") else set()),
