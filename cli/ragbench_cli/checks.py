@@ -27,7 +27,7 @@ from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
+from ragbench.stages.rag import RAG, GenerateInput, RetrieveInput, generate_stage, retrieve_stage
 from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval
 from ragbench_cli.models import LLMChoice, config_section
 from ragbench_cli.options import json_object
@@ -177,7 +177,7 @@ async def _embed(checks: Checks, settings: LLMSettings) -> None:
     async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
         found = await client.embed(["ready"], purpose="doctor")
     where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
-    checks.found(f"{where}: {len(found.vectors[0]):,} numbers a text")
+    checks.found(f"{where}: {len(found[0]):,} numbers a text")
 
 
 def _patience(settings: LLMSettings) -> CallLimits:
@@ -254,7 +254,9 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
     """One question through what a RAG can do, then what it does that nobody would notice."""
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
-        found = await _called(checks, "rag retrieves", retrieve_stage(rag, b"", None), question)
+        sought: RetrieveInput = (question, [])
+        stage = retrieve_stage(rag, b"", None)
+        found = await _called(checks, "rag retrieves", stage, sought)
         if found is None:
             return
         contexts = found.contexts
@@ -264,12 +266,12 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
         async for one in probe_retrieval(rag, question):
             checks.probed(one)
     if "generation" in rag.families:
-        asked = (question, list(contexts))
+        asked: GenerateInput = (question, list(contexts), [])
         answer = await _called(checks, "rag generates", generate_stage(rag, b""), asked)
         if answer is not None:
             shown = _shortened(answer.response) or "an empty answer"
             checks.found(shown, name="rag generates")
-            async for one in probe_generation(rag, *asked):
+            async for one in probe_generation(rag, question, contexts):
                 checks.probed(one)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragbench.core.case import Case
+from ragbench.core.case_table import CaseTable
 from ragbench.core.gate_result import GateResult
 from ragbench.core.run_scores import RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
@@ -73,7 +74,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
         write_cases((asking.cases[id_] for id_ in new), asking.folder / "cases.jsonl")
         found = asking.one(asking.folder, "baseline", asking.base, names, baseline)
     kept = (case for case in known.cases if case.id not in {*new})
-    return replace(known, cases=(*kept, *found.cases), is_old=False)
+    return replace(known, cases=CaseTable.of((*kept, *found.cases)), is_old=False)
 
 
 @contextmanager

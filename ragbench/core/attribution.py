@@ -11,47 +11,36 @@ from ragbench.core.record import Record
 class Cause(StrEnum):
     """What became of a case: one of these each."""
 
-    NOT_IN_CORPUS = "not_in_corpus"
-    NOT_RETRIEVED = "not_retrieved"
-    PART_MISSING = "part_not_retrieved"
+    label: str
+    """The same in words."""
+
+    def __new__(cls, value: str, label: str = "") -> Cause:
+        made = str.__new__(cls, value)
+        made._value_, made.label = value, label
+        return made
+
+    NOT_IN_CORPUS = "not_in_corpus", "not in the corpus"
+    NOT_RETRIEVED = "not_retrieved", "not retrieved"
+    PART_MISSING = "part_not_retrieved", "a part was not retrieved"
     """All gold contexts are needed (``needs: all``), and not all of them were retrieved."""
-    NOT_SEEN = "not_seen"
+    NOT_SEEN = "not_seen", "not seen in the chunks, by words"
     """Only a reference answer is known, and no chunk seems to hold it; the answer is not right."""
-    DROPPED = "dropped"
+    DROPPED = "dropped", "retrieved, then dropped"
     """It was retrieved, and post-retrieval dropped it."""
-    NOT_USED = "not_used"
+    NOT_USED = "not_used", "shown, answered wrongly"
     """It was shown to generation, and the answer is wrong."""
-    DECLINED = "declined"
-    ANSWERED_WITHOUT = "answered_without"
-    FAILED = "failed"
-    UNKNOWN = "cannot_tell"
+    DECLINED = "declined", "shown, declined"
+    ANSWERED_WITHOUT = "answered_without", "answered though nothing was there"
+    FAILED = "failed", "failed"
+    UNKNOWN = "cannot_tell", "unknown"
     """Too little is known of the case."""
-    SHOWN = "shown"
+    SHOWN = "shown", "shown, answer not checked"
     """It was shown; there is no answer, or no reference to check it with."""
-    RIGHT_WITHOUT = "right_without_evidence"
-    RIGHT = "right"
+    RIGHT_WITHOUT = "right_without_evidence", "right without evidence"
+    RIGHT = "right", "right"
     """The answer is right; or there is none, and the system declined."""
 
-    @property
-    def label(self) -> str:
-        return _LABELS[self]
 
-
-_LABELS = {
-    Cause.NOT_IN_CORPUS: "not in the corpus",
-    Cause.NOT_RETRIEVED: "not retrieved",
-    Cause.PART_MISSING: "a part was not retrieved",
-    Cause.NOT_SEEN: "not seen in the chunks, by words",
-    Cause.DROPPED: "retrieved, then dropped",
-    Cause.NOT_USED: "shown, answered wrongly",
-    Cause.DECLINED: "shown, declined",
-    Cause.ANSWERED_WITHOUT: "answered though nothing was there",
-    Cause.FAILED: "failed",
-    Cause.UNKNOWN: "unknown",
-    Cause.SHOWN: "shown, answer not checked",
-    Cause.RIGHT_WITHOUT: "right without evidence",
-    Cause.RIGHT: "right",
-}
 LOSSES = frozenset(Cause) - {Cause.UNKNOWN, Cause.SHOWN, Cause.RIGHT_WITHOUT, Cause.RIGHT}
 """Those of cases that came to no good end."""
 

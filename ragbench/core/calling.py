@@ -7,6 +7,7 @@ import inspect
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -97,40 +98,32 @@ class LoopThread:
     """Runs coroutines for other threads. A client that is opened in it is closed in it."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        if self._thread is not None:
-            raise RuntimeError("it is open already")
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="ragbench-llm", daemon=True)
-        thread.start()
-        self._loop, self._thread = loop, thread
+        self._loop = loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="ragbench-llm", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         """Ends the loop; what still runs in it is cancelled first."""
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            # In its own thread: what a task closes may belong there.
-            ended = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
-            try:
-                ended.result(_LAST_SECONDS)
-            except TimeoutError:
-                return  # it ends with the process
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+        # In its own thread: what a task closes may belong there.
+        ended = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
+        try:
+            ended.result(_LAST_SECONDS)
+        except TimeoutError:
+            return  # it ends with the process
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def _begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
+        if self._thread is threading.current_thread():
+            work.close()
+            raise RuntimeError("it cannot be asked from its own event loop")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
         """Runs a coroutine to its end, from another thread."""
-        loop = self._loop
-        if loop is None or self._thread is threading.current_thread():
-            work.close()
-            raise RuntimeError("it cannot be asked from its own event loop")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = self._begin(work)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -141,11 +134,8 @@ class LoopThread:
         self, work: Callable[[Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
         """Runs a coroutine and yields what it reports, in the calling thread."""
-        loop = self._loop
-        if loop is None or self._thread is threading.current_thread():
-            raise RuntimeError("it cannot be asked from its own event loop")
         reported: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
-        future = asyncio.run_coroutine_threadsafe(work(lambda value: reported.put((value,))), loop)
+        future = self._begin(work(lambda value: reported.put((value,))))
         future.add_done_callback(lambda _: reported.put(None))
         try:
             is_over = False

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol
 
 from ragbench.core.attribution import Cause
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -87,8 +87,8 @@ class ScoredCase(Record):
 
 
 _STATES = {status: ord(status.value[0]) for status in Status}
-_STATUSES = {code: status for status, code in _STATES.items()}
 _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
+_STATUSES = {code: status for status, code in _STATES.items()}
 
 
 class Cells(Record, eq=False):
@@ -185,30 +185,24 @@ class Cells(Record, eq=False):
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:
+        repeats, kept = self.repeats, enumerate(places.tolist()) if self.repeats else ()
         return replace(
             self,
             which=self.which[places],
             states=self.states[places],
             why=None if self.why is None else self.why[places],
-            repeats=_taken(self.repeats, places),
+            repeats={now: repeats[before] for now, before in kept if before in repeats},
         )
 
 
-def _distinct(
-    values: Floats,
-) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
+def _distinct(values: Floats) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
     """Each value once, to the last bit, and the place of each of the values among them."""
     bits, places = np.unique(values.view(np.int64), return_inverse=True)
     return bits.view(float), places.astype(np.min_scalar_type(len(bits)))
 
 
-def _taken(repeats: Mapping[int, Repeats], places: Integers) -> dict[int, Repeats]:
-    kept = enumerate(places.tolist()) if repeats else ()
-    return {now: repeats[before] for now, before in kept if before in repeats}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class CaseTable(Sequence[ScoredCase]):
+class CaseTable:
     """The cases of a run as columns; a case is made of them when it is asked for.
 
     Of a hundred thousand cases an object each, with one for each of its cells, takes a gigabyte.
@@ -227,8 +221,6 @@ class CaseTable(Sequence[ScoredCase]):
 
     @classmethod
     def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:
-        if isinstance(cases, CaseTable):
-            return cases
         rows = [*cases]
         columns = {name: [getattr(row, name) for row in rows] for name in _FACTS}
         names = dict.fromkeys(name for row in rows for name in row.scores)
@@ -251,13 +243,10 @@ class CaseTable(Sequence[ScoredCase]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CaseTable) and [*self] == [*other]
 
-    @overload
-    def __getitem__(self, place: int) -> ScoredCase: ...
-    @overload
-    def __getitem__(self, place: slice) -> CaseTable: ...
-    def __getitem__(self, place: int | slice) -> ScoredCase | CaseTable:
-        if isinstance(place, slice):
-            return self.take(np.arange(len(self))[place])
+    def __iter__(self) -> Iterator[ScoredCase]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, place: int) -> ScoredCase:
         cells = {name: cell for name, one in self.cells.items() if (cell := one[place]) is not None}
         repeats = {n: one.repeats[place] for n, one in self.cells.items() if place in one.repeats}
         return ScoredCase(

@@ -153,14 +153,3 @@ class SamplingChat(ChatModel, Protocol):
 
 
 Vector = tuple[float, ...]
-
-
-class Embeddings(Record):
-    vectors: tuple[Vector, ...]
-    """One a text, in order; all of one length, as the endpoint gives them."""
-    usage: Usage
-    """Tokens of the requests that were made now."""
-    cost: Decimal | None
-    """What they cost; None when the price or the tokens are not known."""
-    cached: int
-    """How many texts were not sent: known from before, or given more than once."""

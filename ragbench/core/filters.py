@@ -179,13 +179,8 @@ class Dialect(Record, Generic[_SaidT]):
         return self.equal(filters.field, values)
 
 
-def matcher(filters: Filter) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether metadata pass a filter: the reference that stores agree with."""
-    return _MATCHER(filters)
-
-
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
-    return _MATCHER(filters)(metadata)
+    return matcher(filters)(metadata)
 
 
 def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
@@ -228,10 +223,8 @@ def folded(filters: Filter) -> Filter | bool:
         if isinstance(inner, bool):
             return not inner
         return inner.filter if isinstance(inner, Not) else Not(filter=inner)
-    if isinstance(filters, And):
-        return _folded_parts(And, filters.filters)
-    if isinstance(filters, Or):
-        return _folded_parts(Or, filters.filters)
+    if isinstance(filters, And | Or):
+        return _folded_parts(type(filters), filters.filters)
     return filters
 
 
@@ -338,7 +331,7 @@ def _within(wanted: Range) -> _Test:
     return test
 
 
-_MATCHER: Dialect[_Test] = Dialect(
+matcher: Dialect[_Test] = Dialect(
     both=lambda parts: lambda metadata: all(part(metadata) for part in parts),
     either=lambda parts: lambda metadata: any(part(metadata) for part in parts),
     denied=lambda part: lambda metadata: not part(metadata),
@@ -349,6 +342,7 @@ _MATCHER: Dialect[_Test] = Dialect(
         lambda metadata: any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
     ),
 )
+"""Whether metadata pass a filter: the reference that stores agree with."""
 
 
 def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filter | bool:

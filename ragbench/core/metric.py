@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache, cached_property
-from typing import Any, Literal, get_type_hints
+from functools import cached_property
+from typing import Any, Literal
 
 import msgspec
 
@@ -204,27 +204,16 @@ def metric_of(stored: Mapping[str, Any]) -> Metric:
     Facts that this version does not know are left out, those that it misses get their default: a
     run of a later or an earlier version can still be read.
     """
-    kinds = _kinds()
-    known = {name: value for name, value in stored.items() if name in kinds}
-    known["needs"] = [need for need in stored["needs"] if need in set(Need)]
-    facts: dict[str, Any] = {
-        name: msgspec.convert(value, kinds[name]) for name, value in known.items()
-    }
+    needs = [need for need in stored["needs"] if need in set(Need)]
     values: Mapping[str, ParameterValue] = stored["bound"]["parameters"]
     return Metric(
-        definition=MetricDefinition(**facts),
+        definition=msgspec.convert({**stored, "needs": needs}, MetricDefinition),
         parameters=tuple(sorted(values.items())),
         cutoff=stored["bound"]["cutoff"],
     )
 
 
 STORED_FACTS = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
-
-
-@cache
-def _kinds() -> dict[str, Any]:
-    hints = get_type_hints(MetricDefinition)
-    return {name: hints[name] for name in STORED_FACTS}
 
 
 def _spell(value: ParameterValue) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ragbench.core.attribution import CauseCount, RightShare
-from ragbench.core.case_table import GOLD, CaseTable, Cells, ScoredCase
+from ragbench.core.case_table import GOLD, CaseTable, Cells
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction, Metric, Need
 from ragbench.core.origin import Origin
@@ -48,21 +48,16 @@ class MetricColumn(Record):
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
         known = metric.definition
+        shared = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
         return cls(
             name=metric.name,
-            version=known.version,
             group=known.group.value,
-            direction=known.direction,
-            low=known.low,
-            high=known.high,
-            unit=known.unit,
-            aggregate=known.aggregate,
             score=score,
             has_cells=known.deterministic,
-            digest=known.digest,
             is_judged=metric.is_judged,
             reads_answer=Need.RESPONSE in known.needs,
             reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
+            **{name: getattr(known, name) for name in shared},
         )
 
     @property
@@ -112,8 +107,8 @@ class RunScores:
     """Commit of the working folder; None outside a repository."""
     dirty: bool
     metrics: tuple[MetricColumn, ...]
-    cases: Sequence[ScoredCase]
-    """In the dataset's order; in a baseline file, by id. They are kept as a `CaseTable`."""
+    cases: CaseTable
+    """In the dataset's order; in a baseline file, by id."""
     stages: tuple[StageCount, ...] = ()
     latencies: tuple[Latency, ...] = ()
     """Empty when ``timings.json`` is not there."""
@@ -139,13 +134,10 @@ class RunScores:
     drift: Drift | None = None
     """Of a baseline file: main over all its merges."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cases", CaseTable.of(self.cases))
-
     @property
     def table(self) -> CaseTable:
         """The cases as columns."""
-        return cast("CaseTable", self.cases)
+        return self.cases
 
     @property
     def clusters_are_of_gold(self) -> bool:

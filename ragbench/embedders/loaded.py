@@ -264,7 +264,7 @@ class OpenAIEmbedder(ModelEmbedder):
     def _asked(self, texts: Sequence[str]) -> Floats32:
         async def embed(models: ModelClients) -> Sequence[Vector]:
             assert models.embeddings is not None
-            return (await models.embeddings.embed(texts, purpose="embed")).vectors
+            return await models.embeddings.embed(texts, purpose="embed")
 
         named = f"the model '{self._endpoint.model}'"
         return checked_rows(self._session.run(embed), texts, named, ConfigError)

@@ -242,7 +242,7 @@ class Manifest(Record):
     notes: tuple[str, ...] = ()
     """What a reader of scores must know of the source: answers that belong to no case ..."""
     judge: Mapping[str, Any] | None = None
-    """Who judged: see `ragbench.stages.judge_identity`; None when no metric asked a model."""
+    """Who judged: see `ragbench.stages.judge`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of each part that two runs must share to be compared; see `write_manifest`."""

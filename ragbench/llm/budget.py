@@ -160,34 +160,33 @@ class Ledger:
         if self._book is not None:
             self._book.note(*event)
 
-    def add(self, kind: str, *event: Any) -> None:
-        if kind == "p":
-            self._origin = event[1]
-        elif kind == "s":
-            number, purpose, model, most = event
-            line = self._line(purpose, model)
-            line.requests += 1
-            self._open[number] = (line, _decimal(most))
-        elif kind == "a":
-            number, (prompt, completion, thought), cost = event
-            line, _ = self._open.pop(number)
-            self._answered[line.purpose, line.model] += 1
-            line.prompt_tokens += prompt
-            line.completion_tokens += completion
-            line.reasoning_tokens += thought
-            line.cost = total((line.cost, _decimal(cost)))
-        elif kind == "e":
-            number, billed = event
-            line, most = self._open.pop(number)
-            if billed:
-                line.unconfirmed = total((line.unconfirmed, most))
-                line.unconfirmed_requests += 1
-        elif kind == "q":
-            purpose, model, cached, failed = event
-            line = self._line(purpose, model)
-            line.calls += 1
-            line.cached += bool(cached)
-            line.failed += bool(failed)
+    def add(self, *event: Any) -> None:
+        match event:
+            case "p", _, origin:
+                self._origin = origin
+            case "s", number, purpose, model, most:
+                line = self._line(purpose, model)
+                line.requests += 1
+                self._open[number] = (line, _decimal(most))
+            case "a", number, (prompt, completion, thought), cost:
+                line, _ = self._open.pop(number)
+                self._answered[line.purpose, line.model] += 1
+                line.prompt_tokens += prompt
+                line.completion_tokens += completion
+                line.reasoning_tokens += thought
+                line.cost = total((line.cost, _decimal(cost)))
+            case "e", number, billed:
+                line, most = self._open.pop(number)
+                if billed:
+                    line.unconfirmed = total((line.unconfirmed, most))
+                    line.unconfirmed_requests += 1
+            case "q", purpose, model, cached, failed:
+                line = self._line(purpose, model)
+                line.calls += 1
+                line.cached += bool(cached)
+                line.failed += bool(failed)
+            case _:
+                pass  # something else wrote it
 
     def cut_off(self) -> int:
         """What is in flight never ends, since its command was killed; gives how much that is."""

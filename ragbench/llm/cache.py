@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from decimal import Decimal
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from pkgutil import get_data
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.chat import Message, Reply
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
@@ -24,33 +25,12 @@ if TYPE_CHECKING:
 _APPLICATION = 0x5242434C  # "RBCL", where SQLite keeps what wrote a file
 _VERSION = 1
 _BUSY_SECONDS = 10.0
-_DIALECTS = """
-CREATE TABLE IF NOT EXISTS dialects (
-    judge TEXT PRIMARY KEY,
-    body TEXT NOT NULL,     -- JSON
-    learned INTEGER NOT NULL  -- seconds since 1970
-) WITHOUT ROWID;
-"""
-"""What endpoints were found to understand. Files of earlier releases are given it when it is
-needed."""
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS replies (
-    key BLOB NOT NULL UNIQUE,
-    judge TEXT NOT NULL,    -- fingerprint of the endpoint's identity
-    model TEXT NOT NULL,
-    purpose TEXT NOT NULL,
-    body TEXT NOT NULL,     -- JSON
-    size INTEGER NOT NULL,
-    created INTEGER NOT NULL,  -- seconds since 1970
-    used INTEGER NOT NULL
-);
-{_DIALECTS}
-CREATE INDEX IF NOT EXISTS replies_used ON replies (used, created, key, size);
-PRAGMA application_id={_APPLICATION};
-PRAGMA user_version={_VERSION};
-COMMIT;
-"""
+_MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};"
+
+
+@cache
+def _schema() -> str:
+    return (get_data("ragbench.llm", "cache.sql") or b"").decode()
 
 
 def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
@@ -86,7 +66,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         # Survives the process at any moment; a crash of the machine may cost the last seconds.
         db.execute("PRAGMA synchronous=NORMAL")
         if is_new:
-            db.executescript(_SCHEMA)
+            db.executescript(f"BEGIN IMMEDIATE; {_schema()} {_MARKS} COMMIT;")
         opened.pop_all()
     return db
 
@@ -136,7 +116,7 @@ class CacheStats(Record, kw_only=False):
     lines: tuple[CacheLine, ...]
 
 
-class ResponseCache:
+class ResponseCache(AbstractContextManager["ResponseCache"]):
     """A file of answers. Several processes may use it at once; one object serves one thread."""
 
     def __init__(
@@ -154,9 +134,6 @@ class ResponseCache:
         self._today = today
         self._db: sqlite3.Connection = connect(path, must_exist=must_exist)
         self._stored = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -180,17 +157,18 @@ class ResponseCache:
             now = int(self._today())
             if now - used > _DAY:  # precise enough to see what is in use, and seldom a write
                 self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
-            with suppress(ValueError):  # a row that was changed by hand is not an answer
-                kept = msgspec.convert(json.loads(body), _Kept)
-                found = msgspec.structs.asdict(kept)
-                return Reply(value=kept.text, cached=True, key=key, **found)
+            # A row that was changed by hand is not an answer.
+            with suppress(ValueError, TypeError, KeyError):
+                kept = json.loads(body)
+                known = {"value": kept["text"], "cached": True, "key": key}
+                return msgspec.convert(kept | known, Reply[str])
         return None
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
         # Escaped, as json.dumps does: lone surrogates stay what they are.
-        kept = {name: getattr(reply, name) for name in _Kept.__struct_fields__}
-        body = hidden(json.dumps(kept, default=_plain, separators=(",", ":")))
+        kept = msgspec.to_builtins({name: getattr(reply, name) for name in _KEPT})
+        body = hidden(json.dumps(kept, separators=(",", ":")))
         now, size = int(self._today()), len(body) + _OVERHEAD
         row = (reply.key, judge, model, purpose, body, size, now, now)
         self._sql("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -200,7 +178,8 @@ class ResponseCache:
 
     def dialect(self, judge: str) -> bytes | None:
         """What an endpoint was found to understand of late; None when that is not known."""
-        self._sql(_DIALECTS)
+        with guarded(self.path):
+            self._db.executescript(_schema())
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         found = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
         return next((str(body).encode() for (body,) in self._sql(found, judge, oldest)), None)
@@ -260,20 +239,7 @@ key IN (
 """
 
 
-class _Kept(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    text: str
-    finish_reason: str
-    model: str
-    usage: Usage
-    attempts: int
-    repaired: bool
-    seconds: float
-    cost: Decimal | None = None
-    not_sent: tuple[str, ...] = ()
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Decimal) else msgspec.to_builtins(value)
+_KEPT = [name for name in Reply.__struct_fields__ if name not in ("value", "cached", "key")]
 
 
 _FORMAT = 1

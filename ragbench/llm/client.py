@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self, Unpack
 
 import msgspec
 
-from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
+from ragbench.core.chat import Message, Reply, Usage, Vector
 from ragbench.core.record import replace
 from ragbench.errors import (
     ConfigError,
@@ -29,7 +30,6 @@ from ragbench.llm.answers import (
     completion_of,
     limit_of,
     shortened,
-    usage_of,
 )
 from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
@@ -384,7 +384,8 @@ class EmbeddingClient(Caller):
         self._identity = {name: getattr(endpoint, name) for name in names}
         self._identity["extra"] = dict(endpoint.extra)
 
-    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
+    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> tuple[Vector, ...]:
+        """A vector for each text, in order; all are of one length, as the endpoint gives them."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys = {
@@ -394,37 +395,25 @@ class EmbeddingClient(Caller):
         found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
         missing = [text for text in keys if text not in found]
         batches = [missing[start : start + _TEXTS] for start in range(0, len(missing), _TEXTS)]
-        usage = Usage()
         asked = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
         try:
             for batch, task in zip(batches, asked, strict=True):
-                vectors, used = await task
-                found.update(zip(batch, vectors, strict=True))
-                usage += used
+                found.update(zip(batch, await task, strict=True))
         finally:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
-        return Embeddings(
-            vectors=tuple(found[text] for text in texts),
-            usage=usage,
-            cost=None if self.price is None or not usage.reported else self.price.of(usage),
-            cached=len(texts) - len(missing),
-        )
+        return tuple(found[text] for text in texts)
 
     async def _batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
-    ) -> tuple[list[Vector], Usage]:
+    ) -> list[Vector]:
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
         question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
-
-        def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
-            return _vectors(body, len(texts)), usage_of(body)
-
-        failed = True
+        read, failed = partial(_vectors, count=len(texts)), True
         try:
-            vectors, usage = await self.call("/embeddings", payload, question, read, max_tokens=0)
+            vectors = await self.call("/embeddings", payload, question, read, max_tokens=0)
             failed = False
         finally:
             self.ledger.call(purpose, model, failed=failed)
@@ -434,7 +423,7 @@ class EmbeddingClient(Caller):
                 text, key = json.dumps(vector), keys[asked]
                 reply = Reply(value=text, text=text, usage=usage_unknown, model=model, key=key)
                 self.cache.put(reply, judge=judge, model=model, purpose=purpose)
-        return vectors, usage
+        return vectors
 
     def _kept(self, key: bytes) -> Vector | None:
         kept = None if self.cache is None else self.cache.get(key)

@@ -117,8 +117,10 @@ class Dialect:
             body[self.learned.token_limit] = limit
         if schema is None:
             return body
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64] or "answer"
+        named = {"name": name, "schema": dict(schema), "strict": _is_strict(schema)}
         forms: dict[StructuredOutput, Any] = {
-            StructuredOutput.JSON_SCHEMA: {"type": "json_schema", "json_schema": _named(schema)},
+            StructuredOutput.JSON_SCHEMA: {"type": "json_schema", "json_schema": named},
             StructuredOutput.JSON_OBJECT_SCHEMA: {"type": "json_object", "schema": schema},
             StructuredOutput.JSON_OBJECT: {"type": "json_object"},
         }
@@ -244,11 +246,6 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
         candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
     named = (one for one in candidates if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", answer.body))
     return next(named, None)
-
-
-def _named(schema: Mapping[str, Any]) -> dict[str, Any]:
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64] or "answer"
-    return {"name": name, "schema": dict(schema), "strict": _is_strict(schema)}
 
 
 def _is_strict(schema: object) -> bool:

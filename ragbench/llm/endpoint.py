@@ -13,11 +13,13 @@ from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
 from ragbench.core.chat import Price
-from ragbench.core.record import Record
+from ragbench.core.record import Checked, NotNegative, Positive, Record
 from ragbench.errors import ConfigError
 from ragbench.masking import hide, is_secret, mask_url
 
@@ -107,7 +109,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Endpoint:
+class Endpoint(Checked):
     """A model behind an OpenAI-compatible endpoint. Holds no credential, only where one is."""
 
     base_url: str
@@ -122,22 +124,22 @@ class Endpoint:
     credential holds nothing else."""
     api_version: str | None = None
     """Only for Azure's dated interface."""
-    temperature: float | None = 0.0
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = 0.0
     """None: not sent. Where the endpoint refuses it, it is not sent either, and that is said."""
     seed: int | None = None
     """Sent where given; what it does is the endpoint's affair."""
-    max_tokens: int | None = 4096
+    max_tokens: Positive | None = 4096
     """The longest answer. None: not sent, then no cost can be capped."""
     reasoning_effort: str | None = None
     """How long a model that reasons shall think, in the endpoint's words, such as ``"low"``."""
-    reasoning_tokens: int = 16_384
+    reasoning_tokens: NotNegative = 16_384
     """Room for what a model thinks, on top of ``max_tokens``: asked for of models that are found to
     reason."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further fields of the request, such as ``{"top_p": 0.9}``."""
     structured: StructuredOutput = StructuredOutput.AUTO
     """How JSON is asked for; by default it is found out."""
-    context: int | None = None
+    context: Positive | None = None
     """The longest prompt that is sent, in tokens: a longer one fails before it costs anything. None
     for no limit."""
     prompt_check: bool = True
@@ -158,7 +160,8 @@ class Endpoint:
             )
         if not self.model.strip():
             raise ConfigError("no model is named")
-        _check_parameters(self)
+        Checked.__post_init__(self)
+        _check_extra(self.extra)
         _check_headers(self.headers)
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
 
@@ -220,18 +223,12 @@ def _digest(value: object) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _check_parameters(endpoint: Endpoint) -> None:
-    if endpoint.temperature is not None and not 0 <= endpoint.temperature <= 2:
-        raise ConfigError(f"temperature must lie in 0 to 2, not {endpoint.temperature:g}")
-    for name, least in (("max_tokens", 1), ("context", 1), ("reasoning_tokens", 0)):
-        value = getattr(endpoint, name)
-        if value is not None and value < least:
-            raise ConfigError(f"{name} must be at least {least}, not {value}")
-    for name in endpoint.extra:
+def _check_extra(extra: Mapping[str, Any]) -> None:
+    for name in extra:
         if "headers" in name or name in _OURS:
             raise ConfigError(f"'{name}' cannot be an extra field: there is a setting for it")
     try:
-        text = json.dumps(endpoint.extra, allow_nan=False)
+        text = json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
     names: list[str] = []
@@ -299,10 +296,8 @@ def by_address(base_url: str) -> Provider | None:
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):
         return providers()["azure"]
-    for provider in providers().values():
-        if provider.keys and host != "localhost" and urlsplit(provider.base_url).hostname == host:
-            return provider
-    return None
+    known = {urlsplit(one.base_url).hostname: one for one in providers().values() if one.keys}
+    return None if host == "localhost" else known.get(host)
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:

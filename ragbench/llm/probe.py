@@ -20,7 +20,7 @@ from ragbench.llm.answers import WIDER
 from ragbench.llm.client import LLMClient
 from ragbench.llm.dialect import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.schema import Schema, schema_of
+from ragbench.llm.schema import field_schema, schema_of
 from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import CallLimits, Clock, Transport
 
@@ -145,17 +145,11 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
     return found
 
 
-_ODD = {
-    "title": "Odd",
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["zebra"],
-    "properties": {"zebra": {"type": "string", "enum": ["striped-17"]}},
-}
+_ODD = "striped-17"
 
 
 def _check_odd(value: object) -> None:
-    if value != {"zebra": "striped-17"}:
+    if value != _ODD:
         raise ValueError("it does not follow the schema")
 
 
@@ -166,7 +160,7 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     the schema, and does not see it, does not hit on it.
     """
     asked = [Message(role="user", content="Say hello in a short sentence.")]
-    schema: Schema[None] = Schema(definition=_ODD, check=_check_odd)
+    schema = field_schema("zebra", {"type": "string", "enum": [_ODD]}, _check_odd)
     ignored: list[str] = []
     for way in list(StructuredOutput)[1:]:
         async with opened(replace(endpoint, structured=way)) as client:

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.record import Record
 from ragbench.errors import LLMReplyError
+from ragbench.llm.answers import shortened
 from ragbench.masking import hidden
 from ragbench.plugins import require
 
@@ -140,7 +141,7 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
     """
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
-    definition = cast("dict[str, Any]", _closed(adapter.json_schema()))
+    definition: dict[str, Any] = changed(adapter.json_schema(), _closed)
     definition.setdefault("title", kind.__name__)
 
     def check(value: object) -> ValueT:
@@ -161,35 +162,39 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
         except ValueError as error:
             problems.append(str(error))
     problem = next(iter(problems), "it holds no JSON")
-    asked = "the model's answer is not as asked"
-    raise LLMReplyError(f"{asked}: {problem}: {_shown(text)}", reply=text)
+    shown = shortened(" ".join(hidden(text).split()), _SHOWN)
+    raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{shown}'", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:
     return ".".join(str(part) for part in location) or "the value"
 
 
-def _shown(text: str) -> str:
-    line = " ".join(hidden(text).split())
-    return f"'{line[:_SHOWN]} ...'" if len(line) > _SHOWN else f"'{line}'"
-
-
-def _closed(schema: object) -> object:
-    """Objects allow no other fields and demand all of theirs; defaults are left out."""
+def changed(
+    schema: object, change: Callable[[str, dict[str, Any]], dict[str, Any]], name: str = ""
+) -> Any:
+    """A JSON schema with a change made to each part; that of a property is given its name, too."""
     if isinstance(schema, list):
-        return [_closed(item) for item in cast("list[object]", schema)]
+        return [changed(item, change) for item in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
     found: dict[str, Any] = {}
     for key, value in cast("dict[str, Any]", schema).items():
-        if key in ("properties", "$defs"):  # their keys are names, not words of the schema
-            found[key] = {name: _closed(inner) for name, inner in value.items()}
-        elif key != "default":
-            found[key] = _closed(value)
-    if isinstance(found.get("properties"), dict):
-        found["required"] = list(found["properties"])
-        found.setdefault("additionalProperties", False)
-    return found
+        if key in ("properties", "$defs") and isinstance(value, dict):  # keys of these are names
+            named = cast("dict[str, Any]", value)
+            found[key] = {own: changed(inner, change, own) for own, inner in named.items()}
+        else:
+            found[key] = changed(value, change)
+    return change(name, found)
+
+
+def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Objects allow no other fields and demand all of theirs; defaults are left out."""
+    part.pop("default", None)
+    if isinstance(part.get("properties"), dict):
+        part["required"] = list(part["properties"])
+        part.setdefault("additionalProperties", False)
+    return part
 
 
 _UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
@@ -228,9 +233,8 @@ def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[V
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    definition: dict[str, Any]
-    definition = {"title": key, "type": "object", "properties": {key: dict(form)}}
-    definition |= {"required": [key], "additionalProperties": False}
+    closed = {"required": [key], "additionalProperties": False}
+    definition = {"title": key, "type": "object", "properties": {key: dict(form)}, **closed}
 
     def checked(value: object) -> ValueT:
         if not isinstance(value, dict) or key not in value:

@@ -143,7 +143,6 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                 from ragbench.core.calling import LoopThread
 
                 self._thread = LoopThread()
-                self._thread.start()
                 try:
                     opening = self._stack.enter_async_context(self._opening())
                     self._models = self._thread.run(opening)

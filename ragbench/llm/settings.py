@@ -137,7 +137,7 @@ class _Found:
         self._environ = environ
         self.values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
-        self._ranks: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         """How near to the command each was given; 0 is an option."""
         for name in (*options, *section):
             if name not in _ROWS:
@@ -151,8 +151,12 @@ class _Found:
             for rank, (origin, given) in enumerate(zip(origins, places, strict=True)):
                 if given is not None:
                     self.values[name] = _read(name, given, origin)
-                    self._origins[name], self._ranks[name] = origin, rank
+                    self._origins[name], ranks[name] = origin, rank
                     break
+        keys = [name for name in _KEYS if name in ranks]
+        nearest = min((ranks[name] for name in keys), default=0)
+        self.key_places = {_KEYS[n]: self.values[n] for n in keys if ranks[n] == nearest}
+        """Where the key is; the nearer place wins: an option replaces what a file says."""
         # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
         has_address = "base_url" in self.values or environ.get("OPENAI_BASE_URL")
         self.provider = None if has_address else by_model(self.values.get("model", ""))
@@ -176,17 +180,10 @@ class _Found:
             self.values["base_url"], self._origins["base_url"] = address, origin
         return str(self.values["base_url"])
 
-    @property
-    def key_places(self) -> dict[str, Any]:
-        """Where the key is; the nearer place wins: an option replaces what a file says."""
-        given = [name for name in _KEYS if name in self.values]
-        nearest = min((self._ranks[name] for name in given), default=0)
-        return {_KEYS[n]: self.values[n] for n in given if self._ranks[n] == nearest}
-
     def key(self, base_url: str) -> ApiKey:
         """Whether the variable of whoever is at the address is set is seen when it is read."""
-        if places := self.key_places:
-            return ApiKey(**places)
+        if self.key_places:
+            return ApiKey(**self.key_places)
         own, is_set = f"{self.prefix}API_KEY", self._environ.get
         if is_set(own):
             return ApiKey(variable=own)

@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragbench.core.origin import accounted
-from ragbench.core.record import Record
-from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, LLMUnreachableError
+from ragbench.core.record import AboveZero, Checked, NotNegative, Positive, Record
+from ragbench.errors import InterruptedRunError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint
 from ragbench.masking import hide, mask_text
@@ -120,12 +120,10 @@ class Concurrency:
     """Gives out slots. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        if most < 1:
-            raise ConfigError(f"the number of calls in flight must be at least 1, not {most}")
         self._most = most
         self._clock = clock
         self._limit = float(min(_FIRST, most))
-        self._in_flight = 0
+        self.in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._epoch, self._rising_fast = 0, True
         self._latest: deque[bool] = deque(maxlen=_WINDOW)
@@ -134,10 +132,6 @@ class Concurrency:
     @property
     def limit(self) -> int:
         return int(self._limit)
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[int]:
@@ -167,7 +161,7 @@ class Concurrency:
         self._latest.append(True)
         self._limited_in_row, self._paused_until = 0, 0.0
         # Less in flight: nobody has tried whether that many are borne.
-        if self._in_flight * 2 >= self._limit:
+        if self.in_flight * 2 >= self._limit:
             step = 1.0 if self._rising_fast else 1.0 / self._limit
             self._limit = min(self._limit + step, float(self._most))
             self._wake()
@@ -203,8 +197,8 @@ class Concurrency:
             self._rising_fast = False
 
     async def _acquire(self) -> None:
-        if self._in_flight < self.limit and not self._waiting:
-            self._in_flight += 1
+        if self.in_flight < self.limit and not self._waiting:
+            self.in_flight += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -219,37 +213,31 @@ class Concurrency:
             raise
 
     def _release(self) -> None:
-        self._in_flight -= 1
+        self.in_flight -= 1
         self._wake()
 
     def _wake(self) -> None:
-        while self._waiting and self._in_flight < self.limit:
+        while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
-                self._in_flight += 1
+                self.in_flight += 1
                 turn.set_result(None)
 
 
-class CallLimits(Record):
+class CallLimits(Checked, Record):
     """Changes how calls are made, never what they answer."""
 
-    timeout: float = 120.0
+    timeout: AboveZero = 120.0
     """Seconds for one request."""
-    deadline: float | None = None
+    deadline: AboveZero | None = None
     """Seconds for all calls together, from the moment the client is opened; None for no end."""
-    concurrency: int = 32
+    concurrency: Positive = 32
     """The most requests in flight; fewer when the endpoint asks for it."""
-    retries: int = 6
+    retries: NotNegative = 6
     """How often a request is sent again after server errors, time outs, lost connections and
     answers that are not answers; rate limits are counted apart."""
     rate_limit_wait: float = 600.0
     """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
-
-    def __post_init__(self) -> None:
-        if self.timeout <= 0 or (self.deadline is not None and self.deadline <= 0):
-            raise ConfigError("timeout and deadline must be above 0 seconds")
-        if self.concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, not {self.concurrency}")
 
     def wait(self, attempt: int, spread: float) -> float:
         """Seconds before a repetition that the endpoint did not ask for; each is twice as long.

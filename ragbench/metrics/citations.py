@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
+from ragbench.io.values import as_list, is_object
 from ragbench.metrics.grounds import (
     LEAST,
     LONGEST,
@@ -104,13 +105,9 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
 
 def _of_metadata(metadata: Mapping[str, Any]) -> list[str]:
     """What a RAG says that it cites: positions or ids, or mappings that hold one."""
-    given: object = metadata.get("citations")
     found: list[str] = []
-    for one in cast("list[object]", given) if isinstance(given, list) else ():
-        named: object = one
-        if isinstance(one, dict):
-            known = cast("dict[str, object]", one)
-            named = next((known[key] for key in _ID_KEYS if key in known), None)
+    for one in as_list(metadata.get("citations")):
+        named = next((one[key] for key in _ID_KEYS if key in one), None) if is_object(one) else one
         found += [str(named)] if isinstance(named, (str, int)) else []
     return found
 
@@ -203,17 +200,12 @@ def notes_of(
     if isinstance(found, Skip):
         found = [Cited(text, (), ()) for text in _with_their_marks(generation.response[:LONGEST])]
     for one in found:
+        problems: list[str] = []
         if missing := numbers_of(one.text).lacking(held):
-            yield AnswerNote(
-                sentence=one.text,
-                problem=f"{', '.join(missing)}: not in {looked}, nor in the question",
-            )
+            problems.append(f"{', '.join(missing)}: not in {looked}, nor in the question")
         pairs = zip(one.markers, one.chunks, strict=True)
         if dangling := [marker for marker, place in pairs if place is None]:
-            yield AnswerNote(
-                sentence=one.text, problem=f"cites {', '.join(dangling)}: not among {looked}"
-            )
-        if one.chunks and _is_attributable(one, contexts) and (problem := _better(one, contexts)):
-            yield AnswerNote(
-                sentence=one.text, problem=f"cites {', '.join(one.markers)}: {problem}"
-            )
+            problems.append(f"cites {', '.join(dangling)}: not among {looked}")
+        if one.chunks and _is_attributable(one, contexts) and (better := _better(one, contexts)):
+            problems.append(f"cites {', '.join(one.markers)}: {better}")
+        yield from (AnswerNote(sentence=one.text, problem=problem) for problem in problems)

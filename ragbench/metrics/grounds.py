@@ -232,7 +232,9 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
         return f"no quote has {', '.join((numbers or names)[:3])}"
     words, quoted = words_of(sentence), words_of(" ".join(one.quote for one in passages))
     if is_foreign(sentence, passages[0].text):  # the words of two languages cannot be compared
-        return None if _anchors(sentence) - len(numbers) - len(names) > 0 else _FOREIGN
+        said = numbers_of(sentence)
+        anchors = len(said.amounts) + len(said.dates) + len(names_of(sentence))
+        return None if anchors > len(numbers) + len(names) else _FOREIGN
     if words and not words & quoted:
         return "no quote shares a word with it"
     if words and len(words & words_of(beside)) < LEAST * len(words):
@@ -241,11 +243,6 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
 
 
 _FOREIGN = "the quotes are in another language, and share neither a number nor a name"
-
-
-def _anchors(sentence: str) -> int:
-    numbers = numbers_of(sentence)
-    return len(numbers.amounts) + len(numbers.dates) + len(names_of(sentence))
 
 
 def is_foreign(sentence: str, passage: str) -> bool:

@@ -8,12 +8,13 @@ that the hops found, each context once; every other metric reads that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
+from ragbench.io.values import as_list, is_list, is_object
 from ragbench.metrics.matching import Matching, gold_of
 from ragbench.metrics.metric import metric
 
@@ -34,26 +35,24 @@ class Search(NamedTuple):
     seconds: float | None
 
 
-def searches_of(retrieval: RetrievalResult[Any]) -> list[Search]:
+def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     """The searches of a retrieval; none where it does not say."""
     found: list[Search] = []
+    if retrieval is None:
+        return found
     seen: set[int] = set()
     metadata: Mapping[str, object] = retrieval.metadata or {}
-    given = metadata.get(HOPS)
-    for one in cast("list[object]", given) if isinstance(given, list) else ():
-        if isinstance(one, dict):
-            hop = cast("Mapping[str, object]", one)
-            places = _places(hop, retrieval)
-            query, seconds = hop.get("query"), hop.get("seconds")
-            found.append(
-                Search(
-                    query=query if isinstance(query, str) else None,
-                    places=places or (),
-                    new=None if places is None else len({*places} - seen),
-                    seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
-                )
+    for hop in filter(is_object, as_list(metadata.get(HOPS))):
+        places, query, seconds = _places(hop, retrieval), hop.get("query"), hop.get("seconds")
+        found.append(
+            Search(
+                query=query if isinstance(query, str) else None,
+                places=places or (),
+                new=None if places is None else len({*places} - seen),
+                seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             )
-            seen.update(places or ())
+        )
+        seen.update(places or ())
     return found
 
 
@@ -61,10 +60,9 @@ def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple
     """Where a hop's contexts stand in the whole; one that stands nowhere was left out of it."""
     for key, whole in (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts)):
         named = hop.get(key)
-        if isinstance(named, list) and whole is not None:
+        if is_list(named) and whole is not None:
             known = {name: at for at, name in reversed([*enumerate(whole)])}
-            listed = map(str, cast("list[object]", named))
-            return tuple(dict.fromkeys(known[one] for one in listed if one in known))
+            return tuple(dict.fromkeys(known[one] for one in map(str, named) if one in known))
     return None
 
 
@@ -88,9 +86,7 @@ _CITE = "ragbench; see docs/formats.md"
 @metric(group="retriever", direction="neither", high=None, cite=_CITE)
 def hops(trace: Trace) -> float | Skip:
     """Number of searches for an answer, if retrieval reports it."""
-    result = trace.retrieval.value
-    found = [] if result is None else searches_of(result)
-    return len(found) if found else _NO_HOPS
+    return len(searches_of(trace.retrieval.value)) or _NO_HOPS
 
 
 @metric(group="retriever", direction="lower", low=1, high=None, cite=_CITE)
@@ -106,8 +102,7 @@ def first_gold_hop(trace: Trace) -> float | Skip:
 @metric(group="retriever", direction="lower", high=None, cite=_CITE)
 def redundant_hops(trace: Trace) -> float | Skip:
     """How many searches found nothing that an earlier one had not found."""
-    result = trace.retrieval.value
-    found = [] if result is None else searches_of(result)
+    found = searches_of(trace.retrieval.value)
     if not found or any(search.new is None for search in found):
         return _NO_HOPS if not found else Skip("not every search says what it found")
     return sum(search.new == 0 for search in found)

@@ -86,16 +86,10 @@ class JudgePlan:
         self.metrics = tuple(metrics)
         self.repeats = repeats
         self.panel = tuple(panel)
-        loaded: dict[str, JudgeScorer] = {}
-        for metric in metrics:
-            target = metric.definition.scorer
-            if target not in loaded:
-                loaded[target] = load_attribute(target)()
-        self._scorers = [loaded[metric.definition.scorer] for metric in self.metrics]
-        self.prompts: dict[str, str] = {
-            metric.name: scorer.prepare(metric)
-            for metric, scorer in zip(self.metrics, self._scorers, strict=True)
-        }
+        targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
+        loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
+        self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
+        self.prompts = {m.name: self._scorers[m.name].prepare(m) for m in metrics}
         """A digest of each metric's prompts."""
         self.identities: dict[str, object] = {
             target: scorer.identity() for target, scorer in sorted(loaded.items())
@@ -124,20 +118,15 @@ class JudgePlan:
             if names and who is None:
                 raise ConfigError(f"{', '.join(names)}: {problem}")
 
-    def blocked(self, position: int, trace: Trace) -> Cell | None:
-        """The cell of a case that a metric cannot be asked about; None when it can."""
-        definition = self.metrics[position].definition
-        return blocked(trace, needs=definition.needs, abstains=definition.abstains)
-
-    async def judge(self, position: int, trace: Trace, panel: ModelClients) -> JudgedCell:
+    async def judge(self, metric: Metric, trace: Trace, panel: ModelClients) -> JudgedCell:
         """Judges a case by a metric, as often as is asked for."""
-        found = self.blocked(position, trace)
+        found = not_asked(metric, trace)
         if found is not None:
             return JudgedCell(cell=found)
         jurors = panel.jurors or (("", panel),)
         verdicts: list[tuple[Judgement, ...]] = []
         for name, models in jurors:
-            verdicts.append(await self._verdict(position, trace, name, models))
+            verdicts.append(await self._verdict(metric, trace, name, models))
             if not any(j.steps or j.cell.status is Status.FAILED for j in verdicts[-1]):
                 break  # nobody was asked: the others would not be, either
         cells = [_mean([j.cell for j in judgements]) for judgements in verdicts]
@@ -147,17 +136,22 @@ class JudgePlan:
         )
 
     async def _verdict(
-        self, position: int, trace: Trace, name: str, models: ModelClients
+        self, metric: Metric, trace: Trace, name: str, models: ModelClients
     ) -> tuple[Judgement, ...]:
         """One judge's judgings of a case, as often as is asked for."""
-        metric, scorer = self.metrics[position], self._scorers[position]
         judgements: list[Judgement] = []
         for repeat in range(self.repeats):
-            judgement = await scorer.judge(metric, trace, models, repeat)
+            judgement = await self._scorers[metric.name].judge(metric, trace, models, repeat)
             judgements.append(replace(judgement, judge=name))
             if not judgement.steps and judgement.cell.status is not Status.FAILED:
                 break  # nobody was asked: it would be the same again
         return tuple(judgements)
+
+
+def not_asked(metric: Metric, trace: Trace) -> Cell | None:
+    """The cell of a case that a metric cannot be asked about; None when it can."""
+    definition = metric.definition
+    return blocked(trace, needs=definition.needs, abstains=definition.abstains)
 
 
 def _mean(cells: Sequence[Cell]) -> Cell:

@@ -18,7 +18,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NamedTuple,
     NoReturn,
     TypedDict,
     TypeVar,
@@ -40,53 +39,22 @@ from ragbench.text.declining import RULES
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-class Argument(NamedTuple):
-    """Something of a case that a metric's function can be given."""
-
-    needs: tuple[Need, ...]
-    meaning: str
-
-
-ARGUMENTS: Mapping[str, Argument] = {
-    "query": Argument((), "the question"),
-    "response": Argument((Need.RESPONSE,), "the answer"),
-    "multi_responses": Argument((Need.MULTI_RESPONSES,), "a tuple of candidates, best first"),
-    "confidence": Argument((Need.CONFIDENCE,), "how sure the system is of its answer, 0 to 1"),
-    "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
-    "citations": Argument(
-        (Need.RESPONSE, Need.RETRIEVED_CONTEXTS),
-        "its sentences, with their citations as text, markers and chunks; skipped without any",
-    ),
-    "reference": Argument(
-        (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
-    ),
-    "references": Argument((Need.REFERENCE,), "every right answer, the main one first"),
-    "answerable": Argument((Need.ANSWERABLE,), "whether there is an answer"),
-    "contexts": Argument((Need.RETRIEVED_CONTEXTS,), "a tuple of the texts given to generation"),
-    "context_ids": Argument((Need.RETRIEVED_CONTEXT_IDS,), "their ids"),
-    "scores": Argument((Need.RETRIEVED_CONTEXTS, Need.SCORES), "their scores"),
-    "context_metadata": Argument(
-        (Need.RETRIEVED_CONTEXTS, Need.CONTEXT_METADATA), "a mapping for each of them"
-    ),
-    "ranking": Argument(
-        (Need.RETRIEVED_CONTEXTS, Need.JUDGEMENTS),
-        "the grade of each of them, however they were matched: see ragbench.metrics.matching",
-    ),
-    "reference_contexts": Argument((Need.REFERENCE_CONTEXTS,), "texts that hold the answer"),
-    "reference_context_ids": Argument(
-        (Need.REFERENCE_CONTEXT_IDS,), "ids of the relevant chunks or documents"
-    ),
-    "grades": Argument((Need.GRADES,), "relevance by id; 1 for each of reference_context_ids"),
-    "evidence": Argument((Need.EVIDENCE,), "verbatim spans that support the answer"),
-    "retrieval_seconds": Argument((Need.RETRIEVAL_LATENCY,), "wall time of retrieval"),
-    "tokens": Argument((Need.TOKENS,), "counts of tokens by name, as the RAG reported them"),
-    "generation_seconds": Argument((Need.GENERATION_LATENCY,), "wall time of generation"),
-    "retrieval": Argument((Need.RETRIEVED_CONTEXTS,), "the RetrievalResult"),
-    "generation": Argument((Need.RESPONSE,), "the GenerationResult"),
-    "case": Argument((), "the Case, with tags, language and metadata"),
-    "trace": Argument((Need.TRACE,), "the case with all outcomes, failed ones too"),
-}
-"""By name: what a positional parameter of that name is given."""
+_CONTEXTS = Need.RETRIEVED_CONTEXTS
+ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
+    "query": (), "response": (Need.RESPONSE,), "multi_responses": (Need.MULTI_RESPONSES,),
+    "confidence": (Need.CONFIDENCE,), "declined": (Need.RESPONSE,),
+    "citations": (Need.RESPONSE, _CONTEXTS), "reference": (Need.REFERENCE,),
+    "references": (Need.REFERENCE,), "answerable": (Need.ANSWERABLE,), "contexts": (_CONTEXTS,),
+    "context_ids": (Need.RETRIEVED_CONTEXT_IDS,), "scores": (_CONTEXTS, Need.SCORES),
+    "context_metadata": (_CONTEXTS, Need.CONTEXT_METADATA),
+    "ranking": (_CONTEXTS, Need.JUDGEMENTS), "reference_contexts": (Need.REFERENCE_CONTEXTS,),
+    "reference_context_ids": (Need.REFERENCE_CONTEXT_IDS,), "grades": (Need.GRADES,),
+    "evidence": (Need.EVIDENCE,), "retrieval_seconds": (Need.RETRIEVAL_LATENCY,),
+    "tokens": (Need.TOKENS,), "generation_seconds": (Need.GENERATION_LATENCY,),
+    "retrieval": (_CONTEXTS,), "generation": (Need.RESPONSE,), "case": (), "trace": (Need.TRACE,),
+}  # fmt: skip
+"""By name: what a case needs to have for a positional parameter of that name. What each is given is
+in docs/your_own_metric.md; `ragbench.metrics.plan` reads it."""
 
 
 class AtLeast(Record, kw_only=False):
@@ -223,7 +191,7 @@ class _Signature:
 
     def definition(self, options: Options) -> MetricDefinition:
         arguments = self._arguments()
-        needs = frozenset(need for one in arguments for need in ARGUMENTS[one].needs)
+        needs = frozenset(need for one in arguments for need in ARGUMENTS[one])
         cutoff, aggregate = options.get("cutoff"), options.get("aggregate")
         facts = {name: value for name, value in options.items() if name in _AS_GIVEN}
         unknown = options.keys() - Options.__annotations__.keys()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from ragbench.core.metric import Skip
+from ragbench.io.values import is_object
 from ragbench.metrics.metric import metric
 
 _MEASURED = "measured around the call"
@@ -85,6 +86,4 @@ def token_counts(metadata: object) -> dict[str, float]:
 
 
 def _get(place: object, name: str) -> Any:
-    if isinstance(place, Mapping):
-        return cast("Mapping[str, Any]", place).get(name)
-    return getattr(place, name, None)
+    return place.get(name) if is_object(place) else getattr(place, name, None)

@@ -7,15 +7,16 @@ exception into NaN; its metrics asked directly raise. How the judged ones are as
 
 from __future__ import annotations
 
-import asyncio
 import math
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import msgspec
+
+from ragbench.core.calling import LoopThread
 from ragbench.core.metric import (
     Cost,
     Direction,
@@ -24,11 +25,11 @@ from ragbench.core.metric import (
     Metric,
     MetricDefinition,
     Need,
-    Parameter,
     Skip,
 )
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError
+from ragbench.io.values import as_object
 from ragbench.io.yaml_file import read_yaml
 from ragbench.metrics.metric import ARGUMENTS
 from ragbench.plugins import import_ragas, require
@@ -63,7 +64,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     fields, is_of_answer = _READ[reads], reads == "answer"
 
     def prepare() -> None:
-        _package()
+        import_ragas()
         if package:
             require(package, extra="text")
 
@@ -76,7 +77,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     return MetricDefinition(
         name=f"ragas:{name}",
         group=Group.GENERATOR if is_of_answer else Group.RETRIEVER,
-        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument].needs),
+        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument]),
         direction=Direction.HIGHER,
         summary=f"{summary} ({cls})",
         citation=_ES,
@@ -92,7 +93,7 @@ _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
 async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
-    sample: Any = _package().__dict__["SingleTurnSample"]
+    sample: Any = import_ragas().__dict__["SingleTurnSample"]
     instance = _instance(cls)
     found: Values = []
     for row in rows:
@@ -109,12 +110,6 @@ async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
 
 
 @cache
-def _package() -> Any:
-    """ragas, which takes seconds to load."""
-    return import_ragas()
-
-
-@cache
 def _instance(name: str) -> Any:
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
@@ -123,13 +118,12 @@ def _instance(name: str) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, Values]) -> Values:
-    """Runs a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
+    """In a thread of its own: a loop may run already, as in a notebook."""
+    loop = LoopThread()
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()
+        return loop.run(work)
+    finally:
+        loop.stop()
 
 
 # --- those that ask models
@@ -150,21 +144,11 @@ class RagasMetric(Record):
 
     name: str
     """Without ``ragas:``."""
-    summary: str
-    cls: str = "AspectCritic"
-    takes: str = "user_input response"
+    definition: MetricDefinition
+    cls: str
+    takes: Sequence[str]
     """Fields of a sample that its ``ascore`` takes."""
-    optional: str = ""
-    calls: str = "1"
-    aliases: str = ""
-    citation: str = _ES
-    group: str = "generator"
-    direction: str = "higher"
-    low: float = 0.0
-    high: float = 1.0
-    unbounded: bool = False
-    """Whether there is no highest value."""
-    parameters: Sequence[Mapping[str, Any]] = ()
+    optional: Sequence[str]
     embeds: bool = False
     """Whether it is built with a model for embeddings."""
     asks: bool = True
@@ -173,51 +157,13 @@ class RagasMetric(Record):
     """Values of whole numbers in answers."""
 
     @property
-    def columns(self) -> list[str]:
-        return self.takes.split()
-
-    @property
     def is_aspect(self) -> bool:
         """Whether it is the critic of the older interface, which takes a sample."""
         return self.cls == "AspectCritic"
 
-    @property
-    def definition(self) -> MetricDefinition:
-        needs = {_NEEDS[column] for column in self.columns}
-        needs |= {Need.LLM} if self.asks else set()
-        needs |= {Need.EMBEDDINGS} if self.embeds else set()
-        return MetricDefinition(
-            name=f"ragas:{self.name}",
-            group=Group(self.group),
-            needs=frozenset(needs),
-            direction=Direction(self.direction),
-            summary=f"{self.summary} ({self.cls})",
-            citation=self.citation,
-            scorer="ragbench.metrics.ragas_judge:RagasJudge",
-            aliases=tuple(f"ragas:{alias}" for alias in self.aliases.split()),
-            low=self.low,
-            high=None if self.unbounded else self.high,
-            parameters=tuple(
-                Parameter(
-                    name=one["name"],
-                    default=one["default"],
-                    summary=one["summary"],
-                    choices=tuple(one.get("choices", ())),
-                    low=one.get("low"),
-                )
-                for one in self.parameters
-            ),
-            # An answer that declines is no answer to judge.
-            abstains="response" in self.columns,
-            version=RULES if self.group == "generator" else 1,
-            extra="ragas,llm",
-            cost=Cost.LLM if self.asks else Cost.EMBEDDINGS,
-            calls=self.calls,
-        )
-
     def arguments(self, metric: Metric) -> dict[str, Any]:
         """What else its class is built with: its parameters, mostly."""
-        given = {one["name"]: metric.parameter(one["name"]) for one in self.parameters}
+        given = {one.name: metric.parameter(one.name) for one in self.definition.parameters}
         if self.is_aspect and not given:  # its definition is the one that RAGAS brings
             critics = require("ragas.metrics._aspect_critic", extra="ragas")
             return {"name": self.name, "definition": getattr(critics, self.name).definition}
@@ -225,11 +171,36 @@ class RagasMetric(Record):
         return given if made is None else made(metric, given)
 
 
+_USUAL: Mapping[str, Any] = {
+    "cls": "AspectCritic", "takes": "user_input response", "optional": "", "aliases": "",
+    "calls": "1", "citation": _ES, "group": "generator", "direction": "higher",
+}  # fmt: skip
+
+
 @cache
 def judged_metrics() -> Mapping[str, RagasMetric]:
     """By name, with ``ragas:``."""
     known: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
-    return {f"ragas:{name}": RagasMetric(name=name, **row) for name, row in known.items()}
+    return {f"ragas:{name}": _judged(name, {**_USUAL, **row}) for name, row in known.items()}
+
+
+def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
+    takes, asks = row["takes"].split(), row.get("asks", True)
+    needs: set[Need] = {_NEEDS[one] for one in takes} | ({Need.LLM} if asks else set())
+    facts: dict[str, Any] = {
+        "name": f"ragas:{name}",
+        "needs": needs | ({Need.EMBEDDINGS} if row.get("embeds") else set()),
+        "summary": f"{row['summary']} ({row['cls']})",
+        "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
+        "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
+        "high": None if row.get("unbounded") else row.get("high", 1.0),
+        "abstains": "response" in takes,  # an answer that declines is no answer to judge
+        "version": RULES if row["group"] == "generator" else 1,
+        "extra": "ragas,llm",
+        "cost": Cost.LLM if asks else Cost.EMBEDDINGS,
+    }
+    own = {"name": name, "takes": takes, "optional": row["optional"].split()}
+    return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
 
 
 def _share(metric: Metric, given: Mapping[str, Any], name: str) -> float:
@@ -262,8 +233,7 @@ def _of_rubrics(_: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"with_reference": bool(given["reference"])}
     if given["rubrics"]:
         file = read_yaml(Path(str(given["rubrics"])))
-        value = cast("object", file.value)
-        rubrics = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        rubrics = as_object(file.value)
         wanted = {f"score{grade}_description" for grade in range(1, 6)}
         if set(rubrics) != wanted or not all(isinstance(text, str) for text in rubrics.values()):
             raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])

@@ -11,13 +11,21 @@ from typing import Any, ClassVar, Self
 import orjson
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.record import Record, field, replace
+from ragbench.core.record import (
+    Checked,
+    NotNegative,
+    Positive,
+    Record,
+    Share,
+    Weight,
+    field,
+    replace,
+)
 from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sparse_index import Bm25Scores
 from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
-from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 

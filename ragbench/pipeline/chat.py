@@ -13,12 +13,12 @@ from msgspec import Meta
 
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage, task_messages
+from ragbench.core.record import Checked, Positive
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described
 from ragbench.llm.budget import total
 from ragbench.pipeline.extractive import ABSTENTIONS, abstention
-from ragbench.post.operator import Checked, Positive
 from ragbench.text.language import guess_language
 from ragbench.text.tables import table
 from ragbench.text.tokens import normalise

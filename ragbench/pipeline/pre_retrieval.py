@@ -22,7 +22,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, task_messages
 from ragbench.core.outcome import Failure
-from ragbench.core.record import Record
+from ragbench.core.record import AboveZero, Checked, Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import (
     ConfigError,
@@ -34,7 +34,6 @@ from ragbench.errors import (
 from ragbench.ledger.identity import described
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.plugins import Registry
-from ragbench.post.operator import AboveZero, Checked
 from ragbench.text.tables import table
 
 QueryKind = Literal["query", "passage"]

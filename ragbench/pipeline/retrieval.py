@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
+from ragbench.core.record import Positive, Weight
 from ragbench.embedders.embedder import Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
@@ -37,7 +38,6 @@ from ragbench.pipeline.strategies import (
     hybrid,
 )
 from ragbench.plugins import np
-from ragbench.post.operator import Positive, Weight
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import open_database

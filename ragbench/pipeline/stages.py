@@ -21,7 +21,7 @@ from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import reciprocal_rank_fusion
-from ragbench.core.record import Record, field
+from ragbench.core.record import Checked, Positive, Record, field
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.ledger.identity import described_class
@@ -36,7 +36,6 @@ from ragbench.pipeline.pre_retrieval import (
     transformed_object,
 )
 from ragbench.plugins import Registry
-from ragbench.post.operator import Checked, Positive
 from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import settled
 from ragbench.rag.interface import RAGConfig, RAGInterface

@@ -9,12 +9,11 @@ from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
-from ragbench.core.record import Record
+from ragbench.core.record import Checked, Positive, Record, Weight
 from ragbench.embedders.embedder import CosineScale, Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.plugins import np
-from ragbench.post.operator import Checked, Positive, Weight
 from ragbench.safe_text import did_you_mean, listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.collection import OpenCollection

@@ -230,9 +230,8 @@ def known_time(value: object) -> KnownTime | None:
     None when the value is nothing of the kind, or names no year.
     """
     if isinstance(value, datetime):
-        return KnownTime(
-            time=value if value.tzinfo else value.replace(tzinfo=UTC), precision="time"
-        )
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return KnownTime(time=aware, precision="time")
     if isinstance(value, date):
         return _of_day(value)
     if isinstance(value, bool):

@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel
-from ragbench.core.record import Record
+from ragbench.core.record import Checked, Positive, Record, Share
 from ragbench.llm.schema import ask_structure, ask_text
 from ragbench.post.chunks import asked_of, made_from, numbers_schema, rewritten, sliced
-from ragbench.post.operator import (
-    Checked,
-    OperatorInput,
-    OperatorOutput,
-    Positive,
-    RankedChunk,
-    Share,
-)
+from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.text.tokens import normalise, tokenise

@@ -12,15 +12,8 @@ from xml.sax.saxutils import escape
 
 from msgspec import Meta
 
-from ragbench.post.operator import (
-    Checked,
-    Filled,
-    NotNegative,
-    OperatorInput,
-    OperatorOutput,
-    RankedChunk,
-    refuse,
-)
+from ragbench.core.record import Checked, Filled, NotNegative, refuse
+from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,22 +1,14 @@
-"""The protocol of an operator: what it is given and gives back, and how it checks its settings."""
+"""The protocol of an operator: what it is given and gives back."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
-from functools import cache
-from typing import Annotated, Any, Protocol, get_args, get_type_hints, runtime_checkable
-
-import msgspec
-from msgspec import Meta
+from typing import Protocol, runtime_checkable
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record, replace
-from ragbench.errors import ConfigError
 
 
 class Query(Record):
@@ -118,12 +110,6 @@ def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
     )
 
 
-def refuse(*problems: str | None) -> None:
-    found = [problem for problem in problems if problem is not None]
-    if found:
-        raise ConfigError("\n".join(found))
-
-
 @runtime_checkable
 class ChunkSearch(Protocol):
     """Finds chunks by a query."""
@@ -138,53 +124,3 @@ class ChunkNeighbours(Protocol):
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
         """Finds chunks that are linked with a chunk, or stand beside it."""
         ...
-
-
-Positive = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
-Weight = Annotated[float, Meta(ge=0)]
-AboveZero = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Filled = Annotated[str, Meta(min_length=1, pattern=r"\S")]
-
-
-_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
-
-
-class Checked:
-    """Settings whose types say in what range they lie: refused out of it, however they are made."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        kind: Any = type(self)
-        refuse(*(_problem(name, getattr(self, name), hint) for name, hint in _hints(kind)))
-
-
-@cache
-def _hints(kind: Any) -> Sequence[tuple[str, Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    return [(one.name, hints[one.name]) for one in fields(kind) if one.init]
-
-
-def _problem(name: str, value: Any, hint: Any) -> str | None:
-    """What is wrong with the range of a value; its type is looked at where settings are read."""
-    given = float(value) if isinstance(value, float) else value  # also one of numpy's
-    if isinstance(given, float) and not math.isfinite(given):
-        return f"{name} must be a finite number, not {value!r}"
-    try:
-        msgspec.convert(given, hint)
-    except msgspec.ValidationError as error:
-        message = str(error)
-    except TypeError:  # a service or a model
-        return None
-    else:
-        return None
-    if "of length" in message or "regex" in message:
-        return f"{name} must not be empty"
-    if "enum" in message:
-        return f"{name} must be one of {', '.join(map(str, get_args(hint)))}, not {value!r}"
-    bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)
-    if bound is None:
-        return None
-    return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"

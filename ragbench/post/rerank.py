@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.core.record import Record
+from ragbench.core.record import AboveZero, Checked, Positive, Record, replace
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore, digest
 from ragbench.post.operator import (
-    AboveZero,
-    Checked,
     OperatorInput,
     OperatorOutput,
-    Positive,
     Query,
     RankedChunk,
     as_query,
@@ -40,10 +38,6 @@ class Reranker(Protocol):
     def name(self) -> str: ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]: ...
-
-
-IReranker = Reranker
-"""The post-retrieval specification's name for it."""
 
 
 class NotedScores(tuple[float, ...]):
@@ -172,10 +166,8 @@ class Rerank(Checked):
         notes: tuple[str, ...] = ()
         try:
             scores = self._scores(query, present)
-        except (InputError, LLMStoppedError):
-            raise
         except (Exception, SystemExit) as error:
-            if self.on_error == "raise":
+            if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
             order, values = [*range(len(entries))], [one.score for one in entries]
@@ -183,15 +175,8 @@ class Rerank(Checked):
             # sorted() is stable: of equal scores, the chunk that stands first stays first.
             order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
             notes = scores.notes
-        # Written out: replace() takes several times as long, and this is done for every chunk.
         kept = tuple(
-            RankedChunk(
-                chunk=entries[at].chunk,
-                score=values[at],
-                rank=rank,
-                initial_score=entries[at].initial_score,
-                initial_rank=entries[at].initial_rank,
-            )
+            replace(entries[at], score=values[at], rank=rank)
             for rank, at in enumerate(order[: self.top_k], start=1)
         )
         return Reranked(chunks=kept, failure=failure, notes=notes)
@@ -253,7 +238,7 @@ def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     holder: Any = reranker
-    if not is_dataclass(holder) or all(one.name != "rerankers" for one in fields(holder)):
+    if "rerankers" not in getattr(holder, "__dataclass_fields__", ()):
         return reranker
-    members = [stored(one, store) for one in cast("Any", holder).rerankers]
-    return cast("Reranker", replace(cast("Any", holder), rerankers=members))
+    members = [stored(one, store) for one in holder.rerankers]
+    return cast("Reranker", dataclasses.replace(holder, rerankers=members))

@@ -12,7 +12,7 @@ import msgspec
 from ragbench.core.biography import POST_RETRIEVE, Step
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.core.record import Record
+from ragbench.core.record import Checked, Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.io.values import as_list, as_object
@@ -20,7 +20,6 @@ from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
-    Checked,
     Operator,
     OperatorInput,
     OperatorOutput,
@@ -96,9 +95,8 @@ class PostRetrieval(Checked):
     @property
     def reads_now(self) -> bool:
         """Whether an operator, or a reranker within one, says that it reads the time."""
-        rerankers: Any = [getattr(one, "reranker", None) for one in self.operators]
-        within = [step for one in rerankers if one is not None for step in with_members(one)]
-        return any(getattr(step, "reads_now", False) for step in (*self.operators, *within))
+        steps = (*self.operators, *rerankers_of(self))
+        return any(getattr(step, "reads_now", False) for step in steps)
 
     def dated(self, now: datetime) -> PostRetrieval:
         """The same with a time that ages are counted from, where that matters and none is set."""
@@ -181,10 +179,8 @@ class PostRetrieval(Checked):
                 )
             output = given if isinstance(given, OperatorOutput) else OperatorOutput(chunks=())
             output = replace(output, chunks=in_order(chunks))
-        except (InputError, LLMStoppedError):
-            raise
         except Exception as error:
-            if self.on_error == "raise":
+            if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=operator.name)
             return OperatorOutput(chunks=state.chunks, failures=(failure,))
@@ -195,8 +191,8 @@ class PostRetrieval(Checked):
 
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
     """The rerankers of a stage, those within others too."""
-    found = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
-    return [member for reranker in found for member in with_members(reranker)]
+    found = (getattr(one, "reranker", None) for one in stage.operators)
+    return [member for one in found if one is not None for member in with_members(one)]
 
 
 def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval:

@@ -55,11 +55,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Changes whenever the same input may give another output."""
     reads: Callable[[RunCase], Given[InputT] | StageOutcome]
     """What is given for a case; an outcome instead where there is nothing to call for."""
-    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None
+    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None = None
     """Gives one value per input; None when it is a coroutine function."""
-    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None
+    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None = None
     """The same for a RAG whose methods are coroutines."""
-    takes_batches: bool
+    takes_batches: bool = False
     """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
     it is in the journal as soon as it is finished."""
     status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
@@ -70,9 +70,19 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        todo = self.take(window, run)
-        if self.pool is not None:
-            self._ask_workers(self.pool, todo, run)
+        todo, pool = self.take(window, run), self.pool
+        if pool is not None:
+            from ragbench.workers.pool import Task
+
+            size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
+            ahead = Ahead(self, pool, run)
+            for at in range(0, len(todo), size):
+                if run.stopped():
+                    break
+                items = todo[at : at + size]
+                if ahead.begin(items, [Task(self.name, item.input) for item in items]):
+                    ahead.settle()
+            ahead.settle_all()
         elif todo:
             self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
@@ -147,11 +157,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
         run.journal.flush(if_due=True)
         run.settled(name, len(asked), failed=failed)
 
-    def ask_once(
-        self, given: InputT, in_loop: InLoop, timeout: float | None = None
-    ) -> Outcome[ValueT]:
-        """What one input gives, beside any run."""
-        manner, found = Manner(stage=self.name, timeout=timeout), list[Outcome[ValueT]]()
+    def ask_once(self, given: InputT, in_loop: InLoop = None, **how: Any) -> Outcome[ValueT]:
+        """What one input gives, beside any run; ``how`` it is called, see `Manner`."""
+        manner, found = Manner(stage=self.name, **how), list[Outcome[ValueT]]()
         if self.call is not None:
             for _, outcomes in run_plain(self.call, [[given]], manner):
                 found += outcomes
@@ -161,21 +169,6 @@ class CallStage(Record, Generic[InputT, ValueT]):
             )
             (in_loop or asyncio.run)(asked)
         return found[0]
-
-    def _ask_workers(
-        self, pool: WorkerPool[Task, Any], todo: Sequence[Work[InputT]], run: Running
-    ) -> None:
-        from ragbench.workers.pool import Task
-
-        size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
-        ahead = Ahead(self, pool, run)
-        for at in range(0, len(todo), size):
-            if run.stopped():
-                break
-            items = todo[at : at + size]
-            if ahead.begin(items, [Task(self.name, item.input) for item in items]):
-                ahead.settle()
-        ahead.settle_all()
 
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
         """Asks in this process, but for the cases that an earlier one died with."""

@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
@@ -49,6 +50,8 @@ class Manner(Record):
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
+    final: tuple[type[Exception], ...] = ()
+    """Errors that every other item would meet, too: they are raised."""
     begun: Callable[[Sequence[Any]], None] = lambda _: None
     """Given the items of each call before it is made, in any thread."""
     split: Callable[[int, BaseException], None] = lambda _size, _error: None
@@ -73,10 +76,8 @@ def run_plain(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = limited(part)
-        except LLMStoppedError:
-            raise
         except _CAUGHT as error:
-            if isinstance(error, UnreachableError) and not error.answered_before:
+            if _ends_run(error, manner):
                 raise
             answer = error
         if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
@@ -96,18 +97,21 @@ async def attempt_async(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = await call(part)
-        except LLMStoppedError:
-            raise
         except _CAUGHT as error:
-            if isinstance(error, UnreachableError) and not error.answered_before:
-                raise
             # Only a task that the user's code waited for may have been cancelled, not this one.
             task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            is_own = isinstance(error, asyncio.CancelledError) and task and task.cancelling()
+            if is_own or _ends_run(error, manner):
                 raise
             answer = error
         if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
             yield part, outcomes
+
+
+def _ends_run(error: BaseException, manner: Manner) -> bool:
+    if isinstance(error, UnreachableError):
+        return not error.answered_before
+    return isinstance(error, (LLMStoppedError, *manner.final))
 
 
 def _outcomes(
@@ -156,11 +160,22 @@ def _threaded(
     for batch in batches:
         waiting.put(batch)
     halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
+
+    def work() -> None:
+        try:
+            with suppress(queue.Empty):
+                while not halted.stopped():
+                    for done in run_plain(call, [waiting.get_nowait()], halted):
+                        finished.put(done)
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+            finished.put(error)
+        finally:
+            finished.put(None)
+
     workers = min(manner.concurrency, len(batches))
-    name, given = f"ragbench-{manner.stage}", (call, waiting, finished, halted)
     for _ in range(workers):
         # Daemon threads: a second Ctrl-C must end the process although a call hangs.
-        threading.Thread(target=_work, args=given, name=name, daemon=True).start()
+        threading.Thread(target=work, name=f"ragbench-{manner.stage}", daemon=True).start()
     try:
         while workers:
             done = finished.get()
@@ -172,24 +187,6 @@ def _threaded(
                 yield done
     finally:
         abandoned.set()
-
-
-def _work(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
-    waiting: queue.SimpleQueue[Sequence[ItemT]],
-    finished: _Finished[ItemT, ValueT],
-    manner: Manner,
-) -> None:
-    try:
-        while not manner.stopped():
-            for done in run_plain(call, [waiting.get_nowait()], manner):
-                finished.put(done)
-    except queue.Empty:
-        pass
-    except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
-        finished.put(error)
-    finally:
-        finished.put(None)
 
 
 async def run_async(

@@ -11,14 +11,14 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-import orjson
+from msgspec import MsgspecError, json
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
@@ -198,31 +198,26 @@ def judge_canaries(
     if known is not None and (known.run, known.basis) == (_asked_of(run), basis):
         return
     plan = judging.plan(asked)
-    cells: dict[tuple[int, CanaryKind], list[Cell]] = defaultdict(list)
-    jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
+    cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
+    jobs = [(metric, canary) for metric in asked for canary in canaries]
 
-    def judge(job: tuple[int, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
-        at, canary = job
-        return plan.judge(at, canary.trace, panel)
+    def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
+        metric, canary = job
+        return plan.judge(metric, canary.trace, panel)
 
     for batch in judging.judged(jobs, judge, stopped):
-        for (at, canary), judged in batch:
-            cells[at, canary.kind].append(judged.cell)
-    lines = [
-        _line(asked[at], kind, cells[at, kind])
-        for at in range(len(asked))
-        for kind in CanaryKind
-        if cells[at, kind]
-    ]
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        for (metric, canary), judged in batch:
+            cells[metric.name, canary.kind].append(judged.cell)
+    each = [(metric.name, kind) for metric in asked for kind in CanaryKind]
+    lines = [_line(*one, cells[one]) for one in each if cells[one]]
     stored = _Stored(_asked_of(run), basis, tuple(lines))
-    write_atomic(folder / CANARIES, orjson.dumps(msgspec.to_builtins(stored), option=options))
+    write_atomic(folder / CANARIES, json.format(json.encode(stored)) + b"\n")
 
 
-def _line(metric: Metric, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
+def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
     counted = [c for c in cells if c.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
-        metric=metric.name,
+        metric=metric,
         kind=kind.value,
         planted=len(cells),
         judged=len(counted),
@@ -249,10 +244,9 @@ class _Stored(Record, kw_only=False):
 
 def _stored(folder: Path) -> _Stored | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
-    try:
-        return msgspec.json.decode((folder / CANARIES).read_bytes(), type=_Stored)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    with suppress(OSError, MsgspecError):
+        return json.decode((folder / CANARIES).read_bytes(), type=_Stored)
+    return None
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:

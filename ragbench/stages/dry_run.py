@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -27,8 +27,8 @@ from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan, reads_canaries
-from ragbench.metrics.ragas_calls import input_of
+from ragbench.metrics.judging import JudgePlan, not_asked, reads_canaries
+from ragbench.metrics.ragas_judge import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import counter_for_model
@@ -125,7 +125,7 @@ class JudgingEstimate(Record):
         return least + texts, most + texts
 
 
-class DryRun:
+class DryRun(ExitStack):
     """Stands in for the judging of a run: clients as the run's ask nobody. Use it with ``with``."""
 
     def __init__(
@@ -134,29 +134,20 @@ class DryRun:
         embeddings: LLMSettings | None,
         panel: Sequence[LLMSettings] = (),
     ) -> None:
+        super().__init__()
         self.cases = 0
         """Judgements that would be made."""
         self._judges = [] if chat is None else [chat, *panel]
-        self._models = (chat, embeddings, panel)
+        self._chat, self._embeddings = (one and _unchecked(one) for one in (chat, embeddings))
+        self._panel = [*map(_unchecked, panel)]
         self._least, self._most = _AssumedModel(FEW), _AssumedModel(MANY)
-        self._sessions = [LLMSession(partial(self._opened, m)) for m in (self._least, self._most)]
-
-    def __enter__(self) -> DryRun:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for session in self._sessions:
-            session.close()
+        opening = [partial(self._opened, model) for model in (self._least, self._most)]
+        self._sessions = [self.enter_context(LLMSession(each)) for each in opening]
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
-        chat, embeddings, panel = self._models
         async with open_models(
-            None if chat is None else _unchecked(chat),
-            None if embeddings is None else _unchecked(embeddings),
-            panel=[_unchecked(juror) for juror in panel],
-            transport=model,
-            cache=_NothingKept,
+            self._chat, self._embeddings, panel=self._panel, transport=model, cache=_NothingKept
         ) as models:
             for client in models.chats:
                 client.dialect = Dialect(
@@ -170,20 +161,20 @@ class DryRun:
         for job in jobs:
             if stopped():
                 return
-            if plan.blocked(job.position, job.row.trace) is None:
-                self.judge(plan, job.position, job.row.trace)
+            if not_asked(job.metric, job.row.trace) is None:
+                self.judge(plan, job.metric, job.row.trace)
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
-        for at in range(len(plan.metrics)):
+        for metric in plan.metrics:
             for trace in traces:
-                self.judge(plan, at, trace)
+                self.judge(plan, metric, trace)
 
-    def judge(self, plan: JudgePlan, at: int, trace: Trace) -> None:
+    def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement."""
         self.cases += 1
         for session in self._sessions:
-            session.run(lambda models: plan.judge(at, trace, models))
+            session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
         least, most = self._least.asked, self._most.asked

@@ -8,17 +8,20 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ragbench.core.metric import Metric
+import msgspec
+
+from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import JudgedCell
 from ragbench.core.record import Record
 from ragbench.core.trace import RunCase
 from ragbench.errors import ConfigError, RagbenchError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.llm.budget import price_for
 from ragbench.llm.probe import preflight
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan
-from ragbench.stages.judge_identity import judge_info
+from ragbench.metrics.judging import JudgePlan, not_asked
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import Running
 
@@ -48,8 +51,38 @@ class Judging(Record):
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
+        """Everything that judgements depend on, as JSON holds it.
+
+        The fingerprint is over endpoint, model, parameters, prompts and the versions of what makes
+        them: two runs compare when it is the same. How often a case is judged and what tokens cost
+        is not part of it.
+        """
         both = (self.chat, self.embeddings)
-        return judge_info(plan, *(None if one is None else one.endpoint for one in both))
+        chat, embeddings = (None if one is None else one.endpoint for one in both)
+        plan.check(chat, embeddings)
+        asked = chat.identity() if chat and plan.needs_chat else None
+        embedding = embeddings.identity() if embeddings and plan.needs_embeddings else None
+        identity: dict[str, Any] = {"chat": asked, "embeddings": embedding}
+        identity["scorers"] = plan.identities
+        panel = [juror.identity() for juror in plan.panel]
+        if panel and plan.needs_chat:
+            identity["panel"] = panel
+        keys: dict[str, str] = {}
+        for metric in plan.metrics:
+            needs = metric.definition.needs
+            is_chat = Need.LLM in needs
+            known: tuple[object, ...] = (
+                asked if is_chat else None,
+                embedding if Need.EMBEDDINGS in needs else None,
+                plan.prompts[metric.name],
+                plan.repeats,
+            )
+            keys[metric.name] = fingerprint((*known, panel) if panel and is_chat else known)
+        price = None if asked is None or chat is None else msgspec.to_builtins(price_for(chat))
+        if price is not None:
+            del price["long_prompt"]  # it is one call's; what reads this adds up many
+        parts = {"repeats": plan.repeats, "prompts": plan.prompts, "keys": keys, "price": price}
+        return {**identity, "fingerprint": fingerprint(identity), **parts}
 
     def try_models(self, plan: JudgePlan, stopped: Callable[[], bool]) -> None:
         """Sees whether the models answer as a plan needs it, where that is wanted."""
@@ -94,8 +127,9 @@ class Judging(Record):
 
 class Job(NamedTuple):
     row: RunCase
-    position: int
-    """The metric's place among the judged ones."""
+    place: int
+    """The metric's, among those of the run."""
+    metric: Metric
 
 
 @dataclass(slots=True)
@@ -105,41 +139,31 @@ class JudgeStage:
     plan: JudgePlan
     judging: Judging
     info: dict[str, Any]
-    """For the manifest; see `ragbench.stages.judge_identity`."""
+    """For the manifest; see `Judging.info`."""
     table: CellTable = field(init=False)
     """Opened for the window by the scoring stage before."""
     name: str = "judge"
     _is_tried: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        metrics = enumerate(self.table.metrics)
-        places = [at for at, each in metrics if each.is_judged]
-        jobs = [
-            Job(row, position)
-            for row in window
-            for position, place in enumerate(places)
-            if run.lacks(row.cells[place])
-        ]
+        judged = [(at, each) for at, each in enumerate(self.table.metrics) if each.is_judged]
+        jobs = [Job(row, *one) for row in window for one in judged if run.lacks(row.cells[one[0]])]
         reused = len(window) - len({job.row.number for job in jobs})
         if (rehearsal := self.judging.rehearsal) is not None:
             rehearsal(self.plan, jobs, run.stopped)
             run.settled(self.name, len(window), reused=reused)
         else:
-            self._judge(jobs, places, run)
-            self.table.read_judgements(window, places)
+            self._judge(jobs, run)
+            self.table.read_judgements(window, [at for at, _ in judged])
             run.settled(self.name, reused, reused=reused)
 
-    def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
-        def record(job: Job, judged: JudgedCell) -> None:
-            position, judgements = places[job.position], judged.judgements or ()
-            self.table.save_judged(job.row, position, judged.cell, judgements)
-
+    def _judge(self, jobs: Sequence[Job], run: Running) -> None:
         left: Counter[int] = Counter()
         open_jobs: list[Job] = []
         for job in jobs:
-            blocked = self.plan.blocked(job.position, job.row.trace)
-            if blocked is not None:
-                record(job, JudgedCell(cell=blocked))
+            known = not_asked(job.metric, job.row.trace)
+            if known is not None:
+                self.table.save_judged(job.row, job.place, known, ())
             else:
                 open_jobs.append(job)
                 left[job.row.number] += 1
@@ -152,12 +176,12 @@ class JudgeStage:
             self._is_tried = True
 
         def judge(job: Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-            return self.plan.judge(job.position, job.row.trace, panel)
+            return self.plan.judge(job.metric, job.row.trace, panel)
 
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
             done = 0
             for job, judged in batch:
-                record(job, judged)
+                self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
                 left[job.row.number] -= 1
                 done += not left[job.row.number]
             run.journal.flush()

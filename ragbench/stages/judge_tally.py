@@ -11,11 +11,12 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
+import msgspec
+
 from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
-from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import agreement
 
 _COUNTED = (
@@ -136,6 +137,11 @@ def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
     places = {value: place for place, value in enumerate(levels)}
     found = agreement([(places[a], places[b]) for a, b in both], len(levels), resamples=1)
     return found.kappa.value
+
+
+def price_of(judge: Mapping[str, Any]) -> Price | None:
+    """The price that a manifest's ``judge`` names."""
+    return msgspec.convert(judge["price"], Price | None)
 
 
 @dataclass(slots=True)

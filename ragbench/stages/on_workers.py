@@ -75,10 +75,17 @@ def staffed(
     Args:
         timeout: seconds per query; None for no limit.
     """
+    rag = workers.make_rag
+    makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
     with ExitStack() as stack:
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
-        makes = {stage.name: _maker(stage, workers, top_k, timeout) for stage in stages}
-        made = {name: make for name, make in makes.items() if make is not None}
+        made = dict[str, Callable[[], Map[Any, Any]]]()
+        for stage in stages:
+            if isinstance(stage, ScoreStage):
+                metrics = tuple(one for one in stage.table.metrics if not one.is_judged)
+                made[stage.name] = partial(scorer, metrics)
+            elif make := makes.get(stage.name):
+                made[stage.name] = partial(_asking, stage.name, make, top_k, timeout)
 
         def lost(task: Task) -> Any:
             return lost_case(task.kind, task.input)
@@ -91,18 +98,6 @@ def staffed(
             replace(cast("Any", stage), pool=pool) if stage.name in made else stage
             for stage in stages
         ]
-
-
-def _maker(
-    stage: Stage, workers: Workers, top_k: int | None, timeout: float | None
-) -> Callable[[], Map[Any, Any]] | None:
-    if isinstance(stage, ScoreStage):
-        metrics = tuple(e for e in stage.table.metrics if not e.is_judged)
-        return partial(scorer, metrics)
-    rag = workers.make_rag
-    makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
-    make = makes.get(stage.name)
-    return None if make is None else partial(_asking, stage.name, make, top_k, timeout)
 
 
 # --- on a worker

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import orjson
 
 from ragbench.core.biography import POST_RETRIEVE, steps_of, written_text
-from ragbench.core.case import Case
+from ragbench.core.case import Case, Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Status
@@ -37,25 +37,19 @@ from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
 from ragbench.stages.stage import LOCATE, NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
 
-PostRetrieveInput = tuple[str, RetrievalResult[Any]]
-"""A query and what was retrieved for it."""
+ChunksInput = tuple[str, RetrievalResult[Any], Said]
+"""A query, what was retrieved for it, and what was said before, where the stage is to know."""
 
 
 def post_retrieve_stage(
     stage: PostRetrieval, identity: bytes
-) -> CallStage[PostRetrieveInput, RetrievalResult[Any]]:
+) -> CallStage[ChunksInput, RetrievalResult[Any]]:
     """The stage that takes a case's chunks through the operators."""
-
-    def call(inputs: Sequence[PostRetrieveInput]) -> Sequence[RetrievalResult[Any]]:
-        return [post_retrieved(stage, query, result) for query, result in inputs]
-
     return CallStage(
         name=POST_RETRIEVE,
         identity=identity,
-        reads=reads_chunks("retrieve"),
-        call=call,
-        call_async=None,
-        takes_batches=False,
+        reads=reads_chunks(),
+        call=lambda inputs: [post_retrieved(stage, query, result) for query, result, _ in inputs],
         is_incomplete=lambda body: _recovered(
             body, lambda found: any(step.failures for step in steps_of(found))
         ),
@@ -63,36 +57,27 @@ def post_retrieve_stage(
 
 
 def reads_chunks(
-    *stages: str, in_conversation: bool = False
-) -> Callable[[RunCase], Given[Any] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks of the last of these stages.
+    *, in_conversation: bool = False
+) -> Callable[[RunCase], Given[ChunksInput] | StageOutcome]:
+    """What a stage is given that works on a query and the chunks that there are so far."""
 
-    Args:
-        in_conversation: whether what was said before is given, too, where anything was.
-    """
-
-    def reads(row: RunCase) -> Given[Any] | StageOutcome:
-        before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
+    def reads(row: RunCase) -> Given[ChunksInput] | StageOutcome:
+        before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
         if before.outcome.value is None:
             return passed_on(before)
-        query = row.case.query
-        digest = before.digest + query.encode()
+        said: Said = ()
+        digest = before.digest + row.case.query.encode()
         if in_conversation and row.case.history:
             said = row.case.messages
             digest = b"%b %b" % (digest, orjson.dumps(said))
-            return Given((query, before.outcome.value, said), digest)
-        return Given((query, before.outcome.value), digest)
+        return Given((row.case.query, before.outcome.value, said), digest)
 
     return reads
 
 
-def contexts_for_generation(
-    result: RetrievalResult[Any], texts: bytes
-) -> tuple[Sequence[str], bytes]:
+def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     written = written_text(result) if result.metadata else None
-    if written is None:
-        return result.contexts, texts
-    return [written], text_digest(written)
+    return result.contexts if written is None else [written]
 
 
 def _pre_retrieval_failures(found: RetrievalResult[Any]) -> object:
@@ -110,10 +95,10 @@ def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) 
 
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
-GenerateInput = tuple[str, Sequence[str]] | tuple[str, Sequence[str], list[dict[str, str]]]
-"""A query and its contexts; of a RAG that takes it, what was said before."""
-RetrieveInput = str | tuple[str, list[dict[str, str]]]
-"""A query; of a RAG that takes it, with what was said before."""
+RetrieveInput = tuple[str, list[dict[str, str]]]
+"""A query, and what was said before it, where the RAG is to know."""
+GenerateInput = tuple[str, Sequence[str], list[dict[str, str]]]
+"""The same with the contexts."""
 
 
 def retrieve_stage(
@@ -126,30 +111,20 @@ def retrieve_stage(
         reads=lambda row: (
             _in_conversation(row.case)
             if is_told
-            else Given(row.case.query, row.case.query.encode())
+            else Given((row.case.query, []), row.case.query.encode())
         ),
         is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
         **_calls(
             rag,
             RETRIEVAL,
             lambda given: (
-                ([[_query(one) for one in given]], [_said(one) for one in given])
-                if is_told
-                else ([[*given]], None)
+                [[query for query, _ in given]],
+                [said for _, said in given] if is_told else None,
             ),
             to_retrieval_result,
             top_k,
         ),
     )
-
-
-def _query(given: RetrieveInput) -> str:
-    return given if isinstance(given, str) else given[0]
-
-
-def _said(given: RetrieveInput) -> list[dict[str, str]]:
-    """Nothing where a RAG is only tried out."""
-    return [] if isinstance(given, str) else given[1]
 
 
 def _in_conversation(case: Case) -> Given[RetrieveInput]:
@@ -171,8 +146,8 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
             # Lists of their own: a RAG that sorts or cuts what it is given must not change what
             # is scored.
             lambda given: (
-                ([one[0] for one in given], [[*one[1]] for one in given]),
-                [one[2] if len(one) > 2 else [] for one in given] if is_told else None,
+                ([query for query, _, _ in given], [[*contexts] for _, contexts, _ in given]),
+                [said for _, _, said in given] if is_told else None,
             ),
             to_generation_result,
         ),
@@ -196,6 +171,9 @@ def _calls(
     derive = cast("Callable[..., Any]", derived_async if is_async else derived)
     ask = own_method(rag, name, top_k) if is_own else partial(derive, rag, name, top_k=top_k)
 
+    def every(found: object, size: int) -> Sequence[Any]:
+        return [checked(one, where) for one in to_batch(found, size, where)]
+
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
         columns, said = columns_of(inputs)
         try:
@@ -203,11 +181,7 @@ def _calls(
         except PartialBatchError as error:
             raise _checked(error, checked) from error
         # What is derived is checked already.
-        return (
-            [checked(one, where) for one in to_batch(found, len(inputs), where)]
-            if is_own
-            else found
-        )
+        return every(found, len(inputs)) if is_own else found
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
         columns, said = columns_of(inputs)
@@ -215,11 +189,7 @@ def _calls(
             found = await ask(*columns, said=said)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
-        return (
-            [checked(one, where) for one in to_batch(found, len(inputs), where)]
-            if is_own
-            else found
-        )
+        return every(found, len(inputs)) if is_own else found
 
     return {
         "call": None if is_async else call,
@@ -255,16 +225,17 @@ def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | S
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
         if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
             rag.restore(query, first.outcome.value, said)
+        contexts, digests = before.outcome.value.contexts, before.texts
         if "post_retrieve" in row.settled:
-            contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
-        else:
-            contexts, digests = before.outcome.value.contexts, before.texts
+            shown = contexts_for_generation(before.outcome.value)
+            if shown is not contexts:
+                contexts, digests = shown, text_digest(shown[0])
     # Where the query ends must be known: any text may follow.
     asked = query.encode()
     digest = b"%d %b" % (len(asked), asked) + digests
-    if not (said and is_told):
-        return Given((query, contexts), digest)
-    return Given((query, contexts, said), b"%b %b" % (digest, orjson.dumps(said)))
+    if said and is_told:
+        digest = b"%b %b" % (digest, orjson.dumps(said))
+    return Given((query, contexts, said), digest)
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:
@@ -318,7 +289,6 @@ def locate_stage(
         identity=identity,
         reads=_reads,
         call=lambda inputs: locator.located(inputs, top_k),
-        call_async=None,
         takes_batches=True,
     )
 

@@ -238,7 +238,7 @@ def differing_case(
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
         for row in window:
             for stage, given, before in _reused(row, stages, journal):
-                now = stage.ask_once(given, in_loop, calls.timeout)
+                now = stage.ask_once(given, in_loop, timeout=calls.timeout)
                 if now.value is not None and _content(stage, now) != _content(stage, before):
                     return f"{stage.name} of {row.case.id}"
     return ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ragbench.core.case import Case, Turn
 from ragbench.core.metric import Metric
@@ -13,10 +14,10 @@ from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
+from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import digest, fixed_digest
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal, StoredOutcome
-from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.stage import (
     NO_CONTEXTS,
     NO_GENERATION,
@@ -30,6 +31,16 @@ from ragbench.stages.stage import (
 )
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
+
+
+def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
+    """What a metric's cells depend on beside the case, empty for one that nobody judges."""
+    if not metric.is_judged:
+        return b""
+    key = None if info is None else info["keys"].get(metric.name)
+    if key is None:
+        raise ConfigError(f"the run does not record its judge {metric.name}")
+    return bytes.fromhex(key)
 
 
 @dataclass(frozen=True, kw_only=True)

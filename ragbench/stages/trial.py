@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.biography import steps_of
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Price, Usage
-from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.outcome import Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, InputError, LLMStoppedError
+from ragbench.errors import ConfigError, InputError
 from ragbench.ledger.scores import ScoreStore
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.summary import most_frequent
 from ragbench.post.build import Variant
-from ragbench.post.stage import PostRetrieval, post_retrieved, rerankers_of, with_stored_scores
+from ragbench.post.stage import rerankers_of, with_stored_scores
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
-from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage
+from ragbench.stages.call_stage import CallStage
+from ragbench.stages.rag import (
+    RAG,
+    ChunksInput,
+    contexts_for_generation,
+    generate_stage,
+    post_retrieve_stage,
+)
 from ragbench.stages.run_tally import percentile
+from ragbench.stages.stage import InLoop
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
@@ -72,12 +80,13 @@ class Trial:
     """Cases in which it left anything else than the first variant."""
     left: dict[str, object] = field(default_factory=dict[str, object])
     """What it left of the cases of the present window."""
-    stage: PostRetrieval = field(init=False)
+    stage: CallStage[ChunksInput, RetrievalResult[Any]] = field(init=False)
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        stage = self.variant.stage
-        self.stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
+        name, stage = self.variant.name, self.variant.stage
+        stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
+        self.stage = replace(post_retrieve_stage(stage, b""), name=name)
 
     def take(
         self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
@@ -97,8 +106,7 @@ class Trial:
             # All that generation would be given, and all that metrics read.
             left: object = trace.context.status
             if (result := trace.context.value) is not None:
-                texts, _ = contexts_for_generation(result, b"")
-                left = tuple(texts), tuple(result.context_ids or ())
+                left = (*contexts_for_generation(result),), tuple(result.context_ids or ())
             if first is self:
                 self.left[id] = left
             else:
@@ -111,7 +119,7 @@ class Trial:
             return
         for trace in window:
             if trace.retrieval.value is not None:
-                self._run(trace.case.query, trace.retrieval.value)
+                self._left(trace.case.query, trace.retrieval.value)
                 return
 
     def _through(self, trace: Trace) -> Trace:
@@ -119,24 +127,15 @@ class Trial:
         given, query, answer = trace.retrieval.value, trace.case.query, NOT_GENERATED
         if given is None:
             return replace(trace, post_retrieval=trace.retrieval, generation=answer)
-        started = time.perf_counter()
-        left = self._run(query, given)
-        left = replace(left, seconds=time.perf_counter() - started)
+        left = self._left(query, given)
         if self.answering is not None:
             answer = _NOTHING_LEFT
             if left.value is not None:
                 answer = self.answering.answer(query, left.value, trace.case.messages)
         return replace(trace, post_retrieval=left, generation=answer)
 
-    def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
-        try:
-            value = post_retrieved(self.stage, query, given)
-        except (InputError, LLMStoppedError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever an operator raises becomes an outcome
-            failure = Failure.of(error, stage=self.variant.name)
-            return Outcome(status=Status.FAILED, failure=failure)
-        return Outcome(status=Status.MEASURED, value=value)
+    def _left(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
+        return self.stage.ask_once((query, given, ()), final=(InputError,))
 
     def _count(self, trace: Trace) -> None:
         left = trace.context
@@ -149,8 +148,8 @@ class Trial:
             self.failed += 1
             self.failures[str(left.failure)] += 1
             return
-        texts, _ = contexts_for_generation(left.value, b"")
-        self.tokens.append(sum(self.counter.count(text) for text in texts))
+        texts = contexts_for_generation(left.value)
+        self.tokens.append(sum(map(self.counter.count, texts)))
         self.chunks += len(left.value)
         failures = [str(f) for step in steps_of(left.value) for f in step.failures]
         self.failures.update(failures)
@@ -229,7 +228,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-class Answering:
+class Answering(ExitStack):
     """A RAG's generation, for the length of a block.
 
     The same question with the same contexts is asked once, until `forget`: variants that leave the
@@ -237,6 +236,7 @@ class Answering:
     """
 
     def __init__(self, rag: RAG) -> None:
+        super().__init__()
         if "generation" not in rag.families:
             raise ConfigError(
                 "the RAG has no generation method (generate or generate_with_metadata), so no "
@@ -251,26 +251,22 @@ class Answering:
         self._stage = generate_stage(rag, b"")
         self._known: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
         self._lock = threading.Lock()
-        self._loop = LoopThread()
-
-    def __enter__(self) -> Self:
+        self._in_loop: InLoop = None
         if self._stage.call_async is not None:
-            self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.stop()
+            loop = LoopThread()
+            self.callback(loop.stop)
+            self._in_loop = loop.run
 
     def answer(
         self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
     ) -> Outcome[GenerationResult[Any]]:
-        texts, _ = contexts_for_generation(left, b"")
+        texts = contexts_for_generation(left)
         key = (query, *texts, *(f"{one['role']}: {one['content']}" for one in said))
         with self._lock:
             known = self._known.get(key)
         if known is not None:
             return known
-        outcome = self._stage.ask_once((query, texts, said), self._loop.run)
+        outcome = self._stage.ask_once((query, texts, said), self._in_loop)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:

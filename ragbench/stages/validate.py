@@ -19,7 +19,6 @@ import orjson
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
-from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
     MatrixCell,
@@ -32,7 +31,7 @@ from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, M
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
 from ragbench.stages.call_stage import Ahead, CallStage, Given
-from ragbench.stages.rag import reads_chunks
+from ragbench.stages.rag import ChunksInput, reads_chunks
 from ragbench.stages.stage import STOPPED, Running
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from ragbench.io.dumps.pieces import Place
 
 VALIDATE = "validate"
-
-ValidateInput = tuple[str, RetrievalResult[Any]] | tuple[str, RetrievalResult[Any], Said]
-"""A query and what generation is given for it."""
 
 
 def validator_fingerprint(validator: Validator) -> str:
@@ -90,22 +86,19 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
     return replace(verdict, inspection=found, warnings=tuple(texts))
 
 
-def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
-    def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
-        verdicts: list[Verdict] = []
-        for one in inputs:
-            chunks = tuple(one[1].to_chunks())
-            dump = RetrievalDump(query_id="", query=one[0], chunks=chunks)
-            verdicts.append(validate_query(validator, dump, one[2] if len(one) > 2 else ()))
-        return verdicts
+def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInput, Verdict]:
+    def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
+        dumps = (
+            (RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())), said)
+            for query, result, said in inputs
+        )
+        return [validate_query(validator, *one) for one in dumps]
 
     return CallStage(
         name=VALIDATE,
         identity=identity,
-        reads=reads_chunks("retrieve", "post_retrieve", in_conversation=True),
+        reads=reads_chunks(in_conversation=True),
         call=call,
-        call_async=None,
-        takes_batches=False,
     )
 
 
@@ -172,9 +165,6 @@ def judged_queries(
         name=VALIDATE,
         identity=identity,
         reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
-        call=None,
-        call_async=None,
-        takes_batches=False,
     )
     ahead, windows = Ahead(stage, pool, run), deque[Sequence[RunCase]]()
 

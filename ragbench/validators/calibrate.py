@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.plugins import np
@@ -95,6 +94,16 @@ class _Query(NamedTuple):
     chunks: Sequence[_Scored]
 
 
+class _Aim(Record):
+    shipped: Thresholds
+    precision: float
+    error: float | None
+    has_chunks: bool
+    """Whether chunks have labels enough."""
+    moves: bool
+    """Whether the threshold is learned; else what ships moves along with the scale."""
+
+
 def calibrate(
     labelled: Sequence[Labelled],
     validator: str,
@@ -125,23 +134,26 @@ def calibrate(
     relevant = sum(row.positive for row in before)
     has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
     costs = precision is not None and len(queries) >= _MANY
-    precision = _TARGET if precision is None else precision
-    aims: dict[str, Any] = {"shipped": shipped, "precision": precision, "error": error}
-    aims |= {"has_chunks": has_chunks, "moves": error is not None}
-    learn: Callable[..., DecisionRule] = partial(_learn, **aims)
+    aim = _Aim(
+        shipped=shipped,
+        precision=_TARGET if precision is None else precision,
+        error=error,
+        has_chunks=has_chunks,
+        moves=error is not None,
+    )
     told = [one.answer for one in queries]
-    crossed = _crossed(queries, learn, seed)
+    crossed = _crossed(queries, aim, seed)
     is_better, notes = True, list[str]()
     if error is None:
-        moving = partial(learn, moves=True)
+        moving = replace(aim, moves=True)
         moved = _crossed(queries, moving, seed)
-        if _reaches_more(_quality(told), _quality(moved[0]), precision, costs=costs):
-            learn, crossed = moving, moved
+        if _reaches_more(_quality(told), _quality(moved[0]), aim.precision, costs=costs):
+            aim, crossed = moving, moved
         else:
             is_better, notes = _is_better(told, crossed[0])
-    learned, (answers, chunks) = learn(queries), crossed
+    learned, (answers, chunks) = _learn(queries, aim), crossed
     after = _quality(answers)
-    notes += _notes(after, precision, error, before, has_chunks=has_chunks)
+    notes += _notes(after, aim, before)
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -153,7 +165,7 @@ def calibrate(
         answer_after=after,
         chunk_before=_quality(before) if has_chunks else None,
         chunk_after=_quality(chunks) if has_chunks else None,
-        tradeoffs=tuple(_tradeoffs(queries, learn, seed, guaranteed=error is not None)),
+        tradeoffs=tuple(_tradeoffs(queries, aim, seed)),
         error=error,
         notes=tuple(notes),
         is_better=is_better,
@@ -172,14 +184,12 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
         )
 
 
-def _tradeoffs(
-    queries: Sequence[_Query], learn: Callable[..., DecisionRule], seed: int, *, guaranteed: bool
-) -> Iterator[Tradeoff]:
+def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Tradeoff]:
     """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
-    plain = partial(learn, has_chunks=False, moves=True)
-    for target in _ERRORS if guaranteed else _PRECISIONS:
-        aim = {"error": target} if guaranteed else {}
-        crossed = _crossed(queries, partial(plain, precision=target, **aim), seed)
+    plain = replace(aim, has_chunks=False, moves=True)
+    for target in _PRECISIONS if aim.error is None else _ERRORS:
+        error = None if aim.error is None else target
+        crossed = _crossed(queries, replace(plain, precision=target, error=error), seed)
         yield Tradeoff(target=target, quality=_quality(crossed[0]))
 
 
@@ -224,26 +234,20 @@ def _scored(one: Labelled) -> _Query:
     return _Query(answer, chunks)
 
 
-def _learn(
-    queries: Sequence[_Query],
-    *,
-    shipped: Thresholds,
-    precision: float,
-    error: float | None,
-    has_chunks: bool,
-    moves: bool,
-) -> DecisionRule:
+def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     answers = [one.answer for one in queries]
-    scale = _platt(answers)
-    if not moves:
+    scale, shipped = _platt(answers), aim.shipped
+    if not aim.moves:
         kept = [_inside(scale.apply(one)) for one in (shipped.relevant, shipped.present)]
         limits = Thresholds(relevant=min(kept), present=max(kept))
         return DecisionRule(scale=scale, thresholds=limits)
     scaled = _on(scale, answers)
-    limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
-    present = _inside(limit)
+    # The smallest threshold whose precision reaches what is asked; above all if none does.
+    reached = (step[0] for step in _steps(scaled) if step[2] >= aim.precision * step[1])
+    error = aim.error
+    present = _inside(min(reached, default=1.0) if error is None else _conformal(scaled, error))
     relevant = logistic(logit(present) - _BAND)
-    if has_chunks:
+    if aim.has_chunks:
         chunks = _on(scale, [row for one in queries for row in one.chunks])
         positive = sum(row.positive for row in chunks)
         # The threshold of the best F1.
@@ -259,7 +263,7 @@ def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[
 
 
 def _crossed(
-    queries: Sequence[_Query], learn: Callable[[Sequence[_Query]], DecisionRule], seed: int
+    queries: Sequence[_Query], aim: _Aim, seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
     """Answers and chunks as calibrations learned on the other folds have them."""
     order = list(range(len(queries)))
@@ -268,7 +272,7 @@ def _crossed(
     chunks: list[_Scored] = []
     for fold in range(_FOLDS):
         own = frozenset(order[fold::_FOLDS])
-        rule = learn([one for at, one in enumerate(queries) if at not in own])
+        rule = _learn([one for at, one in enumerate(queries) if at not in own], aim)
         scale, limits = rule.scale, rule.thresholds
         for at in sorted(own):
             [answers[at]] = _on(scale, [queries[at].answer], limits.present)
@@ -344,12 +348,6 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     )
 
 
-def _smallest(rows: Sequence[_Scored], precision: float) -> float:
-    """The smallest threshold whose precision reaches what is asked; above all if none does."""
-    steps = _steps(rows)
-    return min((limit for limit, called, hits in steps if hits >= precision * called), default=1.0)
-
-
 def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:
     """Each distinct probability, highest first, with how many reach it and how many rightly."""
     ranked = sorted(rows, key=lambda row: -row.probability)
@@ -384,14 +382,8 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(
-    after: Quality,
-    precision: float,
-    error: float | None,
-    chunks: Sequence[_Scored],
-    *,
-    has_chunks: bool,
-) -> Iterator[str]:
+def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
+    precision, error = aim.precision, aim.error
     low, absent = after.precision_interval[0], after.count - after.positive
     if error is None and low < precision:
         yield (
@@ -403,7 +395,7 @@ def _notes(
             f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
             f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
         )
-    if chunks and not has_chunks:
+    if chunks and not aim.has_chunks:
         relevant = sum(row.positive for row in chunks)
         yield (
             f"labels of chunks: {relevant} relevant, {len(chunks) - relevant} not. At least "

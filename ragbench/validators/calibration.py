@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from ragbench.core.record import Record
+from ragbench.core.record import AboveZero, Checked, Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS
@@ -78,16 +78,12 @@ _VERSION = 2
 """1 had a scale of its own for chunks."""
 
 
-class PlattScale(Record):
+class PlattScale(Checked, Record):
     """``p -> logistic(slope * logit(p) + offset)`` (Platt 1999)."""
 
-    slope: float = 1.0
+    slope: AboveZero = 1.0
     """Above 0: the order of probabilities stays."""
     offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (self.slope > 0 and math.isfinite(self.slope) and math.isfinite(self.offset)):
-            raise ConfigError("a calibration's slope must be above 0 and its offset a number")
 
     def apply(self, probability: float) -> float:
         """The probability as the labels have it; 0 stays 0."""

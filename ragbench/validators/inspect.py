@@ -57,10 +57,8 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
             )
     scores = [chunk.score for chunk in kept if chunk.score is not None]
     if any(before < after for before, after in pairwise(scores)):
-        kind, message = (
-            WarningKind.UNORDERED_SCORES,
-            "the chunks are not in the order of their scores",
-        )
+        kind = WarningKind.UNORDERED_SCORES
+        message = "the chunks are not in the order of their scores"
         if rises(scores):
             kind = WarningKind.MIXED_SCORE_DIRECTIONS
             message = "the scores rise from the first chunk to the last: the best one comes last"

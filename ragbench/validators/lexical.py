@@ -32,21 +32,10 @@ from ragbench.validators.slots import without_echo
 from ragbench.validators.verdict import NAMED, Finding, decide
 
 LEXICAL_FEATURES: tuple[str, ...] = (
-    "sentence_coverage",
-    "window_coverage",
-    "chunk_coverage",
-    "pool_coverage",
-    "pair_share",
-    "rarest_missing",
-    "names_missing",
-    "type_agrees",
-    "type_disagrees",
-    "behind",
-    "pool_behind",
-    "density",
-    "query_tokens",
-    "chunk_tokens",
-)
+    "sentence_coverage", "window_coverage", "chunk_coverage", "pool_coverage", "pair_share",
+    "rarest_missing", "names_missing", "type_agrees", "type_disagrees", "behind", "pool_behind",
+    "density", "query_tokens", "chunk_tokens",
+)  # fmt: skip
 """Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
 
 _TYPE_BONUS = 0.15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, task_messages
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Checked
 from ragbench.core.validation import Verdict
-from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
@@ -27,29 +28,6 @@ from ragbench.validators.verdict import Finding, decide
 
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    required, closed = [*properties], {"type": "object", "additionalProperties": False}
-    return {**closed, "required": required, "properties": properties}
-
-
-_DEFINITION: Mapping[str, Any] = {
-    "title": "RetrievalVerdict",
-    **_object(
-        passages={
-            "type": "array",
-            "description": "the relevant passages only",
-            "items": _object(
-                number={"type": "integer"},
-                confidence={"type": "number", "description": "0 to 1: it is relevant"},
-                quotes={"type": "array", "items": {"type": "string"}},
-            ),
-        },
-        answer_present={"type": "boolean"},
-        confidence={"type": "number", "description": "0 to 1: answer_present is right"},
-    ),
-}
 
 
 _Confidence = Annotated[float, Meta(ge=0, le=1)]
@@ -87,19 +65,19 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     before: dict[str, Any] = {"conversation": [*history]} if history else {}
     data = json.dumps({**before, "question": query, "passages": passages}, ensure_ascii=False)
     asked = f"{data}\n\nReply only with JSON that follows this JSON schema:\n"
-    prompts = table("ragbench.text", "prompts")
+    prompts, form = table("ragbench.text", "prompts"), table("ragbench.validators", "llm_answer")
     task = prompts["verdict"] + (prompts["verdict_before"] if history else "")
-    messages = task_messages(task, asked + json.dumps(_DEFINITION))
+    messages = task_messages(task, asked + json.dumps(form))
     said = chat.complete(messages)
     try:
-        return read_structure(said, Schema(definition=_DEFINITION, check=check))
+        return read_structure(said, Schema(definition=form, check=check))
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
         messages += [
             Message(role="assistant", content=said),
             Message(role="user", content=objection),
         ]
-        lenient = Schema(definition=_DEFINITION, check=partial(msgspec.convert, type=_Answer))
+        lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
         answer: _Answer = read_structure(chat.complete(messages), lenient)
         there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
         return replace(answer, passages=there)
@@ -165,7 +143,7 @@ class _Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmValidator(CalibratedValidator):
+class LlmValidator(CalibratedValidator, Checked):
     """Asks which passages answer the query and for quotes; code looks each quote up in its chunk.
 
     A quote that does not stand there is dropped and counted in ``details["fabricated_quotes"]``; a
@@ -179,13 +157,12 @@ class LlmValidator(CalibratedValidator):
 
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
-    characters: int = 24_000
+    characters: Annotated[int, Meta(ge=200)] = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
-        if self.characters < 200:
-            raise ConfigError("llm: characters must be at least 200")
+        Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 
     @property

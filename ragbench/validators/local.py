@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, fields
 from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.record import replace
+from ragbench.core.record import Checked, Positive, replace
 from ragbench.core.validation import Verdict
-from ragbench.errors import ConfigError
+from ragbench.errors import RunError
+from ragbench.ledger.scores import ScoreStore, digest, user_cache
 from ragbench.plugins import load_attribute
 from ragbench.text.language import language_of
 from ragbench.text.onnx_model import (
@@ -41,7 +47,6 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
-from ragbench.validators.readings import kept_readings
 from ragbench.validators.slots import without_echo
 from ragbench.validators.verdict import Finding, decide, settled
 
@@ -84,7 +89,7 @@ _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it fo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LocalValidator(LearnedValidator):
+class LocalValidator(LearnedValidator, Checked):
     """Words find the best chunks; a reader says whether they answer the query, and where.
 
     The weights were learned and measured with the reader that comes with ragbench. Other models
@@ -98,20 +103,19 @@ class LocalValidator(LearnedValidator):
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
     start and end, and perhaps answers."""
-    read: int = 10
+    read: Positive = 10
     """How many chunks the reader reads at most; no other one is ever relevant. It begins with the
     four best by words and the two that the retriever has first, and reads on where none of them
     answers."""
-    max_length: int = 512
+    max_length: Annotated[int, Meta(ge=64)] = 512
     """Tokens of query and text together that the model takes; longer texts are read in windows."""
     embedder: str | None = None
     """Beyond that many chunks, what ranks them by meaning beside the words: ``NAME[:MODEL]`` of
     `ragbench show embedders`; None for words alone."""
-    threads: int = 2
+    threads: Positive = 2
 
     def __post_init__(self) -> None:
-        if min(self.read, self.threads) < 1 or self.max_length < 64:
-            raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
+        Checked.__post_init__(self)
         if self.reader is not None and not is_hub_name(self.reader):
             find_onnx_files(self.reader)
         LearnedValidator.__post_init__(self)
@@ -339,3 +343,52 @@ def readings_of(
             f"the query: {left_out} more were read for words alone"
         )
     return [by_place[place] for place in range(len(texts))], tuple(notes)
+
+
+# --- readings kept on disk: no pair of question and text is read twice
+#
+# Of a pair a digest and five numbers are kept, and neither question nor text. Another order, other
+# scores, another k, another retriever or dump then read only what is new. A place that cannot be
+# written costs time, never a verdict.
+
+_LARGEST = 250_000_000
+"""Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
+_NUMBERS = tuple(one.name for one in fields(PairReading))
+Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
+"""Reads texts, and says what of them it could not read."""
+
+
+readings_file = partial(user_cache, "RAGBENCH_READINGS", "readings.sqlite")
+
+
+def kept_readings(
+    reader: str, query: str, texts: Sequence[str], read: Read
+) -> tuple[list[PairReading], tuple[str, ...]]:
+    """What is kept of the texts, and the rest read; ``reader`` names all else it depends on."""
+    keys, asked, model = [*map(digest, texts)], digest(query), digest(reader).hex()
+    store, known = _store(readings_file(), os.getpid()), dict[bytes, PairReading]()
+    if store is not None:
+        with suppress(sqlite3.Error, ValueError, TypeError):
+            for key, numbers in store.known(model, asked, ()).items():
+                known[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
+    missing = [at for at, key in enumerate(keys) if key not in known]
+    found, notes = read([texts[at] for at in missing]) if missing else ([], ())
+    fresh = {keys[at]: one for at, one in zip(missing, found, strict=True)}
+    if store is not None and fresh and not notes:  # what was not read whole is said each time
+        with suppress(sqlite3.Error):
+            store.keep(model, asked, {key: astuple(one) for key, one in fresh.items()})
+    known |= fresh
+    return [known[key] for key in keys], notes
+
+
+@lru_cache(maxsize=2)
+def _store(path: Path | None, process: int) -> ScoreStore | None:
+    if path is None:
+        return None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LARGEST:
+            path.unlink()
+        return ScoreStore(path)
+    except (OSError, RunError):
+        return None

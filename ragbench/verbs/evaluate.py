@@ -26,7 +26,6 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
-from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
     OWN,
@@ -39,7 +38,7 @@ from ragbench.stages.stage import (
     Stage,
     run_stages,
 )
-from ragbench.stages.stored import OwnTurns, StoredTraces, unasked_turns
+from ragbench.stages.stored import OwnTurns, StoredTraces, judge_key, unasked_turns
 from ragbench.stages.system import (
     EvalSettings,
     Evaluation,

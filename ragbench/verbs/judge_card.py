@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.chat import Usage
-from ragbench.core.judge_card import (
+from ragbench.core.labels import (
     CardFigure,
     ClassFigures,
     ConfusionTable,
@@ -27,7 +27,7 @@ from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgePlan
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.stages.judge_identity import price_of
+from ragbench.stages.judge_tally import price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
 
@@ -80,7 +80,7 @@ def judge_card(
     found: dict[Probe | None, dict[int, JudgedCell]] = {each: {} for each in (None, *probes)}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-        return job.plan.judge(0, _trace(job.claim), panel)
+        return job.plan.judge(metric, _trace(job.claim), panel)
 
     for batch in judging.judged(jobs, judge, stopped):
         for job, judged in batch:
@@ -108,7 +108,7 @@ def rehearse_card(
 ) -> None:
     """Counts the calls that a card would take, and makes none."""
     for job in _jobs(claims, metric, judging, probes):
-        counted.judge(job.plan, 0, _trace(job.claim))
+        counted.judge(job.plan, metric, _trace(job.claim))
 
 
 def _jobs(

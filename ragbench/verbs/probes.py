@@ -22,7 +22,7 @@ from ragbench.metrics.matching import Matching, normalised
 from ragbench.safe_text import as_line, counted, shortened_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.corpus_gold import corpus_gold
-from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
+from ragbench.stages.rag import RAG, GenerateInput, generate_stage, retrieve_stage
 from ragbench.text.declining import read_answer
 from ragbench.text.tokens import multilingual_tokens
 
@@ -42,8 +42,8 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
     """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls."""
     stage = retrieve_stage(rag, b"", None)
     try:
-        asked = [await called(stage, [query]) for query in (question, question, _OTHER)]
-        found = [*chain(*asked), *await called(stage, [question, _OTHER])]
+        asked = [await called(stage, [(one, [])]) for one in (question, question, _OTHER)]
+        found = [*chain(*asked), *await called(stage, [(question, []), (_OTHER, [])])]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("retrieval again", error, stage)
         return
@@ -60,9 +60,11 @@ async def probe_generation(
     """Tries generation: the same twice, in a batch, and whether contexts are used. Five calls."""
     stage = generate_stage(rag, b"")
     foreign = [_FOREIGN] * max(1, len(contexts))
-    one, two = (question, list(contexts)), (_OTHER, foreign)
+    one: GenerateInput = (question, list(contexts), [])
+    unfit: GenerateInput = (question, foreign, [])
+    two: GenerateInput = (_OTHER, foreign, [])
     try:
-        asked = [await called(stage, [each]) for each in (one, one, (question, foreign), two)]
+        asked = [await called(stage, [each]) for each in (one, one, unfit, two)]
         (first,), (again,), (unfounded,), (other,) = asked
         together = await called(stage, [one, two])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
@@ -128,7 +130,7 @@ def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
 async def _heeds_top_k(rag: RAG, question: str) -> Probe:
     name = "retrieval top_k"
     try:
-        (found,) = await called(retrieve_stage(rag, b"", 1), [question])
+        (found,) = await called(retrieve_stage(rag, b"", 1), [(question, [])])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         failure = Failure.of(error, stage="retrieve")
         return Probe(name, None, f"asked for 1 context it raises: {failure}")

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.core.judge_card import CardFigure, JudgeCard, ProbeFigure, Usefulness
+from ragbench.core.labels import CardFigure, JudgeCard, ProbeFigure, Usefulness
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.labels import read_labels

@@ -12,13 +12,13 @@ from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.core.record import Record
+from ragbench.core.record import Checked, NotNegative, Positive, Record, Share, Weight
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath
 from ragbench.plugins import Floats, np
 from ragbench.post.filter import inverse_frequency
-from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.text.tokens import chunk_tokens, tokenise

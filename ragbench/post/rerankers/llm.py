@@ -11,9 +11,10 @@ from msgspec import Meta
 
 from ragbench.core.chat import ChatModel, task_messages
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Checked, Positive, refuse
 from ragbench.io.values import as_list
 from ragbench.llm.schema import ask_structure, field_schema
-from ragbench.post.operator import Checked, Positive, Query, refuse
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, shown_texts
 from ragbench.text.tables import table
 

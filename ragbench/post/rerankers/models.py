@@ -13,12 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.record import Checked, NotNegative, Positive
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
 from ragbench.io.settings import ModelPath
 from ragbench.io.values import as_object, is_list, is_object
 from ragbench.post.filter import QueryWords
-from ragbench.post.operator import Checked, NotNegative, Positive, Query
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, shown_texts
 from ragbench.text.onnx_model import (
     PairClassifier,
@@ -146,10 +147,7 @@ class CrossEncoderReranker(Checked):
             best[place] = max(best[place], logit)
         unread = len(chunks) - len(read)
         if unread:
-            notes = (
-                *notes,
-                f"{unread} of {len(chunks)} chunks were not read: they are ranked last",
-            )
+            notes += (f"{unread} of {len(chunks)} chunks were not read: they are ranked last",)
         behind = [-place / len(chunks) for place in range(1, unread + 1)]
         # The sigmoid, without overflow.
         scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best]

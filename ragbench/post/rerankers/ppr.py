@@ -11,9 +11,10 @@ from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
+from ragbench.core.record import Checked, NotNegative, Weight
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
-from ragbench.post.operator import Checked, NotNegative, Query, Weight
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
     FIELD,
@@ -109,11 +110,7 @@ class PersonalisedPageRankReranker(Checked):
         return NotedScores(tuple(ranks.tolist()), tuple(notes))
 
     def _start(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        rows: Floats | None,
-        places: list[int],
+        self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
         by_rank = 1.0 / np.arange(1, len(chunks) + 1)
         if self.seeds == "rank":

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
+from ragbench.core.record import Checked, Share
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
-from ragbench.post.operator import Checked, Query, Share
+from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.text.tokens import tokenise
@@ -216,11 +217,7 @@ class MmrReranker(Checked):
         return NotedScores(tuple(values), tuple(notes))
 
     def _relevance(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        rows: Floats | None,
-        notes: list[str],
+        self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, notes: list[str]
     ) -> Floats:
         if self.relevance != "score":
             direction = query_direction(query, rows)

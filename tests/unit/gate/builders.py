@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.case_table import CaseTexts, ScoredCase
+from ragbench.core.case_table import CaseTable, CaseTexts, ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import MetricColumn, RunScores
@@ -36,11 +36,15 @@ def column(name: str, **changes: Any) -> MetricColumn:
     return MetricColumn(name=name, **(known | changes))
 
 
+def with_cases(run: RunScores, cases: Iterable[ScoredCase], **changes: Any) -> RunScores:
+    return replace(run, cases=CaseTable.of(cases), **changes)
+
+
 def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) -> RunScores:
     """A run of these cases."""
     facts: dict[str, Any] = {
         "source": "run", "dataset": "quiz", "rag": "rag", "fingerprints": {"dataset": "d1"},
-        "matching": "id", "commit": None, "dirty": False, "cases": tuple(cases),
+        "matching": "id", "commit": None, "dirty": False, "cases": CaseTable.of(cases),
         "metrics": tuple(sorted(metrics, key=lambda metric: metric.name)),
     }  # fmt: skip
     return RunScores(**(facts | changes))

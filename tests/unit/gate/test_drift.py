@@ -20,7 +20,7 @@ from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.bets import LEAST
 from ragbench.views.history import limits_yaml
-from tests.unit.gate.builders import SYSTEM, column, config, main_run, run
+from tests.unit.gate.builders import SYSTEM, column, config, main_run, run, with_cases
 
 ANY = GateConfig()
 CASES = 264
@@ -99,7 +99,7 @@ def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> Non
     now = of_main(9)
     edited = replace(now.cases[0], fingerprint="edited")
     new = replace(now.cases[1], id="new", fingerprint="new")
-    added = with_run(baseline, replace(now, cases=(edited, *now.cases[2:], new))).baseline
+    added = with_run(baseline, with_cases(now, (edited, *[*now.cases][2:], new))).baseline
     assert added.drift is not None
     first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}
     assert {id_ for id_, number in first.items() if number} == {"q1", "new"}
@@ -109,7 +109,7 @@ def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> Non
 def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> None:
     baseline = merged(0.0, 6)[-1]
     now = of_main(7, 0.3)
-    added = with_run(baseline, replace(now, cases=now.cases[1:]))
+    added = with_run(baseline, with_cases(now, [*now.cases][1:]))
     assert added.is_held
     before, after = baseline.drift, added.baseline.drift
     assert before is not None and after is not None

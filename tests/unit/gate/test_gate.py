@@ -23,7 +23,7 @@ from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.words import UNDECIDED_NOTE
 from ragbench.views.gate import github_annotations
-from tests.unit.gate.builders import Score, column, config, run
+from tests.unit.gate.builders import Score, column, config, run, with_cases
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 BRIER = column("brier", direction=Direction.LOWER)
@@ -177,7 +177,7 @@ def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
     clusters = clusters_by_gold([None] * 20, [place // 5 for place in range(20)])
     both = zip(bare.cases, clusters, strict=True)
     cases = [replace(case, cluster=name) for case, name in both]
-    verdict = gate(replace(bare, cases=cases), run({"m": [1.0] * 20}), config(m={"max_drop": 0.0}))
+    verdict = gate(with_cases(bare, cases), run({"m": [1.0] * 20}), config(m={"max_drop": 0.0}))
     drop = check_of(verdict, "m").drop
     assert drop is not None
     assert (drop.cases, drop.clusters, check_of(verdict, "m").ground) == (20, 4, Ground.ALL_LOST)
@@ -379,7 +379,7 @@ def test_a_figure_that_is_no_mean_has_a_floor_and_no_drop(metric: Any) -> None:
 def test_a_case_whose_stage_failed_has_failed_whatever_its_metrics_say() -> None:
     now, wanted = run({"m": [1.0, 1.0]}), config(m={"minimum": 0.1})
     broken = replace(now.cases[0], stages={"retrieve": Status.FAILED, "generate": Status.MEASURED})
-    check = check_of(gate(replace(now, cases=(broken, now.cases[1])), None, wanted), "error rate")
+    check = check_of(gate(with_cases(now, (broken, now.cases[1])), None, wanted), "error rate")
     assert (check.observed, check.outcome, check.ground) == (0.5, FAILED, Ground.BROKEN)
     assert check_of(gate(now, None, wanted), "error rate").ground is Ground.HOLDS
 
@@ -506,7 +506,7 @@ def judged_by(judge: str, models: str) -> RunScores:
 
 @pytest.mark.parametrize(("now", "before", "what", "reason"), [
     (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
-    (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
+    (with_cases(run({"m": [1]}), (replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
      run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
     (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
      "m (version 2, there version 1)"),
@@ -553,7 +553,7 @@ def test_cases_are_recognised_under_other_ids(
     def of(cases: str) -> RunScores:
         known = run({"m": [int(each[1]) / 10 for each in cases.split()]})
         named = zip(known.cases, cases.split(), strict=True)
-        return replace(known, cases=tuple(replace(c, id=n[0], fingerprint=n[1]) for c, n in named))
+        return with_cases(known, tuple(replace(c, id=n[0], fingerprint=n[1]) for c, n in named))
 
     verdict = gate(of(now), of(before), config({"min_common": 0}, m={"max_drop": 0}))
     change = verdict.dataset
@@ -569,12 +569,12 @@ def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> 
     def of(tags: str, scores: list[float]) -> RunScores:
         known = run({"recall@5": scores}, languages=["de"] * len(scores))
         labelled = zip(known.cases, tags, strict=True)
-        return replace(known, cases=tuple(replace(case, tags=(tag,)) for case, tag in labelled))
+        return with_cases(known, tuple(replace(case, tags=(tag,)) for case, tag in labelled))
 
     wanted = config(**{"recall@5": {"max_drop": 0.1}})
     before, now = of("aaabbbcc", [1.0] * 8), of("aaabbbdddd", [1.0] * 8 + [0.0, 1.0])
-    kept = tuple(replace(case, fingerprint=f"new {case.id}") for case in now.cases[6:])
-    now = replace(now, cases=(*now.cases[:6], *kept))
+    kept = tuple(replace(case, fingerprint=f"new {case.id}") for case in [*now.cases][6:])
+    now = with_cases(now, (*[*now.cases][:6], *kept))
     verdict = gate(now, before, wanted)
     change = verdict.dataset
     assert change is not None
@@ -590,7 +590,7 @@ def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> 
 def test_too_few_cases_in_common_fail_the_gate() -> None:
     before = run({"m": [1] * 329}, fingerprints={"dataset": "d0"})
     now = run({"m": [1] * 2})
-    now = replace(now, cases=(now.cases[0], replace(now.cases[1], fingerprint="new")))
+    now = with_cases(now, (now.cases[0], replace(now.cases[1], fingerprint="new")))
     verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert verdict.outcome is FAILED
     assert verdict.headline.startswith("cases in common 1 of 329 cases of the baseline are in this")
@@ -654,8 +654,8 @@ ANSWER = column("answer_correct", group="generator")
 def golden(recall: Sequence[Score], answers: Sequence[Score]) -> RunScores:
     """A run whose first three cases have the tag golden."""
     found = run({"recall@5": recall, "answer_correct": answers}, RECALL, ANSWER)
-    tagged = [replace(case, tags=("golden",)) for case in found.cases[:3]]
-    return replace(found, cases=(*tagged, *found.cases[3:]))
+    tagged = [replace(case, tags=("golden",)) for case in [*found.cases][:3]]
+    return with_cases(found, (*tagged, *[*found.cases][3:]))
 
 
 def must(now: RunScores, before: RunScores | None, *selectors: str) -> GateCheck:
@@ -696,7 +696,7 @@ def test_a_case_is_lost_when_it_fails_and_did_not_before(
     assert ("; 1 fail as before" in check.reason) is bool(check.failed_before)
     # A question that was edited since is a new one, which must pass.
     if old is not None:
-        edited = replace(old, cases=(replace(old.cases[0], fingerprint="e"), *old.cases[1:]))
+        edited = with_cases(old, (replace(old.cases[0], fingerprint="e"), *[*old.cases][1:]))
         assert [one.id for one in must(now, edited, "tag:golden").lost] == ["q1"]
 
 
@@ -706,14 +706,14 @@ def test_of_a_case_that_was_asked_repeatedly_most_times_decide(right: int, lost:
     cells = Repeats(cells=tuple(Cell.measured(float(n < right)) for n in range(4)))
     once = golden([1.0] * 3, [right / 4, 1.0, 1.0])
     first = replace(once.cases[0], repeats={"answer_correct": cells})
-    now = replace(once, cases=(first, *once.cases[1:]))
+    now = with_cases(once, (first, *[*once.cases][1:]))
     assert bool(must(now, RIGHT, "q1").lost) is lost
 
 
 def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
-    bare = replace(RIGHT, cases=tuple(replace(case, tags=()) for case in RIGHT.cases))
+    bare = with_cases(RIGHT, tuple(replace(case, tags=()) for case in RIGHT.cases))
     assert must(bare, RIGHT, "tag:golden").cases == 3
-    gone = replace(bare, cases=bare.cases[1:])
+    gone = with_cases(bare, [*bare.cases][1:])
     check = must(gone, RIGHT, "tag:golden")
     assert check.summary == "1 of 3 cases lost: q1 (not in this run)"
     assert must(gone, RIGHT, "q1").outcome is GateOutcome.FAILED

@@ -12,7 +12,7 @@ from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.gate import gate
-from tests.unit.gate.builders import column, config, run
+from tests.unit.gate.builders import column, config, run, with_cases
 
 SIZE = 40
 RATES = [float(at % 2) for at in range(SIZE)]
@@ -34,7 +34,7 @@ def sides(
             )
             for case, label in zip(made.cases, labels, strict=True)
         ]
-        found.append(replace(made, cases=tuple(cases)))
+        found.append(with_cases(made, tuple(cases)))
     return found[1], found[0]
 
 
@@ -89,7 +89,7 @@ def test_pairs_of_the_same_answers_need_no_label() -> None:
         replace(case, judged=("q", f"base {case.id}", None)) if at >= 10 else case
         for at, case in enumerate(now.cases)
     ]
-    _, check = judged((replace(now, cases=tuple(same)), before))
+    _, check = judged((with_cases(now, tuple(same)), before))
     assert check.outcome == "passed" and check.corrected is not None
     assert (check.corrected.labels, check.corrected.cases) == (10, SIZE)
 
@@ -102,6 +102,6 @@ def test_a_floor_is_held_against_what_people_say() -> None:
     assert check.outcome is GateOutcome.FAILED
     assert check.observed == pytest.approx(0.5)
     assert "By people, from 40 labelled cases; by the judge alone 0.900" in check.reason
-    bare = replace(now, cases=tuple(replace(case, labels={}) for case in now.cases))
+    bare = with_cases(now, tuple(replace(case, labels={}) for case in now.cases))
     result = gate(bare, None, wanted)
     assert "judge's opinion, unproved" in result.checks[-1].reason + result.checks[0].reason

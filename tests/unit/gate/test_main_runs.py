@@ -22,7 +22,7 @@ from ragbench.gate.history import history_of
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.verbs.gate import age_note
 from ragbench.views.history import remarks
-from tests.unit.gate.builders import SYSTEM, column, config, main_run, run
+from tests.unit.gate.builders import SYSTEM, column, config, main_run, run, with_cases
 
 
 def edited(found: RunScores, *places: int) -> RunScores:
@@ -31,7 +31,7 @@ def edited(found: RunScores, *places: int) -> RunScores:
         replace(case, fingerprint="edited") if at in places else case
         for at, case in enumerate(found.cases)
     )
-    return replace(found, cases=cases)
+    return with_cases(found, cases)
 
 
 def noisy(seed: int, *, chance: float = 0.6, cases: int = 80, day: int | None = None) -> RunScores:
@@ -274,7 +274,7 @@ def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> No
     now = edited(now, *range(12, 24))
     (change,) = with_run(baseline_of([before]), now).changes
     assert (change.before, change.after) == (1.0, 0.5)
-    unmoved = replace(now, cases=now.cases[12:])
+    unmoved = with_cases(now, [*now.cases][12:])
     assert with_run(baseline_of([before]), unmoved).changes == ()
 
 
@@ -288,7 +288,7 @@ def repeated(cells: list[list[float]], *, day: int = 1) -> RunScores:
         replace(case, repeats={"m": Repeats(cells=tuple(map(Cell.measured, values)))})
         for case, values in zip(one.cases, cells, strict=True)
     )
-    return replace(one, cases=cases)
+    return with_cases(one, cases)
 
 
 def drop_check(
@@ -335,7 +335,7 @@ def test_what_is_remembered_of_a_case_follows_it_to_its_new_id() -> None:
     def rows(day: int, *scores: float, ids: int = 0) -> RunScores:
         found = main_run(list(scores), day=day, fingerprints={**SYSTEM, "dataset": f"d{ids}"})
         moved = (replace(case, id=f"q{at + ids}") for at, case in enumerate(found.cases, 1))
-        return replace(found, cases=tuple(moved))
+        return with_cases(found, tuple(moved))
 
     first = with_run(baseline_of([rows(1, 1, 0, 1)]), rows(2, 1, 0, 1)).baseline
     moved = with_run(first, rows(3, 1, 0, 1, ids=1)).baseline

@@ -31,7 +31,7 @@ from ragbench.ledger.folder import DatasetInfo, Manifest, MetricInfo, RagInfo, w
 from ragbench.ledger.journal import Journal
 from ragbench.verbs.gate import find_baseline, gate_run
 from ragbench.views.write import write_reports
-from tests.unit.gate.builders import column, config, run, run_of, told
+from tests.unit.gate.builders import column, config, run, run_of, told, with_cases
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OTHERS = [Cell(status=status) for status in (Status.SKIPPED, Status.ABSTAINED, Status.FAILED)]
@@ -54,7 +54,7 @@ def runs(draw: st.DrawFn) -> RunScores:
 @given(runs())
 def test_a_baseline_file_reads_back_whatever_the_order_of_the_cases(run: RunScores) -> None:
     baseline = baseline_of([run])
-    turned = replace(run, cases=tuple(run.cases)[::-1])
+    turned = with_cases(run, tuple(run.cases)[::-1])
     assert baseline_bytes(baseline_of([turned])) == baseline_bytes(baseline)
     back = baseline_from(json.loads(baseline_bytes(baseline)))
     assert baseline_bytes(back) == baseline_bytes(baseline)
@@ -175,7 +175,7 @@ def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:
 def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path: Path) -> None:
     path, now = tmp_path / "old.json", run({"m": [1] * 3}, date="2026-03-02")
     old = [replace(case, fingerprint=f"of {case.id} {case.fingerprint}") for case in now.cases]
-    before = replace(now, cases=tuple(old), date="2026-03-01")
+    before = with_cases(now, tuple(old), date="2026-03-01")
     write_baseline(baseline_of([before]), path)
     path.write_text(path.read_text("utf-8").replace('baseline": 3', 'baseline": 2'), "utf-8")
     (refusal,) = gate(now, read_run(path), GateConfig()).refusals

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ragbench import Case, Evidence, GenerationResult, RetrievalResult, metric, parse_metrics
-from ragbench.core.chat import Embeddings, Message, Reply, Usage
+from ragbench.core.chat import Message, Reply, Vector
 from ragbench.core.outcome import Cell, Failure, JudgedCell, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.llm.schema import Schema, read_structure
@@ -157,15 +157,14 @@ class Judge:
         # Raises LLMReplyError, as the client in the end.
         return replace(reply("", text, "m"), value=read_structure(text, schema), cached=False)
 
-    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
+    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> tuple[Vector, ...]:
         self.embedded.append(list(texts))
-        vectors = tuple((float(len(text)), 1.0) for text in texts)
-        return Embeddings(vectors=vectors, usage=Usage(), cost=None, cached=0)
+        return tuple((float(len(text)), 1.0) for text in texts)
 
 
 def judged(metric: str, trace: Trace, judge: Judge, *, repeats: int = 1) -> JudgedCell:
     plan = JudgePlan(parse_metrics([metric]), repeats=repeats)
-    return asyncio.run(plan.judge(0, trace, cast("ModelClients", judge)))
+    return asyncio.run(plan.judge(plan.metrics[0], trace, cast("ModelClients", judge)))
 
 
 def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.text.onnx_model import PairReading
-from ragbench.validators.readings import kept_readings, readings_file
+from ragbench.validators.local import kept_readings, readings_file
 
 asked: list[str] = []
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench import Case, RAGInterface, evaluate, judge_card
-from ragbench.core.judge_card import JudgeCard, Probe, Usefulness
+from ragbench.core.labels import JudgeCard, Probe, Usefulness
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LabelledClaim

@@ -14,7 +14,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.gate import gate
 from ragbench.verbs.settle import settle
-from tests.unit.gate.builders import column, config, run
+from tests.unit.gate.builders import column, config, run, with_cases
 
 CASES = 40
 
@@ -37,7 +37,7 @@ def asked(before: float, now: float) -> Callable[..., tuple[RunScores, RunScores
             scores = [float(draw.random() < chance) for _ in drawn]
             found = run({"m": scores})
             cases = (replace(case, id=str(at)) for at, case in enumerate(found.cases))
-            pair.append(replace(found, cases=tuple(cases)))
+            pair.append(with_cases(found, cases))
         return pair[0], pair[1]
 
     return ask

@@ -31,7 +31,7 @@ from ragbench.views.gate import (
 )
 from ragbench.views.html.document import document_page
 from tests.cli.runs import schema
-from tests.unit.gate.builders import column, config, run, run_of, told
+from tests.unit.gate.builders import column, config, run, run_of, told, with_cases
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
 SCHEMA = schema("verdict")
@@ -44,9 +44,9 @@ def failed_verdict(*, id: str = "case", text: str = "text", metric: str = "m") -
     first: ScoredCase = now.cases[0]
     cell = replace(first.scores[metric], reason=text)
     broken = replace(first, id=id, scores={**first.scores, metric: cell})
-    now = replace(now, cases=(broken, *now.cases[1:]))
+    now = with_cases(now, (broken, *[*now.cases][1:]))
     before = run({metric: [1.0] * 10, "n": [0, 1] * 5})
-    before = replace(before, cases=(replace(before.cases[0], id=id), *before.cases[1:]))
+    before = with_cases(before, (replace(before.cases[0], id=id), *[*before.cases][1:]))
     limits = {metric: {"max_drop": 0.02}, "n": {"max_drop": 0.02, "minimum": 0.5}}
     found = gate(now, before, config({"max_error_rate": 0.2}, **limits), notes=(text,))
     lost = tuple(replace(one, query=text if one.id == id else None) for one in found.lost_cases)
