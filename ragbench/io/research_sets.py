@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 from ragbench.io.json_files import load
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.values import as_list, is_list, is_object
 
@@ -27,11 +28,7 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
     The row's line is the number of the question, or of the paragraph, in the file.
     """
-    known = problems.count
-    value = load(source, problems)
-    if value is None and problems.count > known:
-        return
-    paragraphs = _paragraphs(value, source.name, problems)
+    paragraphs = _paragraphs(load(source, problems), source.name, problems)
     if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
         return
@@ -46,10 +43,8 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
     data = value.get("data") if is_object(value) else None
-    if not is_list(data):
-        if value is not None:
-            problems.add("expected an object with a list under 'data'", path=path)
-        return
+    if value is not None and not is_list(data):
+        raise UnreadableError("expected an object with a list under 'data'")
     for number, item in enumerate(as_list(data)):
         place = f"data[{number}]"
         article: Values = item if is_object(item) else {}

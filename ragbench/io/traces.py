@@ -22,7 +22,7 @@ from msgspec import structs
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
-from ragbench.io.dumps.form import DumpRecord
+from ragbench.io.dumps.form import AnyRow, DumpRecord
 from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
@@ -116,7 +116,7 @@ class TraceFile:
     def _spans(self, source: Source) -> Iterator[Span]:
         found = self.found
         for record in _records(source, self.problems):
-            value = record.value
+            value = record.values
             sign = sign_of(value) if is_object(value) else None
             form = None if sign is None else span_forms().get(sign.spans)
             if form is None or not is_object(value):
@@ -230,7 +230,7 @@ def _turns(query: str, answer: str | None) -> Iterator[Turn]:
 # --- records of files
 
 
-def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
+def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
     for file in trace_files(source):
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
@@ -245,8 +245,7 @@ def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
             elif container == "json":
                 yield from _json_records(place, text, problems)
             elif container is not None:
-                for row in reader_of(container)(place, kind="cases", problems=problems):
-                    yield DumpRecord(row.path, row.line, row.values)
+                yield from reader_of(container)(place, kind="cases", problems=problems)
 
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:

@@ -20,6 +20,7 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
 from ragbench.io.export import ColumnKind, encode_case, table_columns
+from ragbench.io.limits import UnreadableError
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
@@ -54,7 +55,7 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
         for number, entry in enumerate(read(source.path), start=1):
             yield Row(source.name, number, encode_case(entry.case), recorded=entry.recorded)
     except RunError as error:
-        problems.add(str(error), path=source.name)
+        raise UnreadableError(str(error)) from error
 
 
 # --- a case as a JSON object

@@ -125,7 +125,7 @@ class Collection:
 
 @dataclass(eq=False)
 class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
-    """Searches the collections of one database; each is opened when it is first asked.
+    """Searches the collections of one database, which is closed with it.
 
     Example:
         >>> with open_engine("memory:index") as engine:  # doctest: +SKIP
@@ -138,7 +138,6 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     settings: RetrievalSettings = field(default_factory=RetrievalSettings)
     sparse_folder: Path | None = None
     allow_incomplete: bool = False
-    owns_database: bool = False
     _collections: dict[str, Collection] = field(default_factory=dict[str, Collection], init=False)
 
     def search(
@@ -197,11 +196,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return found
 
     def __exit__(self, *_: object) -> None:
-        """Closes the collections, and the embedders that were opened here."""
+        """Closes the collections, the embedders that were opened here, and the database."""
         while self._collections:
             self._collections.popitem()[1].close()
-        if self.owns_database:
-            self.database.close()
+        self.database.close()
 
     close = __exit__
 
@@ -230,7 +228,6 @@ def open_engine(
     """
     return RetrievalEngine(
         open_database(address),
-        owns_database=True,
         embedder=embedder,
         settings=settings or RetrievalSettings(),
         sparse_folder=sparse_folder,

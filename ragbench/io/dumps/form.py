@@ -12,6 +12,7 @@ import orjson
 
 from ragbench.core.record import Record
 from ragbench.io.fields import named
+from ragbench.io.source import Row
 from ragbench.io.values import describe, is_list, is_object
 
 Hits = Sequence[object]
@@ -25,9 +26,14 @@ _LEVELS, _WIDEST = 5, 12
 
 
 class DumpRecord(NamedTuple):
+    """A `Row` that may be any value."""
+
     path: str
     line: int | None
-    value: object
+    values: object
+
+
+AnyRow = Row | DumpRecord
 
 
 class DumpForm(Record):

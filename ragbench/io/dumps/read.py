@@ -18,7 +18,7 @@ from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, raw_retrievals
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.form import AnyRow, DumpMapping, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.dumps.pieces import (
@@ -130,7 +130,7 @@ def open_responses(
         records = read_records(source, container or "", problems)
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
-            records = only.of(records, lambda record: record.value, problems, source.name)
+            records = only.of(records, problems, source.name)
         first, records = _read_ahead(records, problems)
         if not first:
             problems.raise_if_any()
@@ -155,17 +155,17 @@ def open_responses(
 
 
 def _read_ahead(
-    records: Iterator[DumpRecord], problems: Problems
-) -> tuple[list[DumpRecord], Iterator[DumpRecord]]:
+    records: Iterator[AnyRow], problems: Problems
+) -> tuple[list[AnyRow], Iterator[AnyRow]]:
     """The first records; and all, with the problems where they belong: among those of decoding."""
-    first: list[DumpRecord] = []
+    first: list[AnyRow] = []
     counts: list[int] = []
     for record in islice(records, _SAMPLE):
         first.append(record)
         counts.append(len(problems.items))
     noted = [*problems.items]
 
-    def again() -> Iterator[DumpRecord]:
+    def again() -> Iterator[AnyRow]:
         problems.items.clear()
         problems.count -= len(noted)
         before = 0
@@ -231,7 +231,7 @@ def _ranges(
 
 def _retrievals(
     decoder: Decoder,
-    records: Iterable[DumpRecord],
+    records: Iterable[AnyRow],
     known: Mapping[str, str] | None,
     only: str | None,
     problems: Problems,
