@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -41,6 +41,7 @@ from ragbench.io.json_files import (
     read_json_arrays,
     shown_value,
 )
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import as_list, is_list, is_object
 from ragbench.plugins import Registry
@@ -98,9 +99,8 @@ def _by_suffix() -> Mapping[str, str]:
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
-    known = problems.count
     found, text = detect_container(source, kind, problems)
-    if kind == "documents" or found not in CONTAINERS or problems.count > known:
+    if kind == "documents" or found not in CONTAINERS:
         return "trec" if found == "run-file" else found
     whole: object = None
     if found == "jsonl":
@@ -122,11 +122,9 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     refused = next((sign.refused for sign in signs if sign.refused), None)
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
-    if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
-        envelope = _envelope(source, whole, problems)
-        if envelope is not None:
-            return envelope if problems.count == known else None
-    return signs[0].form if signs else found
+    is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
+    envelope = _envelope(whole) if is_one else None
+    return envelope or (signs[0].form if signs else found)
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -137,16 +135,15 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if source.hub is not None:
         return "hf", ""
     if source.path is not None and source.path.is_dir():
-        return _folder_format(source, source.path, kind, problems), ""
+        return _folder_format(source, source.path, kind), ""
     head = source.head(problems)
     if head is None:
         return None, ""
     if not head.strip() or head.startswith(_SQLITE_MAGIC):
-        message = "it is an SQLite file; name the folder of the run"
-        if not head.strip():
-            message = f"the file is empty: it holds no {kind}"
-        problems.add(message, path=source.name)
-        return None, ""
+        database = "it is an SQLite file; name the folder of the run"
+        raise UnreadableError(
+            database if head.strip() else f"the file is empty: it holds no {kind}"
+        )
     binary = (name for name, magic, part in _BINARY if head.startswith(magic) and part in head)
     if (found := next(binary, None)) is not None:
         return found, ""
@@ -158,17 +155,14 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if found is None or found == "json":
         found = _shape(text, found)
     if found is None:
-        problems.add(_unrecognised(source), path=source.name)
+        why = "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
+        if source.suffix != ".py":
+            why = f"the format is not recognised; name one of: {', '.join(formats())}"
+        raise UnreadableError(why)
     return found, text
 
 
-def _unrecognised(source: Source) -> str:
-    if source.suffix == ".py":
-        return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
-    return f"the format is not recognised; name one of: {', '.join(formats())}"
-
-
-def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems) -> str | None:
+def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
     if arrow.is_saved_folder(folder):
         return "hf"
     if source.child(CASES_FILE):
@@ -189,18 +183,17 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
         tabular = any(_by_suffix().get(path.suffix.lower()) for path in folder.iterdir())
         if not tabular and next(converted.text_files(folder), None) is not None:
             return "text"
-    message = (
+    raise UnreadableError(
         f"the folder holds no {kind} in a form that is recognised: expected cases.jsonl and "
         "corpus.jsonl, a BEIR folder (queries.jsonl and qrels/), queries.tsv and qrels.txt, "
         "or a folder saved by Hugging Face datasets"
     )
-    problems.add(message, path=source.name)
-    return None
 
 
 def _holds_traces(file: Source) -> bool:
-    with closing(file):
+    with closing(file), suppress(UnreadableError):
         return detect_format(file, "cases", Problems()) == "traces"
+    return False
 
 
 def trace_files(source: Source) -> list[Source]:
@@ -328,19 +321,17 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
     return None
 
 
-def _envelope(source: Source, whole: object, problems: Problems) -> str | None:
+def _envelope(whole: object) -> str | None:
     """The form of a JSON object that holds its records deeper; None when it is no such object."""
     if not is_object(whole):
         return None
     keys, results = whole.keys(), whole.get("results")
     for other in read_table("signs.toml")["other"]:
         if keys >= {*other["all"].split()}:
-            problems.add(f"it is {other['what']}", path=source.name)
-            return "json"
+            raise UnreadableError(f"it is {other['what']}")
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
-        problems.add("it is a result that ragbench wrote, without questions", path=source.name)
-        return "json"
+        raise UnreadableError("it is a result that ragbench wrote, without questions")
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):
@@ -387,15 +378,12 @@ def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
-    known = problems.count
     container, text = detect_container(source, "cases", problems)
-    if container is None:
-        return
     shown = shown_value(text) if arrays and container != "json" else None
     keys = shown if is_object(shown) else ()
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
         yield from reader_of(container)(source, kind="cases", problems=problems)
-    elif problems.count == known:
-        problems.add(f"expected JSON, JSONL, CSV or Parquet, found {container}", path=source.name)
+    elif container is not None:
+        raise UnreadableError(f"expected JSON, JSONL, CSV or Parquet, found {container}")

@@ -33,7 +33,7 @@ from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, read_table
 from ragbench.io.json_text import in_case, json_bytes
-from ragbench.io.source import Problems, Row, Source
+from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
     as_list,
@@ -114,7 +114,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     """
     problems, source = Problems(), Source.of(path)
     found: dict[tuple[Any, ...], HumanLabel] = {}
-    with closing(source):
+    with closing(source), noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             try:
                 found |= {(*label.item, label.by): label for label in _labels(row)}

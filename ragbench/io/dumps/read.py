@@ -30,9 +30,10 @@ from ragbench.io.dumps.pieces import (
     read_records,
 )
 from ragbench.io.encoding import decoded
+from ragbench.io.limits import UnreadableError
 from ragbench.io.only import Only
 from ragbench.io.rankings import read_queries
-from ragbench.io.source import IdRegister, Problems, Source, derived_id
+from ragbench.io.source import IdRegister, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
@@ -118,10 +119,9 @@ def open_responses(
     problems = Problems(most=KEPT)
     with closing(decoded(Source.of(path, split=split, encoding=encoding))) as source:
         container = None
-        if source.is_folder:
-            message = "expected a file with retrieval results, found a folder"
-            problems.add(message, path=source.name)
-        else:
+        with noting_read_errors(source.name, problems):
+            if source.is_folder:
+                raise UnreadableError("expected a file with retrieval results, found a folder")
             container, _ = detect_container(source, "cases", problems)
         problems.raise_if_any()
         known = None
