@@ -12,6 +12,7 @@ from pathlib import Path
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
+from ragbench.io.fields import read_table
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
 from ragbench.io.limits import UnreadableError
 from ragbench.io.read import read_cases, read_documents
@@ -74,11 +75,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
         @cache
         def opened() -> sqlite3.Connection:
             db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
-            # It need not survive a crash.
-            db.executescript(
-                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
-            )
+            db.executescript(read_table("scratch.toml")["texts"]["tables"])
             problems = Problems()
             rows = ((one.id, one.text) for one in read_documents(path, problems=problems))
             count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount

@@ -12,8 +12,6 @@ from ragbench.io.values import as_list, is_list, is_object
 
 Values = Mapping[str, object]
 
-_QUESTION_FIELDS = frozenset({"id", "question", "answers", "is_impossible"})
-
 
 class _Paragraph(NamedTuple):
     title: str | None
@@ -83,20 +81,14 @@ def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems
 def _squad_case(
     question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
 ) -> dict[str, object]:
+    case = {**question, "cluster": paragraph.title, "answers": [text for text, _ in answers]}
     impossible = question.get("is_impossible")
-    case: dict[str, object] = {
-        "id": question.get("id"),
-        "query": question.get("question"),
-        "cluster": paragraph.title,
-        "metadata": {k: v for k, v in question.items() if k not in _QUESTION_FIELDS},
-    }
-    if impossible is not None:
-        case["is_impossible"] = impossible
-    elif answers:  # SQuAD 1.1 has no such field: each of its questions has an answer
-        case["answerable"] = True
     if impossible is True:
-        return case | _NO_GOLD | {"paragraph_id": _paragraph_id(paragraph.context)}
-    return case | {"answers": [text for text, _ in answers]} | _gold(paragraph.context, answers)
+        paragraph_id = _paragraph_id(paragraph.context)
+        return case | _NO_GOLD | {"answers": None, "paragraph_id": paragraph_id}
+    if impossible is None and answers:  # SQuAD 1.1: each of its questions has an answer
+        case["answerable"] = True
+    return case | _gold(paragraph.context, answers)
 
 
 def _squad_answers(value: object) -> list[tuple[str, object]] | None:

@@ -23,6 +23,7 @@ from msgspec import structs
 from ragbench.core.case import Turn
 from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
 from ragbench.io.dumps.form import AnyRow, DumpRecord
+from ragbench.io.fields import read_table
 from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
@@ -34,29 +35,6 @@ from ragbench.safe_text import counted
 _LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
 _SHORTEST_LIMIT = 64
 _BATCH = 1000
-_TABLES = """
-PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-CREATE TABLE spans (trace TEXT, body BLOB);
-CREATE TABLE cases (body BLOB, session TEXT, started TEXT, query TEXT, answer TEXT);
-"""
-_TRACES = "SELECT trace FROM spans GROUP BY trace ORDER BY min(rowid)"
-"""In the order of their first spans."""
-_PARTS = "SELECT body FROM spans WHERE trace = ? ORDER BY rowid"
-_SESSIONS = """
-CREATE TABLE turns AS SELECT rowid AS place, session, query, answer,
-    row_number() OVER (PARTITION BY session ORDER BY started, rowid) AS turn
-    FROM cases WHERE session IS NOT NULL ORDER BY session, turn;
-CREATE UNIQUE INDEX by_place ON turns (place);
-DROP TABLE spans;
-"""
-_IN_ORDER = (
-    "SELECT cases.body, turns.session, turns.turn, turns.rowid - turns.turn + 1 "
-    "FROM cases LEFT JOIN turns ON turns.place = cases.rowid ORDER BY cases.rowid"
-)
-_BEFORE = (
-    "SELECT query, answer FROM turns WHERE rowid >= ?1 AND rowid < ?2 ORDER BY rowid DESC LIMIT ?3"
-)
-"""What was asked and answered in a session before a trace."""
 _MOST_TURNS = 30
 """Questions of a session that a case is read with: the last ones."""
 
@@ -76,6 +54,7 @@ class TraceFile:
         default_factory=lambda: sqlite3.connect("", check_same_thread=False)
     )
     """A file of its own, gone when it is closed."""
+    sql: Mapping[str, str] = field(default_factory=lambda: read_table("scratch.toml")["traces"])
     problems: Problems = field(default_factory=Problems)
     found: Counter[str] = field(default_factory=Counter[str])
 
@@ -83,10 +62,11 @@ class TraceFile:
         """A row per trace that asks something, with what is recorded of it."""
         if not self.found:
             self._fill(source)
-        for body, session, turn, first in self.db.execute(_IN_ORDER):
+        for body, session, turn, first in self.db.execute(self.sql["in_order"]):
             row = Row(*pickle.loads(body))  # written below, where no one else can write
             if session is not None:
-                said = self.db.execute(_BEFORE, (first, first + turn - 1, _MOST_TURNS)).fetchall()
+                known = (first, first + turn - 1, _MOST_TURNS)
+                said = self.db.execute(self.sql["before"], known).fetchall()
                 history = [turn for pair in reversed(said) for turn in _turns(*pair)]
                 place = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **place})
@@ -94,7 +74,7 @@ class TraceFile:
         problems.note(*self.problems)
 
     def _fill(self, source: Source) -> None:
-        self.db.executescript(_TABLES)
+        self.db.executescript(self.sql["tables"])
         self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
         rows_of = (
@@ -102,7 +82,7 @@ class TraceFile:
             for row in self._made(source)
         )
         self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
-        self.db.executescript(_SESSIONS)
+        self.db.executescript(self.sql["sessions"])
         for note in self._notes():
             source.notes[note] = None
 
@@ -138,8 +118,8 @@ class TraceFile:
     def _made(self, source: Source) -> Iterator[Row]:
         """Makes the rows, and counts what stands in the file."""
         found, decode = self.found, msgspec.msgpack.Decoder(list[Span]).decode
-        for (trace,) in self.db.execute(_TRACES):
-            parts = self.db.execute(_PARTS, (trace,))
+        for (trace,) in self.db.execute(self.sql["all"]):
+            parts = self.db.execute(self.sql["parts"], (trace,))
             tree = Tree([span for (body,) in parts for span in decode(body)])
             found["traces"] += 1
             hops = tree.innermost(RETRIEVER)
