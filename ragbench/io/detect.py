@@ -15,7 +15,7 @@ from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -119,7 +119,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     signs = [sign for record in objects if (sign := sign_of(record)) is not None]
     if any(sign.spans for sign in signs):
         return "traces"
-    refused = next((sign.refused for sign in signs if sign.refused), None)
+    refused = next((sign.what for sign in signs if sign.what), None)
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
     is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
@@ -254,19 +254,19 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
 # --- forms of records
 
 
-class Sign(NamedTuple):
+class Sign(Record):
     """What records of a form have: all of some fields, some of others, types, beginnings."""
 
     form: str
     all: frozenset[str]
-    some: frozenset[str]
-    none: frozenset[str]
-    least: int
+    some: frozenset[str] = frozenset()
+    none: frozenset[str] = frozenset()
+    least: int = 0
     types: Mapping[str, tuple[type, ...]]
-    starts: tuple[tuple[str, str], ...]
-    spans: str
+    starts: Mapping[str, str] = {}
+    spans: str = ""
     """Of spans the form in ``span_forms.toml``; a cell of a table may spell their objects."""
-    refused: str
+    what: str = ""
     """What they are, and what to do, where they are not read."""
 
 
@@ -286,20 +286,14 @@ def _signs() -> list[Sign]:
     refused: list[dict[str, Any]] = [
         {"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]
     ]
-    return [
-        Sign(
-            form=row["form"],
-            all=(fields := frozenset(row["all"].split())),
-            some=frozenset(row.get("some", "").split()),
-            none=frozenset(row.get("none", "").split()),
-            least=row.get("least", 0),
-            types={n: _TYPES[kind] for n, kind in row.get("types", {}).items() if n in fields},
-            starts=tuple(row.get("starts", {}).items()),
-            spans=row.get("spans", ""),
-            refused=row.get("what", ""),
-        )
-        for row in (*rows, *read_table("signs.toml")["sign"], *refused)
-    ]
+    signs: list[Sign] = []
+    for row in (*rows, *read_table("signs.toml")["sign"], *refused):
+        named = ((name, row[name]) for name in ("all", "some", "none") if name in row)
+        fields = {name: frozenset(names.split()) for name, names in named}
+        kinds = row.get("types", {}).items()
+        types = {name: _TYPES[kind] for name, kind in kinds if name in fields["all"]}
+        signs.append(Sign(**{**row, **fields, "types": types}))
+    return signs
 
 
 def sign_of(record: Mapping[str, object]) -> Sign | None:
@@ -315,7 +309,7 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
                 or (sign.spans and str(value).lstrip()[:1] in ("{", "["))
                 for name, kinds in sign.types.items()
             )
-            and all(str(record[name]).startswith(text) for name, text in sign.starts)
+            and all(str(record[name]).startswith(text) for name, text in sign.starts.items())
         ):
             return sign
     return None

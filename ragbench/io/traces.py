@@ -100,7 +100,7 @@ class TraceFile:
             sign = sign_of(value) if is_object(value) else None
             form = None if sign is None else span_forms().get(sign.spans)
             if form is None or not is_object(value):
-                what = "" if sign is None else sign.refused
+                what = "" if sign is None else sign.what
                 message = f"it holds {what}" if what else "it is no span in a form that is known"
                 self.problems.add_kind(
                     (record.path, what), message + "{more}", path=record.path, line=record.line

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -70,20 +70,10 @@ def _export_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 
 
 def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
-    if stored is None:
-        return None
-    value = stored["value"]
-    if value is not None:
-        value = dict(value)
-        if stage == "validate":
-            value = msgspec.convert(value, Verdict)
-        elif stage == "generate":
-            value = GenerationResult(**value)
-        else:
-            scores = value["scores"]
-            value["scores"] = None if scores is None else [*as_numbers(scores)]
-            value = RetrievalResult(**value)
-    return msgspec.convert({**stored, "value": value}, Outcome[Any])
+    results: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
+    kind = cast("Any", Outcome)[results.get(stage, RetrievalResult[Any])]
+    # Not strict: a score that JSON has no number for is spelled out.
+    return None if stored is None else msgspec.convert(stored, kind, strict=False)
 
 
 # --- a case as a row of a table

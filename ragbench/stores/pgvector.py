@@ -117,18 +117,8 @@ class PgvectorDatabase(WritableDatabase):
             self._prepare(connection)
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
-            table = _table(info.name)
-            run(
-                f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
-                'document_id text, text text NOT NULL, "start" int8, "end" int8, '
-                "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
-                f"embedding vector({info.dimension}) NOT NULL)"
-            )
-            # Every search reads all vectors: they stay in the rows, where long texts may leave.
-            run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
-            run(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
-            run(f"CREATE INDEX ON {table} (document_id)")
-            run(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
+            making = tables.table("ragbench.stores", "pgvector")["make"]
+            run(making.format(table=_table(info.name), dimension=info.dimension))
             run(f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info)))
 
     def _prepare(self, connection: Any) -> None:
