@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -163,17 +163,8 @@ class DumpMapping(Record):
         return "  ".join(shown)
 
 
-OWN = DumpMapping(
-    format="",
-    query="query",
-    query_id="query_id",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
+_AS_NAMED: dict[str, Any] = {name: name for name in MAPPABLE[:7]}
+OWN = DumpMapping(format="", scores=ScoreKind.SIMILARITY, **_AS_NAMED)
 """How what ragbench itself made of another form is read."""
 
 

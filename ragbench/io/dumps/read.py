@@ -54,8 +54,8 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     rows: list[dict[str, Any]] = []
     for chunk in chunks:
         row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
-        place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-        known = {name: value for name, value in place.items() if value is not None}
+        places = ((name, getattr(chunk, name)) for name in ("document_id", "start", "end"))
+        known = {name: value for name, value in places if value is not None}
         rows.append({**row, "metadata": dict(chunk.metadata), **known})
     return {"query_id": query_id, "query": query, "chunks": rows}
 
