@@ -141,14 +141,13 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
 
 def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
     """The text and title of a document; None, and a problem, when it cannot be read."""
-    known = problems.count
-    found: tuple[str, str | None] | None = None
     with file.opened(problems) as stream:
         if stream is not None:
-            found = CONVERTED[file.suffix][1](file.limits.read_all(stream), file.limits)
-    if found is not None and len(found[0].encode()) > file.limits.record:
-        problems.add(file.limits.long_record("the text"), path=file.name)
-    return found if problems.count == known else None
+            text, title = CONVERTED[file.suffix][1](file.limits.read_all(stream), file.limits)
+            if len(text.encode()) > file.limits.record:
+                raise UnreadableError(file.limits.long_record("the text"))
+            return text, title
+    return None
 
 
 def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | None:

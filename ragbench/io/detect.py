@@ -7,10 +7,8 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import cache
 from io import StringIO
 from itertools import islice
@@ -200,13 +198,8 @@ def trace_files(source: Source) -> list[Source]:
     """The files of a folder that may hold traces, by name; the file itself if it is one."""
     if source.path is None or not source.is_folder:
         return [source]
-    paths = sorted(p for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
-    folder = source.name.rstrip("/" + os.sep)
-    return [
-        replace(source, name=f"{folder}/{p.name}", path=p, _stream=None)
-        for p in paths
-        if p.is_file()
-    ]
+    names = sorted(p.name for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
+    return [file for name in names if (file := source.child(name)) is not None]
 
 
 def _shape(text: str, by_suffix: str | None) -> str | None:

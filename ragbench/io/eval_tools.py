@@ -141,12 +141,9 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
                 str(label or f"prompt {values.get('promptIdx', 0)}"),
             )
         )
-    providers, prompts = (set(column) for column in zip(*pairs, strict=True)) if pairs else ((), ())
-    if len(prompts) <= 1:
-        return [provider for provider, _ in pairs]
-    if len(providers) <= 1:
-        return [prompt for _, prompt in pairs]
-    return [f"{provider} / {prompt}" for provider, prompt in pairs]
+    columns = [*zip(*pairs, strict=True)]
+    differing = [column for column in columns if len(set(column)) > 1] or columns[:1]
+    return [" / ".join(parts) for parts in zip(*differing, strict=True)]
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:

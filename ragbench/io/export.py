@@ -95,6 +95,13 @@ class ColumnKind(StrEnum):
     """A mapping, or a list of mappings, as a JSON text."""
 
 
+RETRIEVAL_COLUMNS = {
+    "context_ids": "retrieved_context_ids", "scores": "retrieved_scores",
+    "context_metadata": "context_metadata", "metadata": "retrieval_metadata",
+}  # fmt: skip
+"""Field of a retrieval's result, and the column of a table that holds it."""
+
+
 @cache
 def table_columns() -> Mapping[str, ColumnKind]:
     """The columns of a table of cases: the samples, how the stages ended, what else they gave."""
@@ -121,10 +128,8 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     sample = sample_row(trace)
     values: dict[str, Any] = {
         **{name: getattr(trace.case, name) for name in _CASE_FIELDS},
+        **{column: getattr(retrieved, name, None) for name, column in RETRIEVAL_COLUMNS.items()},
         **sample.as_mapping(),
-        "retrieved_scores": getattr(retrieved, "scores", None),
-        "context_metadata": getattr(retrieved, "context_metadata", None),
-        "retrieval_metadata": getattr(retrieved, "metadata", None),
         "confidence": getattr(generated, "confidence", None),
         "abstained": getattr(generated, "abstained", None),
         "generation_metadata": getattr(generated, "metadata", None),
@@ -143,15 +148,11 @@ def _cell(kind: ColumnKind, value: Any) -> Any:
     """Without credentials: a table of another format than text is written past `written_whole`."""
     if value is None or kind is ColumnKind.FLAG:
         return value
-    match kind:
-        case ColumnKind.TEXTS:
-            return [hidden(text) for text in value]
-        case ColumnKind.NUMBER:
-            return float(value)
-        case ColumnKind.NUMBERS:
-            return [float(number) for number in value]
-        case _:
-            return hidden(json_text(value) if kind is ColumnKind.JSON else value)
+    if kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS):
+        return [*map(hidden if kind is ColumnKind.TEXTS else float, value)]
+    if kind is ColumnKind.NUMBER:
+        return float(value)
+    return hidden(json_text(value) if kind is ColumnKind.JSON else value)
 
 
 def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:

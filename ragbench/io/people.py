@@ -31,7 +31,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores
-from ragbench.io.fields import entry_fields, read_table
+from ragbench.io.fields import entry_fields, named
 from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
@@ -73,20 +73,18 @@ class HumanLabel(Record):
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too."""
-    own = {name: tuple(names.split()) for name, names in read_table("fields.toml")["label"].items()}
-    known = entry_fields()
-    own["question"] += known["query"]
-    own["answer"] += known["response"]
-    own["contexts"] += known["retrieved_contexts"]
-    return own
+    also = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
+    return {
+        name: (*names, *(entry_fields()[also[name]] if name in also else ()))
+        for name, names in named("label").items()
+    }
 
 
 @cache
 def _words() -> Mapping[str, float | None]:
     """What words say; None: the person passed it over."""
-    said = read_table("fields.toml")["label_words"]
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
-    return {word: value for name, value in values.items() for word in said[name].split()}
+    return {word: values[name] for name, words in named("label_words").items() for word in words}
 
 
 def digest_of(texts: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import ColumnKind, encode_case, table_columns
+from ragbench.io.export import RETRIEVAL_COLUMNS, ColumnKind, encode_case, table_columns
 from ragbench.io.limits import UnreadableError
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
@@ -95,7 +95,7 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
         case["reference_context_ids"] = None  # the table names those that are graded so
     retrieved, contexts = None, known["retrieved_contexts"]
     if contexts is not None:
-        given: Any = {name: known[column] for name, column in _RETRIEVAL_COLUMNS.items()}
+        given: Any = {name: known[column] for name, column in RETRIEVAL_COLUMNS.items()}
         retrieved = RetrievalResult(contexts, **given)
     generated = None
     if known["generation_status"] in (Status.MEASURED, Status.ABSTAINED):
@@ -116,14 +116,6 @@ _CASE_COLUMNS = (
     *("reference_context_ids", "grades", "evidence", "answerable", "cluster", "tags"),
     *("language", "metadata", "history"),
 )
-
-
-_RETRIEVAL_COLUMNS = {
-    "context_ids": "retrieved_context_ids",
-    "scores": "retrieved_scores",
-    "context_metadata": "context_metadata",
-    "metadata": "retrieval_metadata",
-}
 
 
 def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:

@@ -62,12 +62,9 @@ class Bm25Index:
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """`search` for several queries, in their order."""
-        found: list[list[Chunk]] = []
-        for query in queries:
-            scores = self._scores.scores(tokenise(query))
-            best = [] if scores is None else Bm25Scores.best(scores, k)
-            found.append([replace(self._chunks[at], score=score) for at, score in best])
-        return found
+        known = (self._scores.scores(tokenise(query)) for query in queries)
+        found = ([] if scores is None else Bm25Scores.best(scores, k) for scores in known)
+        return [[replace(self._chunks[at], score=score) for at, score in best] for best in found]
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""

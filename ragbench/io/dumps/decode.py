@@ -257,10 +257,8 @@ def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tupl
     if listed is not None:
         with suppress(ValueProblem):  # true is no id, and such a list no label
             relevant = frozenset(as_id(one) for one in listed if isinstance(one, (str, float, int)))
-    given = next(
-        (held for name in named("retrieval")["answers"] if (held := value.get(name)) is not None),
-        None,
-    )
+    held = map(value.get, named("retrieval")["answers"])
+    given = next((one for one in held if one is not None), None)
     if given is not None:
         with suppress(ValueProblem):
             answers = as_answers(given)
