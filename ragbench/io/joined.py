@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
@@ -277,32 +278,30 @@ _NO_CHUNKS = (
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    for entry in _noted(source, problems):
-        case = entry.case
-        outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
-        if outcome is None and source.info.form in ("traces", *RANKED):
-            continue  # it searches nothing, or is judged and not ranked
-        if outcome is None or outcome.value is None:
+    """What its entries retrieved; what is wrong with them is noted in place of raised."""
+    try:
+        for entry in source:
+            outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
+            if outcome is None and source.info.form in ("traces", *RANKED):
+                continue  # it searches nothing, or is judged and not ranked
+            if outcome is not None and outcome.value is not None:
+                yield _dumped(entry.case, outcome.value)
+                continue
             why = "no retrieval is recorded"
             if outcome is not None:
                 why = str(outcome.reason if outcome.failure is None else outcome.failure)
-            problems.add(f"case '{case.id}': {why}", path=source.info.path)
-            continue
-        result: RetrievalResult[Any] = outcome.value
-        chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
-        if result.context_ids is None:
-            chunks = [{**chunk, "id": None} for chunk in chunks]
-        ids = case.reference_context_ids
-        yield replace(
-            from_own(chunks, case.id, case.query),
-            relevant_ids=None if ids is None else frozenset(ids),
-            answers=case.references,
-        )
-
-
-def _noted(source: EntrySource, problems: Problems) -> Iterator[Entry]:
-    """The entries; what is wrong with them is noted in place of raised."""
-    try:
-        yield from source
+            problems.add(f"case '{entry.case.id}': {why}", path=source.info.path)
     except DataError as error:
         problems.note(*error.problems)
+
+
+def _dumped(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
+    chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
+    if result.context_ids is None:
+        chunks = [{**chunk, "id": None} for chunk in chunks]
+    ids = case.reference_context_ids
+    return replace(
+        from_own(chunks, case.id, case.query),
+        relevant_ids=None if ids is None else frozenset(ids),
+        answers=case.references,
+    )

@@ -67,7 +67,9 @@ class TraceFile:
             if session is not None:
                 known = (first, first + turn - 1, _MOST_TURNS)
                 said = self.db.execute(self.sql["before"], known).fetchall()
-                history = [turn for pair in reversed(said) for turn in _turns(*pair)]
+                texts = [text for exchange in reversed(said) for text in exchange]
+                turns = zip((USER, ASSISTANT) * len(said), texts, strict=True)
+                history = [Turn(role=role, text=text) for role, text in turns if text]
                 place = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **place})
             yield row
@@ -109,7 +111,9 @@ class TraceFile:
             found[f"form {form.summary}"] += 1
             for span in spans_of(form, value, record.line):
                 found["spans"] += 1
-                for length in _lengths(span):
+                documents = [document.get("text", "") for document in span.documents or ()]
+                texts = (span.input, span.output, *documents)
+                for length in (len(text) for text in texts if isinstance(text, str)):
                     if length > found["longest"]:
                         found["longest"], found["as long"] = length, 0
                     found["as long"] += length == found["longest"]
@@ -164,14 +168,6 @@ class TraceFile:
             )
 
 
-def _lengths(span: Span) -> Iterator[int]:
-    for value in (span.input, span.output):
-        if isinstance(value, str):
-            yield len(value)
-    for document in span.documents or ():
-        yield len(document.get("text", ""))
-
-
 def _needed(spans: list[Span]) -> list[Span]:
     """The spans, without texts that nobody asks for where the root says it all: most of a file."""
     root = next((span for span in spans if span.parent is None), None)
@@ -199,12 +195,6 @@ def _in_session(row: Row) -> tuple[object, ...]:
     metadata: Any = row.values["metadata"]
     answer = None if outcome is None or outcome.value is None else outcome.value.response
     return session, metadata.get("started", ""), row.values["query"], answer
-
-
-def _turns(query: str, answer: str | None) -> Iterator[Turn]:
-    yield Turn(role=USER, text=query)
-    if answer:
-        yield Turn(role=ASSISTANT, text=answer)
 
 
 # --- records of files

@@ -99,7 +99,16 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
-        return table_names(connection)
+        """The tables with vectors that are on the search path, but for ragbench's own.
+
+        In the place of LangChain's shared table stand its collections.
+        """
+        found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
+        shared = _found(connection, "langchain_pg_collection")
+        if shared is not None and "langchain_pg_embedding" in found:
+            found.remove("langchain_pg_embedding")
+            found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
+        return found
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
         return PgvectorTable.opened(connection, name, mapping)
@@ -446,19 +455,6 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     for (part,) in _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name):
         return SqlTable(sql=shared, columns=_columns(connection, shared), part=part)
     return None
-
-
-def table_names(connection: Any) -> list[str]:
-    """The tables with vectors that are on the search path, but for ragbench's own.
-
-    In the place of LangChain's shared table stand its collections.
-    """
-    found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
-    shared = _found(connection, "langchain_pg_collection")
-    if shared is not None and "langchain_pg_embedding" in found:
-        found.remove("langchain_pg_embedding")
-        found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
-    return found
 
 
 def _found(connection: Any, *parts: str) -> str | None:

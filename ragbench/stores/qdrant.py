@@ -8,7 +8,7 @@ what is empty of it is left out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -262,13 +262,6 @@ class OwnPoints(OfClient):
         """Some points, and where the next ones begin; None where there are no more."""
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
-    def _pages(self, keys: list[str]) -> Iterator[Any]:
-        records, offset = self._page(keys, None)
-        yield from records
-        while offset is not None:
-            records, offset = self._page(keys, offset)
-            yield from records
-
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
@@ -311,8 +304,12 @@ class OwnPoints(OfClient):
         return {one.payload["chunk_id"]: np.asarray(one.vector[DENSE], np.float32) for one in found}
 
     def digests(self) -> dict[str, str]:
-        found = (one.payload for one in self._pages(["chunk_id", "digest"]))
-        return {kept["chunk_id"]: kept["digest"] for kept in found}
+        keys = ["chunk_id", "digest"]
+        records, offset = self._page(keys, None)
+        while offset is not None:
+            more, offset = self._page(keys, offset)
+            records = [*records, *more]
+        return {one.payload["chunk_id"]: one.payload["digest"] for one in records}
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         return None if filters is None else self._filters(filters)
