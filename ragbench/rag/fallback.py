@@ -145,7 +145,12 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
 
 
 def _derive(
-    rag: Any, target: str, columns: Sequence[Sequence[Any]], top_k: Any, said: Sequence[Any] | None
+    rag: Any,
+    target: str,
+    columns: Sequence[Sequence[Any]],
+    *,
+    top_k: int | None = None,
+    said: Sequence[Any] | None = None,
 ) -> Generator[Any, Any, Any]:
     """Derives one call from an implemented form; ``said`` is what was said before each query.
 
@@ -188,15 +193,9 @@ def _listed(contexts: Sequence[str]) -> list[str]:
     return contexts if isinstance(contexts, list) else list(contexts)
 
 
-def derived(
-    rag: Any,
-    target: str,
-    *columns: Sequence[Any],
-    top_k: int | None = None,
-    said: Sequence[Any] | None = None,
-) -> Any:
+def derived(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
     """What a method gives that the user did not write, by plain ones that he did."""
-    derivation = _derive(rag, target, columns, top_k, said)
+    derivation = _derive(rag, target, columns, **how)
     try:
         value = next(derivation)
         while True:
@@ -205,15 +204,9 @@ def derived(
         return stop.value
 
 
-async def derived_async(
-    rag: Any,
-    target: str,
-    *columns: Sequence[Any],
-    top_k: int | None = None,
-    said: Sequence[Any] | None = None,
-) -> Any:
+async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
     """The same by coroutine methods, one call at a time."""
-    derivation = _derive(rag, target, columns, top_k, said)
+    derivation = _derive(rag, target, columns, **how)
     try:
         pending = next(derivation)
         while True:
