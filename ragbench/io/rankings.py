@@ -170,6 +170,9 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 # --- joined
 
 
+Where = str | Path
+
+
 class Topics(Record):
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
@@ -214,12 +217,7 @@ def read_ranking_rows(
 
 
 def find_topics(
-    place: Source,
-    corpus: str | Path,
-    queries: str | Path | None,
-    qrels: str | Path | None,
-    *,
-    encoding: str | None,
+    place: Source, corpus: Where, queries: Where | None, qrels: Where | None, encoding: str | None
 ) -> Topics:
     folder = corpus if Path(corpus).is_dir() else None
     known = queries if queries is not None else folder

@@ -316,8 +316,8 @@ class _Opening:
             )
         topics = Topics()
         if not self.is_join:
-            given = (self.corpus, self.queries, self.qrels)
-            topics = find_topics(self.place, *given, encoding=self.encoding)
+            given = (self.corpus, self.queries, self.qrels, self.encoding)
+            topics = find_topics(self.place, *given)
         read = read_result if name == "beir" else read_run
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:

@@ -29,6 +29,8 @@ from ragbench.plugins import load_attribute
 Values = Mapping[str, Any]
 Recorded = dict[str, Outcome[Any] | None]
 """Outcome by stage; how it came to be known is set where all of them pass."""
+Understood = tuple[Values, Recorded]
+"""The fields of a case, and what is recorded of it."""
 _NOT_OURS = (
     *(KeyError, TypeError, ValueError, AttributeError, InterfaceError, msgspec.MsgspecError),
 )
@@ -61,7 +63,7 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
 # --- a case as a JSON object
 
 
-def _export_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _export_row(values: Values, is_text: bool) -> Understood:
     if "retrieval_status" in values:
         return _table_row(values, is_text)
     held = {*_STAGES.values(), "scores"}
@@ -79,7 +81,7 @@ def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
 # --- a case as a row of a table
 
 
-def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _table_row(values: Values, is_text: bool) -> Understood:
     known = {
         name: _cell(kind, values.get(name, values.get(f"{name}_json")), is_text)
         for name, kind in table_columns().items()
@@ -155,7 +157,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a quotation mark is put before in cases.csv, so that no spreadsheet runs it."""
 
 
-def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
+def _report_cells(values: Values, _: bool) -> Understood:
     """A row of cases.csv; a cell that is empty is not known."""
 
     def plain(name: str) -> str | None:
@@ -185,7 +187,7 @@ def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
     return case, recorded
 
 
-def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _verdict_row(values: Values, is_text: bool) -> Understood:
     outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
         outcome = Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
@@ -197,11 +199,7 @@ def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 
 
 def _read(
-    understand: Callable[[Values, bool], tuple[Values, Recorded]],
-    source: Source,
-    *,
-    kind: Kind,
-    problems: Problems,
+    understand: Callable[..., Understood], source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
     for row in container_rows(source, problems):
         try:

@@ -142,7 +142,7 @@ def open_responses(
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         ranges, whole = None, ""
         if source.address is not None:
-            ranges, whole = _ranges(source, source.address, container, decoder, known, only)
+            ranges, whole = _ranges(source, container, decoder, known, only)
         yield OpenDump(
             name=source.name,
             mapping=decoder.mapping,
@@ -191,15 +191,10 @@ def _given_queries(
 
 
 def _ranges(
-    source: Source,
-    address: str,
-    container: str | None,
-    decoder: Decoder,
-    known: Mapping[str, str] | None,
-    only: Only | None,
+    source: Source, container: str | None, decoder: Decoder, known: object, only: Only | None
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
-    mapping = decoder.mapping
+    mapping, address = decoder.mapping, source.address or ""
     reasons = (
         (source.is_packed, "it is compressed"),
         (container != "jsonl", "it is not JSON Lines"),
