@@ -156,9 +156,7 @@ class SparseIndex:
         self._passing: tuple[str, Any] = ("", None)
 
     @classmethod
-    def build(
-        cls, store: OwnCollection, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
-    ) -> SparseIndex:
+    def build(cls, store: OwnCollection) -> SparseIndex:
         """Reads all chunks of a store and indexes them; see `ragbench.pipeline.baseline.Bm25Index`.
 
         From 100,000 chunks on, a warning says what to do where that takes too much.
@@ -175,8 +173,8 @@ class SparseIndex:
         for start in range(0, len(ids), _BATCH):
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
-                tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
-        return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
+                tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), 2))
+        return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=1.2, b=0.75))
 
     def save(self, folder: Path) -> None:
         """Writes the index to a folder, which appears whole or not at all."""

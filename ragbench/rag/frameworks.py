@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from ragbench.core.calling import parameters_of
 from ragbench.core.case import Said
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -57,10 +57,8 @@ def _langchain_retriever(obj: Any) -> Parts:
     """
     where = f"{type(obj).__name__}.invoke"
     search = getattr(obj, "_get_relevant_documents", None)
-    passes = search is not None and any(
-        parameter.kind is parameter.VAR_KEYWORD
-        for parameter in inspect.signature(search).parameters.values()
-    )
+    known = None if search is None else parameters_of(search)
+    passes = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known or ())
 
     def options(top_k: int | None) -> dict[str, int]:
         if not passes:
