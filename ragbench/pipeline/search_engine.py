@@ -19,7 +19,6 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.sparse_index import (
     INDEX_FORM,
-    SparseIndex,
     SparseStrategy,
     StoredWordsStrategy,
     kept_index,
@@ -115,12 +114,11 @@ class Collection:
             return StoredWordsStrategy(store=self.store, words=self.store.words)
         info, count, digest = self.store.info(), self.store.count(), self.identity.digest
         if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
-            return SparseStrategy(store=self.store, index=SparseIndex.build(self.store))
+            return SparseStrategy.build(self.store)
         # Named by what it is made of alone: the same chunks in another store are the same words.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
-        index = kept_index(folder, lambda: SparseIndex.build(self.store))
-        return SparseStrategy(store=self.store, index=index)
+        return kept_index(folder, self.store)
 
 
 @dataclass(eq=False)
