@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -111,7 +111,31 @@ class PgvectorDatabase(WritableDatabase):
         return found
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
-        return PgvectorTable.opened(connection, name, mapping)
+        """The table, or None; from here on the server refuses every write of the connection."""
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
+        look_on(connection)
+        if (table := find_table(connection, name)) is None:
+            return None
+        columns = {one.name: one for one in table.columns if one.is_vector}
+        vector = columns[mapping.chosen_vector(name, list(columns))]
+        keys = _catalogue(connection, "keys", table.sql)
+        key = keys[0][0] if len(keys) == 1 else None
+        if key is None and mapping.id is None:
+            raise ConfigError(
+                f"the table '{name}' has no primary key of one column: name its id with "
+                "--field id=COLUMN"
+            )
+        metrics = _indexed(connection, table, vector)
+        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        space = Space(
+            vector=vector.name,
+            dimension=vector.dimension or _dimension(connection, table, vector),
+            metric=metric or "cosine",
+            metric_known=metric is not None,
+        )
+        lexemes = _lexemes(connection, name, table, mapping)
+        return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
         if not _has_infos(connection):
@@ -182,34 +206,6 @@ class PgvectorTable:
         self._vector = quoted(space.vector)
         self._kind = next(one.kind for one in table.columns if one.name == space.vector)
 
-    @classmethod
-    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """The table, or None; from here on the server refuses every write of the connection."""
-        connection.execute("SET default_transaction_read_only = on")
-        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
-        look_on(connection)
-        if (table := find_table(connection, name)) is None:
-            return None
-        columns = {one.name: one for one in table.columns if one.is_vector}
-        vector = columns[mapping.chosen_vector(name, list(columns))]
-        keys = _catalogue(connection, "keys", table.sql)
-        key = keys[0][0] if len(keys) == 1 else None
-        if key is None and mapping.id is None:
-            raise ConfigError(
-                f"the table '{name}' has no primary key of one column: name its id with "
-                "--field id=COLUMN"
-            )
-        metrics = _indexed(connection, table, vector)
-        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
-        space = Space(
-            vector=vector.name,
-            dimension=vector.dimension or _dimension(connection, table, vector),
-            metric=metric or "cosine",
-            metric_known=metric is not None,
-        )
-        lexemes = _lexemes(connection, name, table, mapping)
-        return cls(connection, table, space, key=key, lexemes=lexemes)
-
     def count(self) -> int:
         where, values = self._where(EVERYTHING)
         [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
@@ -261,12 +257,9 @@ class PgvectorTable:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: list[list[Row]] = []
-        for text in texts:
-            given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
-            hits = self._asked(asked, *given)
-            found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
-        return found
+        said, form = (text.replace("\0", " ") for text in texts), self._lexemes.configuration
+        found = (self._asked(asked, form, text, *values, limit) for text in said)
+        return [[self._row(hit)._replace(score=float(hit[0])) for hit in hits] for hits in found]
 
     def _asked(self, sql: str, *values: object) -> list[Any]:
         return _rows(self._connection, sql, *values)

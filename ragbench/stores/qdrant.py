@@ -72,7 +72,22 @@ class QdrantServerDatabase(WritableDatabase):
         return [each.name for each in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
-        return QdrantPayloads.opened(connection, name, mapping)
+        if not connection.collection_exists(name):
+            return None
+        params = connection.get_collection(name).config.params
+        kept = params.vectors
+        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
+        # A query has one vector: those with many a point compare otherwise.
+        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
+        vector = mapping.chosen_vector(name, list(dense))
+        found = cast("MetricName", dense[vector].distance.value.lower())
+        metric = mapping.checked_metric(name, found)
+        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
+        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
+        language = mapping.language or "english"
+        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
+        words = None if sparse is None else Words(field=sparse, how=how)
+        return QdrantPayloads(connection, name, space, words, language)
 
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
@@ -158,25 +173,6 @@ class QdrantPayloads(OfClient):
     space: Space
     words: Words | None
     _language: str
-
-    @classmethod
-    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
-        if not connection.collection_exists(name):
-            return None
-        params = connection.get_collection(name).config.params
-        kept = params.vectors
-        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
-        # A query has one vector: those with many a point compare otherwise.
-        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
-        vector = mapping.chosen_vector(name, list(dense))
-        found = cast("MetricName", dense[vector].distance.value.lower())
-        metric = mapping.checked_metric(name, found)
-        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
-        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
-        language = mapping.language or "english"
-        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
-        words = None if sparse is None else Words(field=sparse, how=how)
-        return cls(connection, name, space, words, language)
 
     def sample(self, limit: int) -> list[Row]:
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
