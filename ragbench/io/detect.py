@@ -285,7 +285,8 @@ def _signs() -> list[Sign]:
         fields = {name: frozenset(names.split()) for name, names in named}
         kinds = row.get("types", {}).items()
         types = {name: _TYPES[kind] for name, kind in kinds if name in fields["all"]}
-        signs.append(Sign(**{**row, **fields, "types": types}))
+        given: dict[str, Any] = {**row, **fields, "types": types}
+        signs.append(Sign(**given))
     return signs
 
 

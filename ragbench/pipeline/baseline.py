@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import orjson
@@ -39,7 +40,7 @@ class Bm25Index:
 
     takes_batches = True
     notes: Sequence[str] = ()
-    metadata: ClassVar[Mapping[str, Any]] = {"retriever": "bm25"}
+    metadata: Mapping[str, Any] = MappingProxyType({"retriever": "bm25"})
 
     def __init__(
         self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
