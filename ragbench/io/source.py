@@ -184,7 +184,7 @@ class Source:
         """The first of these files that the folder has."""
         return next((file for file in map(self.child, names) if file is not None), None)
 
-    def chosen(self, parts: Sequence[str], *, what: str = "split", usual: str = "test") -> str:
+    def chosen(self, parts: Sequence[str], *, noun: str = "split", usual: str = "test") -> str:
         """Which part to read: the one asked for, the only one or the usual one.
 
         What was chosen among several is noted.
@@ -195,9 +195,9 @@ class Source:
         wanted = self.split or (parts[0] if len(parts) == 1 else usual)
         others = ", ".join(part for part in parts if part != wanted)
         if wanted not in parts:
-            raise UnreadableError(f"no {what} '{wanted}'; there are: {others or 'none'}")
+            raise UnreadableError(f"no {noun} '{wanted}'; there are: {others or 'none'}")
         if self.split is None and others:
-            self.notes[f"The {what} '{wanted}' is read; --split names another: {others}"] = None
+            self.notes[f"The {noun} '{wanted}' is read; --split names another: {others}"] = None
         return wanted
 
     def head(self, problems: Problems) -> bytes | None:

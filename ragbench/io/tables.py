@@ -212,7 +212,7 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
-        sheet = book[source.chosen(names, what="sheet", usual=next(iter(names), ""))]
+        sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
         for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):

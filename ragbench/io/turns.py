@@ -196,7 +196,7 @@ def _answers(whole: Values, source: Source) -> dict[object, object]:
             note = f"MTRAG: it holds {len(given):,} answers of {', '.join(models)}"
             source.notes[f"{note}; --split MODEL scores those of one"] = None
         return {}
-    model = source.chosen(models, what="model")
+    model = source.chosen(models, noun="model")
     own = (one for one in given if str(one.get("model_id")) == model)
     return {one.get("task_id"): one.get("model_response") for one in own}
 
