@@ -316,7 +316,8 @@ def _envelope(whole: object) -> str | None:
     keys, results = whole.keys(), whole.get("results")
     for other in read_table("signs.toml")["other"]:
         if keys >= {*other["all"].split()}:
-            raise UnreadableError("it is " + other["what"])
+            refused = f"it is {other['what']}"
+            raise UnreadableError(refused)
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
         raise UnreadableError("it is a result that ragbench wrote, without questions")
