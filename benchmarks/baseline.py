@@ -135,7 +135,7 @@ def fit(path: str) -> None:
     generator = ExtractiveGenerator(threshold=0, weight=index.idf)
 
     def best(question: Question, *, absent: bool) -> tuple[float, bool, bool]:
-        chunks = index.search(question.text, len(index) if absent else TOP_K)
+        chunks = index.batch_search([question.text], len(index) if absent else TOP_K)[0]
         if absent:
             chunks = [chunk for chunk in chunks if groups[chunk.id] != question.group]
         answer = generator.generate(question.text, [chunk.text for chunk in chunks[:TOP_K]])

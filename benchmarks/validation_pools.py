@@ -227,7 +227,7 @@ def pellorin(folder: Path = PELLORIN) -> Collection:
         )
         if row["answerable"] and len({id_ for id_, _, _ in spans}) != 1:
             continue  # of two passages, or across blank lines
-        nearest = index.search(row["query"], 1)[0].id
+        nearest = index.batch_search([row["query"]], 1)[0][0].id
         questions.append(
             Labelled(
                 id=row["id"],
@@ -259,12 +259,13 @@ def build_pools(
     others = [one for one in usable if not one.gold]
     pools: list[Pool] = []
     for question in draw.sample(answerable, min(limit, len(answerable))):
-        ranked = index.search(question.text, 12 * size)
+        [ranked] = index.batch_search([question.text], 12 * size)
         for protocol in protocols:
             pools.extend(_answerable_pools(question, protocol, ranked, texts, size))
     if "topical" in protocols:
         for question in draw.sample(others, min(limit, len(others))):
-            ranked = [one for one in index.search(question.text, size) if one.id != question.own]
+            [ranked] = index.batch_search([question.text], size)
+            ranked = [one for one in ranked if one.id != question.own]
             chunks = [*ranked[: size - 1], texts[question.own]]
             draw.shuffle(chunks)
             pools.append(_pool("topical", question, chunks, present=False))

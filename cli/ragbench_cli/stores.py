@@ -123,14 +123,13 @@ class SearchChoice(Record):
     def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
         database, settings = open_database(self.store), self.settings
         named = {} if self.sparse_cache is None else {"RAGBENCH_BM25_CACHE": self.sparse_cache}
-        engine = RetrievalEngine(
+        with RetrievalEngine(
             database,
             embedder=embedder,
             settings=settings,
             sparse_folder=sparse_cache_folder({**os.environ, **named}),
             allow_incomplete=self.allow_incomplete,
-        )
-        try:
+        ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
             _warn(filter_problem(collection.store, filters))
             strategy, has_vectors = settings.strategy, collection.has_vectors
@@ -141,9 +140,6 @@ class SearchChoice(Record):
                 )
             search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
             yield Opened(collection.strategy, strategy, search, True, has_vectors)
-        finally:
-            engine.close()
-            database.close()
 
     @contextmanager
     def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:

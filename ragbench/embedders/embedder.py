@@ -19,6 +19,7 @@ from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
 from ragbench.plugins import Floats, Floats32, Registry, load_target, np
 from ragbench.safe_text import shortened_line
+from ragbench.text.tables import table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -72,6 +73,11 @@ class ModelEmbedder:
     named_by: str = "model"
     """The setting that stands behind the colon of its name; empty for none."""
 
+    @cached_property
+    def dimension(self) -> int:
+        """Of the vector of a word, which is asked for where nothing else says it."""
+        return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
+
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
         return self._embedded(texts, "query")
 
@@ -80,7 +86,7 @@ class ModelEmbedder:
 
     def _embedded(self, texts: Sequence[str], kind: Kind) -> Floats32:
         if not texts:
-            return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
+            return np.zeros((0, self.dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
@@ -201,21 +207,6 @@ class Prefixes(NamedTuple):
     passage: str
 
 
-_SEARCH = "Represent this sentence for searching relevant passages: "
-# Sources: the model cards of intfloat/e5-* and multilingual-e5-*, BAAI/bge-*-en and -zh,
-# nomic-ai/nomic-embed-text, mixedbread-ai/mxbai-embed-large, Snowflake/snowflake-arctic-embed and
-# google/embeddinggemma.
-_KNOWN = (
-    (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prefixes("query: ", "passage: ")),
-    (r"bge-(small|base|large)-en(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (r"bge-(small|base|large)-zh(-v1\.5)?", Prefixes("为这个句子生成表示以用于检索相关文章：", "")),
-    (r"nomic-embed-text(-v\d+(\.\d+)?)?", Prefixes("search_query: ", "search_document: ")),
-    (r"mxbai-embed-(large|xsmall)(-v1)?", Prefixes(_SEARCH, "")),
-    (r"snowflake-arctic-embed(-xs|-s|-m|-l)?(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (r"embeddinggemma(-300m)?", Prefixes("task: search result | query: ", "title: none | text: ")),
-)
-
-
 def known_prefixes(model: str) -> Prefixes:
     """The prefixes of a model by its name; empty ones where nothing is known.
 
@@ -224,7 +215,8 @@ def known_prefixes(model: str) -> Prefixes:
         Prefixes(query='query: ', passage='passage: ')
     """
     name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
-    found = (prefixes for pattern, prefixes in _KNOWN if re.fullmatch(pattern, name))
+    known = table("ragbench.embedders", "prefixes").items()
+    found = (Prefixes(*prefixes) for pattern, prefixes in known if re.fullmatch(pattern, name))
     return next(found, Prefixes("", ""))
 
 

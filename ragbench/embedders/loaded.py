@@ -107,10 +107,6 @@ class SentenceTransformersEmbedder(PrefixedEmbedder):
             "passage_prefix": self._prompt("passage"),
         }
 
-    @cached_property
-    def dimension(self) -> int:
-        return int(self._rows(["dimension"], "query").shape[1])
-
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         return self._model.encode(
             list(texts),
@@ -148,7 +144,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_PROBE = "dimension"
 _OWN = ("embed_queries", "embed_passages")
 _FORMS = (("embed_query", "embed_documents"), ("get_query_embedding", "get_text_embedding_batch"))
 """How LangChain and LlamaIndex embed a question, and passages."""
@@ -199,10 +194,6 @@ class _Adapted(ModelEmbedder):
         model = next((one for one in named if isinstance(one, str)), "")
         return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
 
-    @cached_property
-    def dimension(self) -> int:
-        return int(self._rows([_PROBE], "query").shape[1])
-
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         asked = kind == "query"
         found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
@@ -249,11 +240,6 @@ class OpenAIEmbedder(ModelEmbedder):
             "query_prefix": self._prefixes[0],
             "passage_prefix": self._prefixes[1],
         }
-
-    @cached_property
-    def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`; asks for the vector of a word to know it."""
-        return int(self._asked([_PROBE]).shape[1])
 
     def close(self) -> None:
         self._session.close()

@@ -16,7 +16,6 @@ from ragbench.embedders.embedder import (
     Kind,
     ModelEmbedder,
     PrefixedEmbedder,
-    known_prefixes,
     readable_text,
 )
 from ragbench.errors import ConfigError
@@ -253,7 +252,7 @@ class SmallEmbedder(OnnxEmbedder):
     model: ModelPath = ""
     """A folder with another copy of it; empty for that of the package."""
     pooling: Pooling | None = "cls"
-    query_prefix: str | None = known_prefixes("bge-small-en-v1.5").query
+    query_prefix: str | None = "Represent this sentence for searching relevant passages: "
     passage_prefix: str | None = ""
     languages = ("en",)
     named_by = ""

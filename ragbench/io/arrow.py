@@ -18,7 +18,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
-from ragbench.io.limits import ReadLimits, TooLargeError
+from ragbench.io.limits import ReadLimits, TooLargeError, UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_list, is_object
 from ragbench.plugins import require
@@ -56,8 +56,7 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
     else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
     """
     if source.hub == "":
-        problems.add("expected a name such as hf:owner/name or hf:owner/name:test", path="hf:")
-        return
+        raise UnreadableError("expected a name such as hf:owner/name or hf:owner/name:test")
     datasets: Any = require("datasets", extra="hf")
     number = 0
     try:
@@ -70,17 +69,16 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
             loaded = datasets.load_dataset(name, configuration or None, streaming=True)
         if isinstance(loaded, dict):
             splits = cast("Mapping[str, Any]", loaded)
-            split = source.chosen(sorted(splits), problems)
-            if split is None:
-                return
-            loaded = splits[split]
+            loaded = splits[source.chosen(sorted(splits))]
         for table in loaded.with_format("arrow").iter(batch_size=_BATCH_ROWS):
             for values in json_rows(table):
                 number += 1
                 yield Row(source.name, number, values)
-    except Exception as error:  # noqa: BLE001  # the package raises what its many back ends raise
-        message = f"cannot be read after record {number}: {type(error).__name__}: {error}"
-        problems.add(message, path=source.name)
+    except UnreadableError:
+        raise
+    except Exception as error:  # the package raises what its many back ends raise
+        why = f"{type(error).__name__}: {error}"
+        raise UnreadableError(f"cannot be read after record {number}: {why}") from error
 
 
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.io.json_files import Line, decode_line, read_bytes
-from ragbench.io.limits import ReadLimits
+from ragbench.io.limits import ReadLimits, UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require, silenced
 from ragbench.safe_text import shortened_line
@@ -27,16 +27,12 @@ EXTRA = "documents"
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
 
 
-class ConversionError(ValueError):
-    """A document cannot be read; says why, in words for its owner."""
-
-
 def _pdf(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
     package = require("pypdf", extra="documents")
     with _reported("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise ConversionError("the PDF is locked by a password: save it without one")
+            raise UnreadableError("the PDF is locked by a password: save it without one")
         pages: list[str] = []
         size = 0
         for page in reader.pages:
@@ -92,11 +88,11 @@ def _reported(kind: str) -> Generator[None]:
     try:
         with silenced("pypdf", "trafilatura", "htmldate"):
             yield
-    except (ConversionError, OSError, MemoryError, RagbenchError):
+    except (OSError, MemoryError, RagbenchError):
         raise
     except Exception as error:
         said = shortened_line(str(error)) or type(error).__name__
-        raise ConversionError(f"it is no {kind} document that can be read: {said}") from error
+        raise UnreadableError(f"it is no {kind} document that can be read: {said}") from error
 
 
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], tuple[str, str | None]]]] = {
@@ -118,8 +114,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     converted; in a folder those are left out whose package is not installed. Memory holds one file.
     """
     if kind != "documents":
-        problems.add("text files hold documents, not cases", path=source.name)
-        return
+        raise UnreadableError("text files hold documents, not cases")
     files: Iterable[str] = [source.name if source.path is None else source.path.name]
     if source.path is not None and source.is_folder:
         files = text_files(source.path)
@@ -146,18 +141,13 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
 
 def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
     """The text and title of a document; None, and a problem, when it cannot be read."""
-    known = problems.count
-    found: tuple[str, str | None] | None = None
     with file.opened(problems) as stream:
         if stream is not None:
-            data = file.limits.read_all(stream)
-            try:
-                found = CONVERTED[file.suffix][1](data, file.limits)
-            except ConversionError as error:
-                problems.add(str(error), path=file.name)
-    if found is not None and len(found[0].encode()) > file.limits.record:
-        problems.add(file.limits.long_record("the text"), path=file.name)
-    return found if problems.count == known else None
+            text, title = CONVERTED[file.suffix][1](file.limits.read_all(stream), file.limits)
+            if len(text.encode()) > file.limits.record:
+                raise UnreadableError(file.limits.long_record("the text"))
+            return text, title
+    return None
 
 
 def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | None:

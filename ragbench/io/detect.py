@@ -7,15 +7,13 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, suppress
 from functools import cache
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -41,6 +39,7 @@ from ragbench.io.json_files import (
     read_json_arrays,
     shown_value,
 )
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import as_list, is_list, is_object
 from ragbench.plugins import Registry
@@ -98,9 +97,8 @@ def _by_suffix() -> Mapping[str, str]:
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
-    known = problems.count
     found, text = detect_container(source, kind, problems)
-    if kind == "documents" or found not in CONTAINERS or problems.count > known:
+    if kind == "documents" or found not in CONTAINERS:
         return "trec" if found == "run-file" else found
     whole: object = None
     if found == "jsonl":
@@ -119,14 +117,12 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     signs = [sign for record in objects if (sign := sign_of(record)) is not None]
     if any(sign.spans for sign in signs):
         return "traces"
-    refused = next((sign.refused for sign in signs if sign.refused), None)
+    refused = next((sign.what for sign in signs if sign.what), None)
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
-    if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
-        envelope = _envelope(source, whole, problems)
-        if envelope is not None:
-            return envelope if problems.count == known else None
-    return signs[0].form if signs else found
+    is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
+    envelope = _envelope(whole) if is_one else None
+    return envelope or (signs[0].form if signs else found)
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -137,16 +133,15 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if source.hub is not None:
         return "hf", ""
     if source.path is not None and source.path.is_dir():
-        return _folder_format(source, source.path, kind, problems), ""
+        return _folder_format(source, source.path, kind), ""
     head = source.head(problems)
     if head is None:
         return None, ""
     if not head.strip() or head.startswith(_SQLITE_MAGIC):
-        message = "it is an SQLite file; name the folder of the run"
-        if not head.strip():
-            message = f"the file is empty: it holds no {kind}"
-        problems.add(message, path=source.name)
-        return None, ""
+        database = "it is an SQLite file; name the folder of the run"
+        raise UnreadableError(
+            database if head.strip() else f"the file is empty: it holds no {kind}"
+        )
     binary = (name for name, magic, part in _BINARY if head.startswith(magic) and part in head)
     if (found := next(binary, None)) is not None:
         return found, ""
@@ -158,17 +153,14 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if found is None or found == "json":
         found = _shape(text, found)
     if found is None:
-        problems.add(_unrecognised(source), path=source.name)
+        why = "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
+        if source.suffix != ".py":
+            why = f"the format is not recognised; name one of: {', '.join(formats())}"
+        raise UnreadableError(why)
     return found, text
 
 
-def _unrecognised(source: Source) -> str:
-    if source.suffix == ".py":
-        return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
-    return f"the format is not recognised; name one of: {', '.join(formats())}"
-
-
-def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems) -> str | None:
+def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
     if arrow.is_saved_folder(folder):
         return "hf"
     if source.child(CASES_FILE):
@@ -189,31 +181,25 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
         tabular = any(_by_suffix().get(path.suffix.lower()) for path in folder.iterdir())
         if not tabular and next(converted.text_files(folder), None) is not None:
             return "text"
-    message = (
+    raise UnreadableError(
         f"the folder holds no {kind} in a form that is recognised: expected cases.jsonl and "
         "corpus.jsonl, a BEIR folder (queries.jsonl and qrels/), queries.tsv and qrels.txt, "
         "or a folder saved by Hugging Face datasets"
     )
-    problems.add(message, path=source.name)
-    return None
 
 
 def _holds_traces(file: Source) -> bool:
-    with closing(file):
+    with closing(file), suppress(UnreadableError):
         return detect_format(file, "cases", Problems()) == "traces"
+    return False
 
 
 def trace_files(source: Source) -> list[Source]:
     """The files of a folder that may hold traces, by name; the file itself if it is one."""
     if source.path is None or not source.is_folder:
         return [source]
-    paths = sorted(p for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
-    folder = source.name.rstrip("/" + os.sep)
-    return [
-        replace(source, name=f"{folder}/{p.name}", path=p, _stream=None)
-        for p in paths
-        if p.is_file()
-    ]
+    names = sorted(p.name for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
+    return [file for name in names if (file := source.child(name)) is not None]
 
 
 def _shape(text: str, by_suffix: str | None) -> str | None:
@@ -261,19 +247,19 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
 # --- forms of records
 
 
-class Sign(NamedTuple):
+class Sign(Record):
     """What records of a form have: all of some fields, some of others, types, beginnings."""
 
     form: str
     all: frozenset[str]
-    some: frozenset[str]
-    none: frozenset[str]
-    least: int
+    some: frozenset[str] = frozenset()
+    none: frozenset[str] = frozenset()
+    least: int = 0
     types: Mapping[str, tuple[type, ...]]
-    starts: tuple[tuple[str, str], ...]
-    spans: str
+    starts: Mapping[str, str] = {}
+    spans: str = ""
     """Of spans the form in ``span_forms.toml``; a cell of a table may spell their objects."""
-    refused: str
+    what: str = ""
     """What they are, and what to do, where they are not read."""
 
 
@@ -293,20 +279,15 @@ def _signs() -> list[Sign]:
     refused: list[dict[str, Any]] = [
         {"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]
     ]
-    return [
-        Sign(
-            form=row["form"],
-            all=(fields := frozenset(row["all"].split())),
-            some=frozenset(row.get("some", "").split()),
-            none=frozenset(row.get("none", "").split()),
-            least=row.get("least", 0),
-            types={n: _TYPES[kind] for n, kind in row.get("types", {}).items() if n in fields},
-            starts=tuple(row.get("starts", {}).items()),
-            spans=row.get("spans", ""),
-            refused=row.get("what", ""),
-        )
-        for row in (*rows, *read_table("signs.toml")["sign"], *refused)
-    ]
+    signs: list[Sign] = []
+    for row in (*rows, *read_table("signs.toml")["sign"], *refused):
+        named = ((name, row[name]) for name in ("all", "some", "none") if name in row)
+        fields = {name: frozenset(names.split()) for name, names in named}
+        kinds = row.get("types", {}).items()
+        types = {name: _TYPES[kind] for name, kind in kinds if name in fields["all"]}
+        given: dict[str, Any] = {**row, **fields, "types": types}
+        signs.append(Sign(**given))
+    return signs
 
 
 def sign_of(record: Mapping[str, object]) -> Sign | None:
@@ -322,25 +303,24 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
                 or (sign.spans and str(value).lstrip()[:1] in ("{", "["))
                 for name, kinds in sign.types.items()
             )
-            and all(str(record[name]).startswith(text) for name, text in sign.starts)
+            and all(str(record[name]).startswith(text) for name, text in sign.starts.items())
         ):
             return sign
     return None
 
 
-def _envelope(source: Source, whole: object, problems: Problems) -> str | None:
+def _envelope(whole: object) -> str | None:
     """The form of a JSON object that holds its records deeper; None when it is no such object."""
     if not is_object(whole):
         return None
     keys, results = whole.keys(), whole.get("results")
     for other in read_table("signs.toml")["other"]:
         if keys >= {*other["all"].split()}:
-            problems.add(f"it is {other['what']}", path=source.name)
-            return "json"
+            refused = f"it is {other['what']}"
+            raise UnreadableError(refused)
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
-        problems.add("it is a result that ragbench wrote, without questions", path=source.name)
-        return "json"
+        raise UnreadableError("it is a result that ragbench wrote, without questions")
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):
@@ -387,15 +367,12 @@ def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
-    known = problems.count
     container, text = detect_container(source, "cases", problems)
-    if container is None:
-        return
     shown = shown_value(text) if arrays and container != "json" else None
     keys = shown if is_object(shown) else ()
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
         yield from reader_of(container)(source, kind="cases", problems=problems)
-    elif problems.count == known:
-        problems.add(f"expected JSON, JSONL, CSV or Parquet, found {container}", path=source.name)
+    elif container is not None:
+        raise UnreadableError(f"expected JSON, JSONL, CSV or Parquet, found {container}")

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from ragbench.io.detect import container_rows
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
+from ragbench.io.limits import UnreadableError
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
@@ -107,7 +108,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, named("array")["promptfoo"]))
-    for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
+    for row in _one_part(rows, _promptfoo_parts(rows), source):
         values = row.values
         test = as_object(values.get("testCase"))
         given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
@@ -140,12 +141,9 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
                 str(label or f"prompt {values.get('promptIdx', 0)}"),
             )
         )
-    providers, prompts = (set(column) for column in zip(*pairs, strict=True)) if pairs else ((), ())
-    if len(prompts) <= 1:
-        return [provider for provider, _ in pairs]
-    if len(providers) <= 1:
-        return [prompt for _, prompt in pairs]
-    return [f"{provider} / {prompt}" for provider, prompt in pairs]
+    columns = [*zip(*pairs, strict=True)]
+    differing = [column for column in columns if len(set(column)) > 1] or columns[:1]
+    return [" / ".join(parts) for parts in zip(*differing, strict=True)]
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:
@@ -201,7 +199,7 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
         list(group) for _, group in groupby(rows, lambda row: [row.values.get(n) for n in names])
     ]
     parts = [str(group[0].values.get("query_run") or "1") for group in groups]
-    for group in _one_part(groups, parts, source, problems):
+    for group in _one_part(groups, parts, source):
         first = group[0].values
         passages = [row.values for row in group if not is_missing(row.values.get("passage"))]
         answers = (row.values.get("generated_answer") for row in group)
@@ -225,10 +223,8 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
 _ItemT = TypeVar("_ItemT")
 
 
-def _one_part(
-    items: Sequence[_ItemT], parts: Sequence[str], source: Source, problems: Problems
-) -> Iterator[_ItemT]:
-    """The items of the part that is wanted; a problem when it is not said which.
+def _one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> Iterator[_ItemT]:
+    """The items of the part that is wanted, which has to be said where there are several.
 
     Several systems' answers to a question are not several answers of one system.
     """
@@ -236,7 +232,5 @@ def _one_part(
     wanted = source.split if source.split is not None else (known[0] if len(known) == 1 else None)
     if items and wanted not in known:
         found = "answers of several systems" if source.split is None else f"no '{source.split}'"
-        message = f"found {found}; name one of them with --split: {', '.join(known)}"
-        problems.add(message, path=source.name)
-        return
-    yield from (item for item, part in zip(items, parts, strict=True) if part == wanted)
+        raise UnreadableError(f"found {found}; name one of them with --split: {', '.join(known)}")
+    return (item for item, part in zip(items, parts, strict=True) if part == wanted)

@@ -37,9 +37,9 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 @cache
-def named(kind: str) -> Names:
-    """A table of ``fields.toml``: the names of each thing in it, the more telling ones first."""
-    return {name: tuple(names.split()) for name, names in read_table("fields.toml")[kind].items()}
+def named(kind: str, file: str = "fields.toml") -> Names:
+    """A table of a file: the names of each thing in it, the more telling ones first."""
+    return {name: tuple(names.split()) for name, names in read_table(file)[kind].items()}
 
 
 case_fields = partial(named, "case")

@@ -15,8 +15,9 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
@@ -30,6 +31,7 @@ from ragbench.io.dumps.forms import RANKED
 from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
+from ragbench.io.fields import read_table
 from ragbench.io.json_files import load
 from ragbench.io.only import Only
 from ragbench.io.rankings import is_beir_result
@@ -38,19 +40,10 @@ from ragbench.io.sources import open_source
 from ragbench.safe_text import counted
 
 _EXAMPLES = 3
-_TABLES = """
-PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-CREATE TABLE answers (
-    number INTEGER PRIMARY KEY, id TEXT, query TEXT, same TEXT,
-    stages TEXT, failed INTEGER, timed INTEGER, body BLOB, used INTEGER DEFAULT 0
-);
-CREATE TABLE pairs (position INTEGER PRIMARY KEY, number INTEGER);
-CREATE TABLE pending (position INTEGER PRIMARY KEY, id TEXT, query TEXT);
-"""
-_INDEXES = """
-CREATE INDEX by_id ON answers (id, number);
-CREATE INDEX by_query ON answers (query, used, number);
-"""
+
+
+def _sql(name: str) -> str:
+    return cast("str", read_table("scratch.toml")["answers"][name])
 
 
 def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
@@ -71,20 +64,16 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
     held = cases.held
     held.enter_context(closing(db))
     held.callback(answers.close)
-    db.executescript(_TABLES)
-    db.executemany(
-        "INSERT INTO answers (number, id, query, same, stages, failed, timed, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (_row(number, entry) for number, entry in enumerate(answers)),
-    )
-    db.executescript(_INDEXES)
+    db.executescript(_sql("tables"))
+    rows = (_row(number, entry) for number, entry in enumerate(answers))
+    db.executemany(_sql("add"), rows)
+    db.executescript(_sql("indexes"))
     counts = _pair(db, cases)
     info = _described(db, cases.info, answers.info, counts)
 
     def read() -> Iterator[Entry]:
-        query = "SELECT body FROM pairs JOIN answers USING (number) WHERE position = ?"
         for position, entry in enumerate(cases):
-            row = db.execute(query, (position,)).fetchone()
+            row = db.execute(_sql("of_case"), (position,)).fetchone()
             # Written above, into a file that no one else can open.
             yield Entry(case=entry.case, recorded={} if row is None else pickle.loads(row[0]))
 
@@ -125,10 +114,7 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
         case = entry.case
         counts.cases += 1
         counts.own += bool(entry.recorded)
-        found = db.execute(
-            "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
-        ).fetchone()
-        number, same = found or (None, None)
+        number, same = db.execute(_sql("by_id"), (case.id,)).fetchone() or (None, None)
         # Two files that number their lines have the same ids for different questions.
         if same is not None and same != derived_id("q", case.query):
             counts.disagreeing += 1
@@ -141,12 +127,7 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
             _take(db, position, number)
     # An answer that a case has by its id is not given to another one as well.
     for position, id, query in db.execute("SELECT * FROM pending ORDER BY position").fetchall():
-        # The next answer to the question; without ids, one answer serves all cases that ask it.
-        found = db.execute(
-            "SELECT number FROM answers WHERE query = ? AND (used = 0 OR id IS NULL) "
-            "ORDER BY used, number LIMIT 1",
-            (query,),
-        ).fetchone()
+        found = db.execute(_sql("by_query"), (query,)).fetchone()
         if found is not None:
             counts.by_query += 1
             _take(db, position, found[0])
@@ -165,10 +146,7 @@ def _described(
 ) -> SourceInfo:
     stages: Counter[str] = Counter()
     failed = timed = 0
-    for names, count, with_failure, with_time in db.execute(
-        "SELECT stages, count(*), sum(failed), sum(timed) FROM pairs JOIN answers USING (number) "
-        "GROUP BY stages"
-    ):
+    for names, count, with_failure, with_time in db.execute(_sql("by_stages")):
         stages.update(dict.fromkeys(names.split(), count))
         failed += with_failure
         timed += with_time
@@ -195,12 +173,7 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
     if without := counts.cases - counts.by_id - counts.by_query:
         such = ", ".join(counts.missing)
         yield f"{counted(without, 'case')} without a recorded answer (such as {such})"
-    (unused,) = db.execute("SELECT count(*) FROM answers WHERE used = 0").fetchone()
-    (twice,) = db.execute(
-        "SELECT count(*) FROM answers AS this WHERE used = 0 AND EXISTS ("
-        "SELECT 1 FROM answers AS other WHERE other.number < this.number AND "
-        "(other.id = this.id OR (this.id IS NULL AND other.query = this.query)))"
-    ).fetchone()
+    (unused,), (twice,) = (db.execute(_sql(name)).fetchone() for name in ("unused", "twice"))
     if twice:
         yield f"{counted(twice, 'answer')} for a question that has one already: the first counts"
     if unused > twice:
@@ -305,32 +278,30 @@ _NO_CHUNKS = (
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    for entry in _noted(source, problems):
-        case = entry.case
-        outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
-        if outcome is None and source.info.form in ("traces", *RANKED):
-            continue  # it searches nothing, or is judged and not ranked
-        if outcome is None or outcome.value is None:
+    """What its entries retrieved; what is wrong with them is noted in place of raised."""
+    try:
+        for entry in source:
+            outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
+            if outcome is None and source.info.form in ("traces", *RANKED):
+                continue  # it searches nothing, or is judged and not ranked
+            if outcome is not None and outcome.value is not None:
+                yield _dumped(entry.case, outcome.value)
+                continue
             why = "no retrieval is recorded"
             if outcome is not None:
                 why = str(outcome.reason if outcome.failure is None else outcome.failure)
-            problems.add(f"case '{case.id}': {why}", path=source.info.path)
-            continue
-        result: RetrievalResult[Any] = outcome.value
-        chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
-        if result.context_ids is None:
-            chunks = [{**chunk, "id": None} for chunk in chunks]
-        ids = case.reference_context_ids
-        yield replace(
-            from_own(chunks, case.id, case.query),
-            relevant_ids=None if ids is None else frozenset(ids),
-            answers=case.references,
-        )
-
-
-def _noted(source: EntrySource, problems: Problems) -> Iterator[Entry]:
-    """The entries; what is wrong with them is noted in place of raised."""
-    try:
-        yield from source
+            problems.add(f"case '{entry.case.id}': {why}", path=source.info.path)
     except DataError as error:
         problems.note(*error.problems)
+
+
+def _dumped(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
+    chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
+    if result.context_ids is None:
+        chunks = [{**chunk, "id": None} for chunk in chunks]
+    ids = case.reference_context_ids
+    return replace(
+        from_own(chunks, case.id, case.query),
+        relevant_ids=None if ids is None else frozenset(ids),
+        answers=case.references,
+    )

@@ -21,9 +21,10 @@ from typing import Any
 
 from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
-from ragbench.io.json_files import line_value, load, read_lines
+from ragbench.io.detect import container_rows
+from ragbench.io.json_files import load
 from ragbench.io.people import HumanLabel, Key, label_value, read_people, value_of
-from ragbench.io.source import Problems, Source
+from ragbench.io.source import Problems, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
 
 LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
@@ -53,7 +54,7 @@ Row = Mapping[str, Any]
 
 
 class _FieldError(ValueProblem):
-    def __init__(self, field: str | None, problem: object) -> None:
+    def __init__(self, field: str, problem: object) -> None:
         super().__init__(problem)
         self.field = field
 
@@ -112,16 +113,14 @@ def _answers(path: Path, metric: str) -> Iterator[LabelledClaim]:
 
 
 def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
-    for line in read_lines(source, problems):
-        for row in line_value(line, source.name, problems):
+    with noting_read_errors(source.name, problems):
+        for row in container_rows(source, problems):
             try:
-                if not is_object(row):
-                    raise _FieldError(None, "is not a JSON object")
                 # What ExpertQA calls not applicable has no level.
-                if "label" in row or row.get("support", "Missing") in _EXPERTQA:
-                    yield _claim(row, str(line.number))
+                if "label" in row.values or row.values.get("support", "Missing") in _EXPERTQA:
+                    yield _claim(row.values, str(row.line))
             except _FieldError as error:
-                problems.add(str(error), path=source.name, line=line.number, field=error.field)
+                problems.add(str(error), path=row.path, line=row.line, field=error.field)
 
 
 def _claim(row: Row, number: str) -> LabelledClaim:

@@ -25,10 +25,15 @@ _MOST_TIMES = 200
 """Texts are packed to a tenth, tables of repeated words to a hundredth; deflate ends at 1:1032."""
 
 
-class TooLargeError(OSError):
+class UnreadableError(OSError):
+    """A source cannot be read as what it is taken for; says why, in words for its owner."""
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.strerror = message
+
+
+class TooLargeError(UnreadableError): ...
 
 
 @cache

@@ -14,14 +14,14 @@ from typing import TypeVar
 
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.dumps.form import DumpRecord, Getter, getter
+from ragbench.io.dumps.form import AnyRow, Getter, getter
 from ragbench.io.fields import named
-from ragbench.io.source import Problems, Row
+from ragbench.io.source import Problems
 from ragbench.io.values import as_score, is_list, is_object
 from ragbench.safe_text import counted, shown_line
 
 Values = Mapping[str, object]
-RecordT = TypeVar("RecordT", Row, DumpRecord)
+RecordT = TypeVar("RecordT", bound=AnyRow)
 _ItemT = TypeVar("_ItemT")
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
 """From which number on a time counts in so many parts of a second."""
@@ -63,13 +63,7 @@ class Only(Record):
         wheres = (("where", f"{name}={value}") for name, value in self.where.items())
         return ", ".join(f"{word} {said}" for word, said in (*times, *wheres) if said is not None)
 
-    def of(
-        self,
-        records: Iterator[RecordT],
-        values_of: Callable[[RecordT], object],
-        problems: Problems,
-        name: str,
-    ) -> Iterator[RecordT]:
+    def of(self, records: Iterator[RecordT], problems: Problems, name: str) -> Iterator[RecordT]:
         """Those that are meant; one that says no time is a problem where a time is asked for.
 
         Raises:
@@ -80,7 +74,7 @@ class Only(Record):
         finders: list[tuple[str, str, Getter]] = [(n, v, getter(n)) for n, v in self.where.items()]
         seen = _Seen(where={where: Counter() for where in self.where})
         for record in records:
-            values = values_of(record)
+            values = record.values
             said = time_of(values) if is_timed else begin
             if said is None:
                 seen.untimed += 1

@@ -30,10 +30,9 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
-from ragbench.io.export import Exported, Scores
-from ragbench.io.fields import entry_fields, read_table
-from ragbench.io.json_text import in_case, json_bytes
-from ragbench.io.source import Problems, Row, Source
+from ragbench.io.export import Exported, Scores, in_case, json_bytes
+from ragbench.io.fields import entry_fields, named
+from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
     as_list,
@@ -73,20 +72,18 @@ class HumanLabel(Record):
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too."""
-    own = {name: tuple(names.split()) for name, names in read_table("fields.toml")["label"].items()}
-    known = entry_fields()
-    own["question"] += known["query"]
-    own["answer"] += known["response"]
-    own["contexts"] += known["retrieved_contexts"]
-    return own
+    also = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
+    return {
+        name: (*names, *(entry_fields()[also[name]] if name in also else ()))
+        for name, names in named("label").items()
+    }
 
 
 @cache
 def _words() -> Mapping[str, float | None]:
     """What words say; None: the person passed it over."""
-    said = read_table("fields.toml")["label_words"]
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
-    return {word: value for name, value in values.items() for word in said[name].split()}
+    return {word: values[name] for name, words in named("label_words").items() for word in words}
 
 
 def digest_of(texts: Iterable[str]) -> str:
@@ -114,7 +111,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     """
     problems, source = Problems(), Source.of(path)
     found: dict[tuple[Any, ...], HumanLabel] = {}
-    with closing(source):
+    with closing(source), noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             try:
                 found |= {(*label.item, label.by): label for label in _labels(row)}

@@ -12,10 +12,12 @@ from pathlib import Path
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
+from ragbench.io.fields import read_table
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
+from ragbench.io.limits import UnreadableError
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.recorded import Texts
-from ragbench.io.source import Problems, Row, Source
+from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.trec import (
     Ranking,
     is_own_run,
@@ -42,10 +44,10 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     """Yields a ranking per query of BEIR results; the whole file is loaded."""
     value = load(source, problems)
     if not is_object(value):
-        if value is not None:
-            message = f"expected an object of query, document and score, found {describe(value)}"
-            problems.add(message, path=source.name)
-        return
+        if value is None:
+            return
+        expected = "expected an object of query, document and score"
+        raise UnreadableError(f"{expected}, found {describe(value)}")
     for query, given in value.items():
         if not is_object(given):
             message = f"expected an object of document and score, found {describe(given)}"
@@ -73,11 +75,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
         @cache
         def opened() -> sqlite3.Connection:
             db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
-            # It need not survive a crash.
-            db.executescript(
-                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
-            )
+            db.executescript(read_table("scratch.toml")["texts"]["tables"])
             problems = Problems()
             rows = ((one.id, one.text) for one in read_documents(path, problems=problems))
             count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
@@ -172,6 +170,9 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 # --- joined
 
 
+Where = str | Path
+
+
 class Topics(Record):
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
@@ -216,12 +217,7 @@ def read_ranking_rows(
 
 
 def find_topics(
-    place: Source,
-    corpus: str | Path,
-    queries: str | Path | None,
-    qrels: str | Path | None,
-    *,
-    encoding: str | None,
+    place: Source, corpus: Where, queries: Where | None, qrels: Where | None, encoding: str | None
 ) -> Topics:
     folder = corpus if Path(corpus).is_dir() else None
     known = queries if queries is not None else folder
@@ -231,8 +227,10 @@ def find_topics(
             f"its dataset: ragbench eval DATASET --outputs {place.name}"
         )
     problems = Problems()
-    judged = Source.of(qrels) if qrels is not None else _qrels(place, folder, problems)
-    grades = None
+    judged, grades = None if qrels is None else Source.of(qrels), None
+    if judged is None:
+        with noting_read_errors(str(folder), problems):
+            judged = _qrels(place, folder)
     if judged is not None:
         plain = unescape_id if is_own_run(place) else str
         grades = {
@@ -243,7 +241,7 @@ def find_topics(
     return Topics(queries=read_queries(known, encoding, place.notes), grades=grades)
 
 
-def _qrels(place: Source, folder: str | Path | None, problems: Problems) -> Source | None:
+def _qrels(place: Source, folder: str | Path | None) -> Source | None:
     path = place.path
     beside = None if path is None else path.with_suffix(".qrels")
     if beside is not None and beside != path and beside.is_file():
@@ -253,4 +251,4 @@ def _qrels(place: Source, folder: str | Path | None, problems: Problems) -> Sour
     whole = Source.of(folder, split=place.split)
     found = whole.first_child(("qrels.txt", "qrels.tsv"))
     has_splits = (Path(folder) / "qrels").is_dir()
-    return found or (pick_qrels(whole, problems) if has_splits else None)
+    return found or (pick_qrels(whole) if has_splits else None)

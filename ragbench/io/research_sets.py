@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 from ragbench.io.json_files import load
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.values import as_list, is_list, is_object
 
 Values = Mapping[str, object]
-
-_QUESTION_FIELDS = frozenset({"id", "question", "answers", "is_impossible"})
 
 
 class _Paragraph(NamedTuple):
@@ -27,11 +26,7 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
     The row's line is the number of the question, or of the paragraph, in the file.
     """
-    known = problems.count
-    value = load(source, problems)
-    if value is None and problems.count > known:
-        return
-    paragraphs = _paragraphs(value, source.name, problems)
+    paragraphs = _paragraphs(load(source, problems), source.name, problems)
     if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
         return
@@ -46,10 +41,8 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
     data = value.get("data") if is_object(value) else None
-    if not is_list(data):
-        if value is not None:
-            problems.add("expected an object with a list under 'data'", path=path)
-        return
+    if value is not None and not is_list(data):
+        raise UnreadableError("expected an object with a list under 'data'")
     for number, item in enumerate(as_list(data)):
         place = f"data[{number}]"
         article: Values = item if is_object(item) else {}
@@ -88,20 +81,14 @@ def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems
 def _squad_case(
     question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
 ) -> dict[str, object]:
+    case = {**question, "cluster": paragraph.title, "answers": [text for text, _ in answers]}
     impossible = question.get("is_impossible")
-    case: dict[str, object] = {
-        "id": question.get("id"),
-        "query": question.get("question"),
-        "cluster": paragraph.title,
-        "metadata": {k: v for k, v in question.items() if k not in _QUESTION_FIELDS},
-    }
-    if impossible is not None:
-        case["is_impossible"] = impossible
-    elif answers:  # SQuAD 1.1 has no such field: each of its questions has an answer
-        case["answerable"] = True
     if impossible is True:
-        return case | _NO_GOLD | {"paragraph_id": _paragraph_id(paragraph.context)}
-    return case | {"answers": [text for text, _ in answers]} | _gold(paragraph.context, answers)
+        paragraph_id = _paragraph_id(paragraph.context)
+        return case | _NO_GOLD | {"answers": None, "paragraph_id": paragraph_id}
+    if impossible is None and answers:  # SQuAD 1.1: each of its questions has an answer
+        case["answerable"] = True
+    return case | _gold(paragraph.context, answers)
 
 
 def _squad_answers(value: object) -> list[tuple[str, object]] | None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import is_address, open_address
-from ragbench.io.limits import ReadLimits, TooLargeError, Unpacked
+from ragbench.io.limits import ReadLimits, Unpacked, UnreadableError
 from ragbench.masking import mask_url
 
 
@@ -184,20 +184,20 @@ class Source:
         """The first of these files that the folder has."""
         return next((file for file in map(self.child, names) if file is not None), None)
 
-    def chosen(
-        self, parts: Sequence[str], problems: Problems, *, what: str = "split", usual: str = "test"
-    ) -> str | None:
+    def chosen(self, parts: Sequence[str], *, noun: str = "split", usual: str = "test") -> str:
         """Which part to read: the one asked for, the only one or the usual one.
 
-        What was chosen among several is noted; None, and a problem, where there is no such part.
+        What was chosen among several is noted.
+
+        Raises:
+            UnreadableError: there is no such part.
         """
         wanted = self.split or (parts[0] if len(parts) == 1 else usual)
         others = ", ".join(part for part in parts if part != wanted)
         if wanted not in parts:
-            problems.add(f"no {what} '{wanted}'; there are: {others or 'none'}", path=self.name)
-            return None
+            raise UnreadableError(f"no {noun} '{wanted}'; there are: {others or 'none'}")
         if self.split is None and others:
-            self.notes[f"The {what} '{wanted}' is read; --split names another: {others}"] = None
+            self.notes[f"The {noun} '{wanted}' is read; --split names another: {others}"] = None
         return wanted
 
     def head(self, problems: Problems) -> bytes | None:
@@ -263,7 +263,7 @@ def _noting(name: str, problems: Problems) -> Generator[None]:
             message = "expected a file, found a folder"
         elif isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
             message = f"the gzip data is damaged or cut off ({error})"
-        elif isinstance(error, TooLargeError):
+        elif isinstance(error, UnreadableError):
             message = str(error)
         elif isinstance(error, MemoryError):
             message = "cannot be read: there is not enough memory for it"
@@ -300,8 +300,9 @@ class Row(NamedTuple):
 class RowReader(Protocol):
     """A format: a function from a source to rows.
 
-    It notes what it cannot read in ``problems`` and goes on with the next record where that is
-    possible. It never checks fields: that is done once, for all formats.
+    It notes what it cannot read in ``problems`` and goes on with the next record; where there is
+    none it may raise an `UnreadableError`. It never checks fields: that is done once, for all
+    formats.
     """
 
     def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]: ...

@@ -22,7 +22,7 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpForm, DumpMapping
 from ragbench.io.dumps.forms import RANKED, find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.encoding import decoded
@@ -173,7 +173,7 @@ class _Opening:
             self.stack.enter_context(closing(file.db))
             reader = file.rows
         if self.only is not None:
-            reader = _only(self.only, reader)
+            reader = partial(_only, self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
@@ -240,12 +240,11 @@ class _Opening:
         A dataset may bring passages of its own: only scores, or the form of a store's response,
         say that they were retrieved.
         """
-        records = [DumpRecord(row.path, row.line, row.values) for row in sample]
         if form is not None:
             overrides = self._overrides()
-            return guess_mapping(records, form=form, overrides=overrides) if sample else None
+            return guess_mapping(sample, form=form, overrides=overrides) if sample else None
         try:
-            found = guess_mapping(records, overrides=self._overrides())
+            found = guess_mapping(sample, overrides=self._overrides())
         except DataError:
             return None
         mapping = found.mapping
@@ -254,7 +253,7 @@ class _Opening:
             (is_plain and mapping.score is None)
             or (mapping.layout == "rows" and bound & {"reference", "answers", "response"})
             or (mapping.chunks or "").partition(".")[0] in gold
-            or not (mapping.layout == "rows" or _has_texts(found, records))
+            or not (mapping.layout == "rows" or _has_texts(found, sample))
         )
         return None if is_own else found
 
@@ -317,8 +316,8 @@ class _Opening:
             )
         topics = Topics()
         if not self.is_join:
-            given = (self.corpus, self.queries, self.qrels)
-            topics = find_topics(self.place, *given, encoding=self.encoding)
+            given = (self.corpus, self.queries, self.qrels, self.encoding)
+            topics = find_topics(self.place, *given)
         read = read_result if name == "beir" else read_run
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
@@ -367,12 +366,8 @@ class _Opening:
         return opened
 
 
-def _only(only: Only, reader: Reader) -> Reader:
-    def read(place: Source, *, problems: Problems) -> Iterator[Row]:
-        rows = reader(place, problems=problems)
-        return only.of(rows, lambda row: row.values, problems, place.name)
-
-    return read
+def _only(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
+    return only.of(reader(place, problems=problems), problems, place.name)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
@@ -396,7 +391,7 @@ def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> 
     return Row(path, number, values, recorded=recorded)
 
 
-def _has_texts(decoder: Decoder, records: Sequence[DumpRecord]) -> bool:
+def _has_texts(decoder: Decoder, records: Sequence[Row]) -> bool:
     """Whether what was taken for chunks holds any text: an empty list fits every form."""
     for record in records:
         with suppress(ValueProblem):

@@ -49,9 +49,9 @@ class Span(msgspec.Struct, array_like=True, frozen=True):
 
 class SpanForm(Record):
     summary: str
-    spans: tuple[tuple[str, ...], ...]
-    inner: str
-    is_json: bool
+    spans: Sequence[str] = ()
+    inner: str = ""
+    is_json: bool = False
     attributes: str
     paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
     """Where each part may be: a field, or what leads to it."""
@@ -66,21 +66,13 @@ class SpanForm(Record):
 
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
-    return {
-        name: SpanForm(
-            summary=row.pop("summary"),
-            spans=tuple(tuple(level.split()) for level in row.pop("spans", ())),
-            inner=row.pop("inner", ""),
-            is_json=row.pop("is_json", False),
-            attributes=row.pop("attributes"),
-            paths={
-                part: tuple([(path, _path(path)) for path in paths.split()])
-                for part, paths in row.items()
-                if part not in ("signs", "types")
-            },
-        )
-        for name, row in ((n, dict(r)) for n, r in read_table("span_forms.toml")["form"].items())
-    }
+    found: dict[str, SpanForm] = {}
+    for name, row in read_table("span_forms.toml")["form"].items():
+        own = {field: row[field] for field in SpanForm.__struct_fields__ if field in row}
+        paths = {part: row[part].split() for part in row.keys() - own.keys() - {"signs", "types"}}
+        finders = {part: tuple((at, _path(at)) for at in some) for part, some in paths.items()}
+        found[name] = SpanForm(**own, paths=finders)
+    return found
 
 
 _found = cache(getter)
@@ -93,11 +85,7 @@ def _path(path: str) -> Callable[[object], object] | None:
     return lambda record: held[-1] if is_list(held := find(record)) and held else None
 
 
-@cache
-def named_in(table: str) -> Mapping[str, tuple[str, ...]]:
-    return {
-        name: tuple(names.split()) for name, names in read_table("span_forms.toml")[table].items()
-    }
+named_in = partial(named, file="span_forms.toml")
 
 
 @cache
@@ -138,7 +126,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
     """The spans of a record, those that it holds within others too."""
     found: list[object] = [record]
     for level in form.spans:
-        held = [opened_json(_found(name)(one)) for one in found for name in level]
+        held = [opened_json(_found(name)(one)) for one in found for name in level.split()]
         found = [one for many in held if is_list(many) for one in many]
     left = [(one, record, 0) for one in reversed(found)]
     while left:

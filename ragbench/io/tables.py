@@ -24,10 +24,9 @@ from zipfile import BadZipFile, ZipFile
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, columns, table_row
+from ragbench.io.export import Exported, Scores, columns, json_text, plain, table_row
 from ragbench.io.json_files import decode_line, read_lines
-from ragbench.io.json_text import json_text, plain
-from ragbench.io.limits import TooLargeError
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
@@ -193,10 +192,8 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
             return
         try:
             yield from _sheet_rows(openpyxl, _checked(stream, source), source, problems)
-        except TooLargeError:
-            raise
         except _ERRORS as error:
-            problems.add(f"not a readable workbook: {error}", path=source.name)
+            raise UnreadableError(f"not a readable workbook: {error}") from error
 
 
 def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
@@ -215,10 +212,7 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
-        name = source.chosen(names, problems, what="sheet", usual=next(iter(names), ""))
-        if name is None:
-            return
-        sheet = book[name]
+        sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
         for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):

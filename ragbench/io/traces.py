@@ -22,7 +22,8 @@ from msgspec import structs
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
-from ragbench.io.dumps.form import DumpRecord
+from ragbench.io.dumps.form import AnyRow, DumpRecord
+from ragbench.io.fields import read_table
 from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
@@ -34,29 +35,6 @@ from ragbench.safe_text import counted
 _LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
 _SHORTEST_LIMIT = 64
 _BATCH = 1000
-_TABLES = """
-PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-CREATE TABLE spans (trace TEXT, body BLOB);
-CREATE TABLE cases (body BLOB, session TEXT, started TEXT, query TEXT, answer TEXT);
-"""
-_TRACES = "SELECT trace FROM spans GROUP BY trace ORDER BY min(rowid)"
-"""In the order of their first spans."""
-_PARTS = "SELECT body FROM spans WHERE trace = ? ORDER BY rowid"
-_SESSIONS = """
-CREATE TABLE turns AS SELECT rowid AS place, session, query, answer,
-    row_number() OVER (PARTITION BY session ORDER BY started, rowid) AS turn
-    FROM cases WHERE session IS NOT NULL ORDER BY session, turn;
-CREATE UNIQUE INDEX by_place ON turns (place);
-DROP TABLE spans;
-"""
-_IN_ORDER = (
-    "SELECT cases.body, turns.session, turns.turn, turns.rowid - turns.turn + 1 "
-    "FROM cases LEFT JOIN turns ON turns.place = cases.rowid ORDER BY cases.rowid"
-)
-_BEFORE = (
-    "SELECT query, answer FROM turns WHERE rowid >= ?1 AND rowid < ?2 ORDER BY rowid DESC LIMIT ?3"
-)
-"""What was asked and answered in a session before a trace."""
 _MOST_TURNS = 30
 """Questions of a session that a case is read with: the last ones."""
 
@@ -76,6 +54,7 @@ class TraceFile:
         default_factory=lambda: sqlite3.connect("", check_same_thread=False)
     )
     """A file of its own, gone when it is closed."""
+    sql: Mapping[str, str] = field(default_factory=lambda: read_table("scratch.toml")["traces"])
     problems: Problems = field(default_factory=Problems)
     found: Counter[str] = field(default_factory=Counter[str])
 
@@ -83,18 +62,21 @@ class TraceFile:
         """A row per trace that asks something, with what is recorded of it."""
         if not self.found:
             self._fill(source)
-        for body, session, turn, first in self.db.execute(_IN_ORDER):
+        for body, session, turn, first in self.db.execute(self.sql["in_order"]):
             row = Row(*pickle.loads(body))  # written below, where no one else can write
             if session is not None:
-                said = self.db.execute(_BEFORE, (first, first + turn - 1, _MOST_TURNS)).fetchall()
-                history = [turn for pair in reversed(said) for turn in _turns(*pair)]
+                known = (first, first + turn - 1, _MOST_TURNS)
+                said = self.db.execute(self.sql["before"], known).fetchall()
+                texts = [text for exchange in reversed(said) for text in exchange]
+                turns = zip((USER, ASSISTANT) * len(said), texts, strict=True)
+                history = [Turn(role=role, text=text) for role, text in turns if text]
                 place = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **place})
             yield row
         problems.note(*self.problems)
 
     def _fill(self, source: Source) -> None:
-        self.db.executescript(_TABLES)
+        self.db.executescript(self.sql["tables"])
         self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
         rows_of = (
@@ -102,7 +84,7 @@ class TraceFile:
             for row in self._made(source)
         )
         self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
-        self.db.executescript(_SESSIONS)
+        self.db.executescript(self.sql["sessions"])
         for note in self._notes():
             source.notes[note] = None
 
@@ -116,11 +98,11 @@ class TraceFile:
     def _spans(self, source: Source) -> Iterator[Span]:
         found = self.found
         for record in _records(source, self.problems):
-            value = record.value
+            value = record.values
             sign = sign_of(value) if is_object(value) else None
             form = None if sign is None else span_forms().get(sign.spans)
             if form is None or not is_object(value):
-                what = "" if sign is None else sign.refused
+                what = "" if sign is None else sign.what
                 message = f"it holds {what}" if what else "it is no span in a form that is known"
                 self.problems.add_kind(
                     (record.path, what), message + "{more}", path=record.path, line=record.line
@@ -129,7 +111,9 @@ class TraceFile:
             found[f"form {form.summary}"] += 1
             for span in spans_of(form, value, record.line):
                 found["spans"] += 1
-                for length in _lengths(span):
+                documents = [document.get("text", "") for document in span.documents or ()]
+                texts = (span.input, span.output, *documents)
+                for length in (len(text) for text in texts if isinstance(text, str)):
                     if length > found["longest"]:
                         found["longest"], found["as long"] = length, 0
                     found["as long"] += length == found["longest"]
@@ -138,8 +122,8 @@ class TraceFile:
     def _made(self, source: Source) -> Iterator[Row]:
         """Makes the rows, and counts what stands in the file."""
         found, decode = self.found, msgspec.msgpack.Decoder(list[Span]).decode
-        for (trace,) in self.db.execute(_TRACES):
-            parts = self.db.execute(_PARTS, (trace,))
+        for (trace,) in self.db.execute(self.sql["all"]):
+            parts = self.db.execute(self.sql["parts"], (trace,))
             tree = Tree([span for (body,) in parts for span in decode(body)])
             found["traces"] += 1
             hops = tree.innermost(RETRIEVER)
@@ -184,14 +168,6 @@ class TraceFile:
             )
 
 
-def _lengths(span: Span) -> Iterator[int]:
-    for value in (span.input, span.output):
-        if isinstance(value, str):
-            yield len(value)
-    for document in span.documents or ():
-        yield len(document.get("text", ""))
-
-
 def _needed(spans: list[Span]) -> list[Span]:
     """The spans, without texts that nobody asks for where the root says it all: most of a file."""
     root = next((span for span in spans if span.parent is None), None)
@@ -221,16 +197,10 @@ def _in_session(row: Row) -> tuple[object, ...]:
     return session, metadata.get("started", ""), row.values["query"], answer
 
 
-def _turns(query: str, answer: str | None) -> Iterator[Turn]:
-    yield Turn(role=USER, text=query)
-    if answer:
-        yield Turn(role=ASSISTANT, text=answer)
-
-
 # --- records of files
 
 
-def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
+def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
     for file in trace_files(source):
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
@@ -245,8 +215,7 @@ def _records(source: Source, problems: Problems) -> Iterator[DumpRecord]:
             elif container == "json":
                 yield from _json_records(place, text, problems)
             elif container is not None:
-                for row in reader_of(container)(place, kind="cases", problems=problems):
-                    yield DumpRecord(row.path, row.line, row.values)
+                yield from reader_of(container)(place, kind="cases", problems=problems)
 
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:

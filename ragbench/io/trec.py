@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from ragbench.core.record import Record, field
@@ -24,6 +24,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.json_files import decode_line, read_json_lines, read_lines
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import IdRegister, Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 
@@ -231,9 +232,8 @@ def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
     name = CORPUS_FILE if kind == "documents" else CASES_FILE
     file = source.child(name)
     if file is None:
-        problems.add(f"the folder has no {name}", path=source.name)
-    else:
-        yield from read_json_lines(file, kind=kind, problems=problems)
+        raise UnreadableError(f"the folder has no {name}")
+    yield from read_json_lines(file, kind=kind, problems=problems)
 
 
 def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -244,12 +244,11 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     name = CORPUS_FILE if kind == "documents" else QUERIES_FILE
     file = source.child(name)
     if file is None:
-        problems.add(f"the BEIR folder has no {name}", path=source.name)
-    elif kind == "documents":
-        yield from read_json_lines(file, kind=kind, problems=problems)
-    elif (qrels := pick_qrels(source, problems)) is not None:
-        rows = read_json_lines(file, kind=kind, problems=problems)
-        yield from judged_queries(map(_with_query, rows), qrels, problems)
+        raise UnreadableError(f"the BEIR folder has no {name}")
+    rows = read_json_lines(file, kind=kind, problems=problems)
+    if kind == "cases":
+        rows = judged_queries(map(_with_query, rows), pick_qrels(source), problems)
+    yield from rows
 
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -257,11 +256,12 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     names = _DOCUMENT_FILES if kind == "documents" else QUERY_FILES
     file = source.first_child(names)
     if file is None:
-        problems.add(f"the folder has none of {', '.join(names)}", path=source.name)
-    elif kind == "documents":
-        yield from _lines_with_ids(file, "text", problems)
-    elif qrels := source.first_child(_QRELS_FILES) or pick_qrels(source, problems):
-        yield from judged_queries(_lines_with_ids(file, "query", problems), qrels, problems)
+        raise UnreadableError(f"the folder has none of {', '.join(names)}")
+    rows = _lines_with_ids(file, "query" if kind == "cases" else "text", problems)
+    if kind == "cases":
+        qrels = source.first_child(_QRELS_FILES) or pick_qrels(source)
+        rows = judged_queries(rows, qrels, problems)
+    yield from rows
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:
@@ -278,16 +278,14 @@ def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[R
             problems.add(message, path=file.name, line=line.number)
 
 
-def pick_qrels(source: Source, problems: Problems) -> Source | None:
+def pick_qrels(source: Source) -> Source:
     """The judgements of the wanted split: the one asked for, the only one, or ``test``."""
     folder = None if source.path is None else source.path / QRELS_FOLDER
     if folder is None or not folder.is_dir():
-        problems.add(f"no folder '{QRELS_FOLDER}' with the judgements", path=source.name)
-        return None
+        raise UnreadableError(f"no folder '{QRELS_FOLDER}' with the judgements")
     files = (path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file())
     splits = sorted({name.removesuffix(".tsv") for name in files if name.endswith(".tsv")})
-    wanted = source.chosen(splits, problems)
-    return None if wanted is None else source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
+    return cast("Source", source.child(f"{QRELS_FOLDER}/{source.chosen(splits)}.tsv"))
 
 
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:

@@ -180,17 +180,14 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     whole = as_object(value)
     documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    known = problems.count
-    answers = _answers(whole, source, problems)
-    if problems.count > known:
-        return
+    answers = _answers(whole, source)
     for number, task in enumerate(as_list(whole.get("tasks")), start=1):
         if is_object(task):
             answer = answers.get(task.get("task_id"))
             yield from _task(Row(source.name, number, task), texts, answer, problems)
 
 
-def _answers(whole: Values, source: Source, problems: Problems) -> dict[object, object]:
+def _answers(whole: Values, source: Source) -> dict[object, object]:
     """The answers of one model, by task; of none unless it is named."""
     given = [one for one in as_list(whole.get("evaluations")) if is_object(one)]
     models = [*dict.fromkeys(str(one.get("model_id")) for one in given)]
@@ -199,9 +196,8 @@ def _answers(whole: Values, source: Source, problems: Problems) -> dict[object, 
             note = f"MTRAG: it holds {len(given):,} answers of {', '.join(models)}"
             source.notes[f"{note}; --split MODEL scores those of one"] = None
         return {}
-    if source.chosen(models, problems, what="model") is None:
-        return {}
-    own = (one for one in given if str(one.get("model_id")) == source.split)
+    model = source.chosen(models, noun="model")
+    own = (one for one in given if str(one.get("model_id")) == model)
     return {one.get("task_id"): one.get("model_response") for one in own}
 
 

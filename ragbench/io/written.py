@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -19,7 +19,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import ColumnKind, encode_case, table_columns
+from ragbench.io.export import RETRIEVAL_COLUMNS, ColumnKind, encode_case, table_columns
+from ragbench.io.limits import UnreadableError
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
@@ -28,6 +29,8 @@ from ragbench.plugins import load_attribute
 Values = Mapping[str, Any]
 Recorded = dict[str, Outcome[Any] | None]
 """Outcome by stage; how it came to be known is set where all of them pass."""
+Understood = tuple[Values, Recorded]
+"""The fields of a case, and what is recorded of it."""
 _NOT_OURS = (
     *(KeyError, TypeError, ValueError, AttributeError, InterfaceError, msgspec.MsgspecError),
 )
@@ -54,13 +57,13 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
         for number, entry in enumerate(read(source.path), start=1):
             yield Row(source.name, number, encode_case(entry.case), recorded=entry.recorded)
     except RunError as error:
-        problems.add(str(error), path=source.name)
+        raise UnreadableError(str(error)) from error
 
 
 # --- a case as a JSON object
 
 
-def _export_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _export_row(values: Values, is_text: bool) -> Understood:
     if "retrieval_status" in values:
         return _table_row(values, is_text)
     held = {*_STAGES.values(), "scores"}
@@ -69,26 +72,16 @@ def _export_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 
 
 def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
-    if stored is None:
-        return None
-    value = stored["value"]
-    if value is not None:
-        value = dict(value)
-        if stage == "validate":
-            value = msgspec.convert(value, Verdict)
-        elif stage == "generate":
-            value = GenerationResult(**value)
-        else:
-            scores = value["scores"]
-            value["scores"] = None if scores is None else [*as_numbers(scores)]
-            value = RetrievalResult(**value)
-    return msgspec.convert({**stored, "value": value}, Outcome[Any])
+    results: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
+    kind = cast("Any", Outcome)[results.get(stage, RetrievalResult[Any])]
+    # Not strict: a score that JSON has no number for is spelled out.
+    return None if stored is None else msgspec.convert(stored, kind, strict=False)
 
 
 # --- a case as a row of a table
 
 
-def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _table_row(values: Values, is_text: bool) -> Understood:
     known = {
         name: _cell(kind, values.get(name, values.get(f"{name}_json")), is_text)
         for name, kind in table_columns().items()
@@ -104,7 +97,7 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
         case["reference_context_ids"] = None  # the table names those that are graded so
     retrieved, contexts = None, known["retrieved_contexts"]
     if contexts is not None:
-        given: Any = {name: known[column] for name, column in _RETRIEVAL_COLUMNS.items()}
+        given: Any = {name: known[column] for name, column in RETRIEVAL_COLUMNS.items()}
         retrieved = RetrievalResult(contexts, **given)
     generated = None
     if known["generation_status"] in (Status.MEASURED, Status.ABSTAINED):
@@ -125,14 +118,6 @@ _CASE_COLUMNS = (
     *("reference_context_ids", "grades", "evidence", "answerable", "cluster", "tags"),
     *("language", "metadata", "history"),
 )
-
-
-_RETRIEVAL_COLUMNS = {
-    "context_ids": "retrieved_context_ids",
-    "scores": "retrieved_scores",
-    "context_metadata": "context_metadata",
-    "metadata": "retrieval_metadata",
-}
 
 
 def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:
@@ -172,7 +157,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a quotation mark is put before in cases.csv, so that no spreadsheet runs it."""
 
 
-def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
+def _report_cells(values: Values, _: bool) -> Understood:
     """A row of cases.csv; a cell that is empty is not known."""
 
     def plain(name: str) -> str | None:
@@ -202,7 +187,7 @@ def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
     return case, recorded
 
 
-def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _verdict_row(values: Values, is_text: bool) -> Understood:
     outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
         outcome = Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
@@ -214,11 +199,7 @@ def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 
 
 def _read(
-    understand: Callable[[Values, bool], tuple[Values, Recorded]],
-    source: Source,
-    *,
-    kind: Kind,
-    problems: Problems,
+    understand: Callable[..., Understood], source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
     for row in container_rows(source, problems):
         try:

@@ -5,22 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import orjson
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.record import (
-    Checked,
-    NotNegative,
-    Positive,
-    Record,
-    Share,
-    Weight,
-    field,
-    replace,
-)
+from ragbench.core.record import Checked, NotNegative, Positive, Share, Weight, replace
 from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
@@ -30,7 +23,7 @@ from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 
 class Bm25Index:
-    """An index in memory that ranks chunks by BM25.
+    """An index in memory that ranks chunks by BM25; see `ragbench.pipeline.stages.Retriever`.
 
     The formula is Lucene's: a query token ``t`` adds to the score of a chunk ``d``::
 
@@ -43,6 +36,10 @@ class Bm25Index:
 
     A chunk's title, ``metadata["title"]``, counts as text that stands in it ``title_weight`` times.
     """
+
+    takes_batches = True
+    notes: Sequence[str] = ()
+    metadata: Mapping[str, Any] = MappingProxyType({"retriever": "bm25"})
 
     def __init__(
         self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
@@ -58,28 +55,38 @@ class Bm25Index:
     def __len__(self) -> int:
         return len(self._chunks)
 
+    @cached_property
+    def corpus(self) -> str:
+        return chunks_digest(self._chunks)
+
     @property
     def identity(self) -> dict[str, object]:
-        """What the ranking depends on besides the chunks; JSON can hold it."""
         own = {name: getattr(self, name) for name in ("k1", "b", "title_weight")}
-        return {"method": "bm25-lucene", "tokeniser": TOKENISER_VERSION, **own}
+        made = {"method": "bm25-lucene", "tokeniser": TOKENISER_VERSION}
+        return {"corpus": self.corpus, **made, **own}
 
-    def search(self, query: str, k: int) -> list[Chunk]:
-        """The chunks that share a token with the query, best first."""
-        return self.batch_search([query], k)[0]
+    @property
+    def word_weights(self) -> WordWeights:
+        identity = {"corpus": self.corpus, "title_weight": self.title_weight}
+        return WordWeights(weight=self.idf, identity=identity)
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        return self.batch_search([query.text for query in queries], top_k)
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """`search` for several queries, in their order."""
-        found: list[list[Chunk]] = []
-        for query in queries:
-            scores = self._scores.scores(tokenise(query))
-            best = [] if scores is None else Bm25Scores.best(scores, k)
-            found.append([replace(self._chunks[at], score=score) for at, score in best])
-        return found
+        """For each query the chunks that share a token with it, best first."""
+        known = (self._scores.scores(tokenise(query)) for query in queries)
+        found = ([] if scores is None else Bm25Scores.best(scores, k) for scores in known)
+        return [[replace(self._chunks[at], score=score) for at, score in best] for best in found]
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""
         return self._scores.idf(token)
+
+    def query_embedding(self, query: str) -> None:
+        return None
+
+    def close(self) -> None: ...
 
 
 class BaselineRAG(BatchRetrieval):
@@ -154,39 +161,13 @@ class Bm25Retrieval(Checked, RetrievalStage):
     """How often the title is counted; 0 leaves it out."""
     embeddings: ClassVar[bool] = False
 
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
+    def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
         read, chunker = documents.read(), indexing.chunker
         if chunker is None:
             chunks = whole_documents(read)
         else:
             chunks = [one for document in read for one in document_chunks(document, chunker)]
-        index = Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
-        return _OpenBm25(index=index, corpus=chunks_digest(chunks))
-
-
-class _OpenBm25(Record):
-    index: Bm25Index
-    corpus: str
-    takes_batches: bool = True
-    notes: Sequence[str] = ()
-    metadata: Mapping[str, Any] = field(default_factory=lambda: {"retriever": "bm25"})
-
-    @property
-    def identity(self) -> dict[str, object]:
-        return {"corpus": self.corpus, **self.index.identity}
-
-    @property
-    def word_weights(self) -> WordWeights:
-        identity = {"corpus": self.corpus, "title_weight": self.index.title_weight}
-        return WordWeights(weight=self.index.idf, identity=identity)
-
-    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        return self.index.batch_search([query.text for query in queries], top_k)
-
-    def query_embedding(self, query: str) -> None:
-        return None
-
-    def close(self) -> None: ...
+        return Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
 
 
 def chunks_digest(chunks: Sequence[Chunk]) -> str:

@@ -6,13 +6,12 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar
 
 from ragbench.core.chunk import Document
 from ragbench.io.converted import MARKDOWN
-from ragbench.pipeline.documents import ChunkSize, Piece, packed
+from ragbench.pipeline.documents import ChunkSize, Piece
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 
 _VERSION = 1
@@ -78,6 +77,77 @@ def _parts(text: str, within: Span) -> list[Span]:
     return [*parts, Span(start, within.end)]
 
 
+# --- neighbours joined
+
+_SPARE = (0, 1, 2, 4, 8)
+"""Tokens that two texts may have more together than apart; tried one after another."""
+_FEW = 8
+"""What takes no more than one part in so many of a chunk does not stand alone."""
+
+
+def _packed(text: str, spans: Sequence[Span], size: ChunkSize) -> list[Span]:
+    """Neighbouring spans joined for as long as they fit."""
+    found: list[Span] = []
+    taken: list[tuple[Span, int]] = []
+    for span in spans:
+        cost = size.counter.count(text[span.start : span.end])
+        held = sum(each for _, each in taken)
+        # A few words, such as a heading, are no chunk: they go with what follows them.
+        lonely = bool(taken) and held * _FEW <= size.tokens < held + cost
+        if cost > size.tokens or lonely:
+            if not lonely:
+                _flush(found, taken)
+                found.extend(token_spans(text, span, size))
+            else:
+                found += _led_by(text, taken, span, size)
+            taken.clear()
+            continue
+        if taken and not (
+            held + cost <= size.tokens and _fits(text, Span(taken[0][0].start, span.end), size)
+        ):
+            _flush(found, taken)
+            taken = _repeated(taken, min(size.overlap, size.tokens - cost))
+            if taken and not _fits(text, Span(taken[0][0].start, span.end), size):
+                taken = []
+        taken.append((span, cost))
+    _flush(found, taken)
+    return found
+
+
+def _fits(text: str, span: Span, size: ChunkSize) -> bool:
+    """Whether a span fits as a whole: counters may find more in it than in its parts."""
+    return size.counter.count(text[span.start : span.end]) <= size.tokens
+
+
+def _led_by(
+    text: str, taken: Sequence[tuple[Span, int]], span: Span, size: ChunkSize
+) -> list[Span]:
+    """What a span is cut into, the first piece with the few words before it where both fit."""
+    held = sum(cost for _, cost in taken)
+    for spare in _SPARE:
+        first, *rest = token_spans(text, span, size.less(held + spare))
+        joined = Span(taken[0][0].start, first.end)
+        if _fits(text, joined, size):
+            return [joined, *rest]
+    return [Span(taken[0][0].start, taken[-1][0].end), *token_spans(text, span, size)]
+
+
+def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
+    if taken:
+        found.append(Span(taken[0][0].start, taken[-1][0].end))
+
+
+def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
+    """The last spans that fit into the room; never all of them."""
+    kept: list[tuple[Span, int]] = []
+    for span, cost in reversed(taken[1:] if room > 0 else []):  # a span may cost nothing
+        room -= cost
+        if room < 0:
+            break
+        kept.insert(0, (span, cost))
+    return kept
+
+
 class MarkdownChunker(SizedChunker):
     """Never joins two sections; within one, paragraphs, lists, tables and code stay whole.
 
@@ -92,7 +162,7 @@ class MarkdownChunker(SizedChunker):
         text = document.text
         found: list[Piece] = []
         for headings, blocks in _sections(text):
-            spans = packed(text, blocks, self.size, cut=partial(token_spans, text))
+            spans = _packed(text, blocks, self.size)
             found += _pieces(spans, {"headings": " > ".join(headings)} if headings else {})
         return found
 
@@ -176,8 +246,7 @@ class SentenceChunker(SizedChunker):
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text
-        spans = packed(text, split_sentences(text), self.size, cut=partial(token_spans, text))
-        return _pieces(spans)
+        return _pieces(_packed(text, split_sentences(text), self.size))
 
 
 class WholeChunker:

@@ -16,7 +16,6 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.settings import FilePath
 from ragbench.plugins import Registry
 from ragbench.stores.mapping import FieldMapping
-from ragbench.text.sentences import Span
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
 
 
@@ -78,10 +77,6 @@ def _short_digest(text: str) -> str:
 
 
 _LEAST = 8
-_SPARE = (0, 1, 2, 4, 8)
-"""Tokens that two texts may have more together than apart; tried one after another."""
-_FEW = 8
-"""What takes no more than one part in so many of a chunk does not stand alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,79 +107,6 @@ class ChunkSize:
         """The same with room for so many tokens less."""
         left = max(self.tokens - tokens, _LEAST)
         return replace(self, tokens=left, overlap=min(self.overlap, (left - 1) // 2))
-
-
-def packed(
-    text: str,
-    spans: Sequence[Span],
-    size: ChunkSize,
-    *,
-    cut: Callable[[Span, ChunkSize], Sequence[Span]],
-) -> list[Span]:
-    """Neighbouring spans joined for as long as they fit."""
-    found: list[Span] = []
-    taken: list[tuple[Span, int]] = []
-    for span in spans:
-        cost = size.counter.count(text[span.start : span.end])
-        held = sum(each for _, each in taken)
-        # A few words, such as a heading, are no chunk: they go with what follows them.
-        lonely = bool(taken) and held * _FEW <= size.tokens < held + cost
-        if cost > size.tokens or lonely:
-            if not lonely:
-                _flush(found, taken)
-                found.extend(cut(span, size))
-            else:
-                found += _led_by(text, taken, span, size, cut)
-            taken.clear()
-            continue
-        if taken and not (
-            held + cost <= size.tokens and _fits(text, Span(taken[0][0].start, span.end), size)
-        ):
-            _flush(found, taken)
-            taken = _repeated(taken, min(size.overlap, size.tokens - cost))
-            if taken and not _fits(text, Span(taken[0][0].start, span.end), size):
-                taken = []
-        taken.append((span, cost))
-    _flush(found, taken)
-    return found
-
-
-def _fits(text: str, span: Span, size: ChunkSize) -> bool:
-    """Whether a span fits as a whole: counters may find more in it than in its parts."""
-    return size.counter.count(text[span.start : span.end]) <= size.tokens
-
-
-def _led_by(
-    text: str,
-    taken: Sequence[tuple[Span, int]],
-    span: Span,
-    size: ChunkSize,
-    cut: Callable[[Span, ChunkSize], Sequence[Span]],
-) -> list[Span]:
-    """What a span is cut into, the first piece with the few words before it where both fit."""
-    held = sum(cost for _, cost in taken)
-    for spare in _SPARE:
-        first, *rest = cut(span, size.less(held + spare))
-        joined = Span(taken[0][0].start, first.end)
-        if _fits(text, joined, size):
-            return [joined, *rest]
-    return [Span(taken[0][0].start, taken[-1][0].end), *cut(span, size)]
-
-
-def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
-    if taken:
-        found.append(Span(taken[0][0].start, taken[-1][0].end))
-
-
-def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
-    """The last spans that fit into the room; never all of them."""
-    kept: list[tuple[Span, int]] = []
-    for span, cost in reversed(taken[1:] if room > 0 else []):  # a span may cost nothing
-        room -= cost
-        if room < 0:
-            break
-        kept.insert(0, (span, cost))
-    return kept
 
 
 CHUNKERS = Registry(kind="chunkers")

@@ -305,18 +305,17 @@ def _opened(
 ) -> OwnCollection:
     """The collection: as it is, where the embedder fits, or a new one."""
     if collection in database.collections():
-        with ExitStack() as stack:
-            store = stack.enter_context(database.open(collection))
-            info = store.info()
-            known = info.made_by
-            if dict(known.embedder) != dict(identity.embedder):
-                raise ConfigError(
-                    f"the collection '{info.name}' was built with another embedder "
-                    f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use "
-                    "that one, or index under another name"
-                )
-            stack.pop_all()
-        return store
+        store = database.open(collection)
+        info = store.info()
+        known = info.made_by
+        if dict(known.embedder) == dict(identity.embedder):
+            return store
+        store.close()
+        raise ConfigError(
+            f"the collection '{info.name}' was built with another embedder ({_named(known)}, "
+            f"{info.dimension} dimensions) than {_named(identity)}. Use that one, or index under "
+            "another name"
+        )
     spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
     read = getattr(embedder, "languages", ()) or (*spoken,)
     languages = sorted(one for one in read if spoken[one] * 10 >= len(head))

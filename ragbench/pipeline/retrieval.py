@@ -322,7 +322,7 @@ class StoreRetriever:
             if self.embedder is not None:
                 ways.append(DenseStrategy(store=store, embedder=self.embedder, calibration=None))
             if isinstance(store, ForeignCollection) and store.words is not None:
-                ways.append(StoreWordsStrategy(collection=store))
+                ways.append(StoreWordsStrategy(store=store))
             search = Search(k=_CANDIDATES, filters=filters, kind="passage")
             more = [one for way in ways for one in way.retrieve([gold.text], search)[0]]
             found = [*(found or ()), *more]
@@ -354,26 +354,22 @@ class StoreRetriever:
 
 
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
-    """The same search over another view of a foreign collection."""
-    if isinstance(store, OwnCollection):
-        return strategy
-    if isinstance(strategy, DenseStrategy):
-        return replace(strategy, store=store)
+    """The same search over another view of its collection."""
     if isinstance(strategy, HybridStrategy):
         dense, sparse = over_store(strategy.dense, store), over_store(strategy.sparse, store)
         return replace(strategy, dense=dense, sparse=sparse)
-    return StoreWordsStrategy(collection=store)
+    return cast("Strategy", replace(cast("Any", strategy), store=store))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreWordsStrategy:
     """The rows that the store itself ranks by words; scores are the store's."""
 
-    collection: ForeignCollection
+    store: ForeignCollection
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         texts = [readable_text(query) for query in queries]
-        found = self.collection.search_words(texts, k=search.k, filters=search.filters)
+        found = self.store.search_words(texts, k=search.k, filters=search.filters)
         least = -math.inf if search.threshold is None else search.threshold
         return [[chunk for chunk in one if (chunk.score or 0.0) >= least] for one in found]
 
@@ -388,7 +384,7 @@ def foreign_strategy(
 
     Also what is wrong with the embedder; None where it fits, or none is used.
     """
-    words = StoreWordsStrategy(collection=collection)
+    words = StoreWordsStrategy(store=collection)
     if settings.strategy != "dense":
         collection.search_words([], k=1)  # says what is missing
     if settings.strategy == "sparse":

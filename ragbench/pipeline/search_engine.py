@@ -19,7 +19,6 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.sparse_index import (
     INDEX_FORM,
-    SparseIndex,
     SparseStrategy,
     StoredWordsStrategy,
     kept_index,
@@ -115,17 +114,16 @@ class Collection:
             return StoredWordsStrategy(store=self.store, words=self.store.words)
         info, count, digest = self.store.info(), self.store.count(), self.identity.digest
         if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
-            return SparseStrategy(store=self.store, index=SparseIndex.build(self.store))
+            return SparseStrategy.build(self.store)
         # Named by what it is made of alone: the same chunks in another store are the same words.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
-        index = kept_index(folder, lambda: SparseIndex.build(self.store))
-        return SparseStrategy(store=self.store, index=index)
+        return kept_index(folder, self.store)
 
 
 @dataclass(eq=False)
 class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
-    """Searches the collections of one database; each is opened when it is first asked.
+    """Searches the collections of one database, which is closed with it.
 
     Example:
         >>> with open_engine("memory:index") as engine:  # doctest: +SKIP
@@ -138,7 +136,6 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     settings: RetrievalSettings = field(default_factory=RetrievalSettings)
     sparse_folder: Path | None = None
     allow_incomplete: bool = False
-    owns_database: bool = False
     _collections: dict[str, Collection] = field(default_factory=dict[str, Collection], init=False)
 
     def search(
@@ -197,11 +194,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return found
 
     def __exit__(self, *_: object) -> None:
-        """Closes the collections, and the embedders that were opened here."""
+        """Closes the collections, the embedders that were opened here, and the database."""
         while self._collections:
             self._collections.popitem()[1].close()
-        if self.owns_database:
-            self.database.close()
+        self.database.close()
 
     close = __exit__
 
@@ -230,7 +226,6 @@ def open_engine(
     """
     return RetrievalEngine(
         open_database(address),
-        owns_database=True,
         embedder=embedder,
         settings=settings or RetrievalSettings(),
         sparse_folder=sparse_folder,

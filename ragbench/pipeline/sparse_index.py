@@ -40,17 +40,17 @@ sparse_cache_folder = partial(user_cache, "RAGBENCH_BM25_CACHE", "bm25")
 """Where BM25 indexes are kept, in an environment; None where they are not."""
 
 
-def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
-    """The index that a folder holds, or one that is built and kept there.
+def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
+    """The index of a store that a folder holds, or one that is built and kept there.
 
     The folder's siblings are removed, those used longest ago first, while all of them take more
     than 1 GiB. A folder that cannot be written costs time, not the search.
     """
-    index = SparseIndex.load(folder)
+    index = SparseStrategy.load(folder, store)
     if index is not None:
         os.utime(folder)
         return index
-    index, total = build(), 0
+    index, total = SparseStrategy.build(store), 0
     with suppress(OSError, InputError):
         index.save(folder)
         age = {one: -one.stat().st_mtime for one in folder.parent.iterdir()}
@@ -137,8 +137,9 @@ class Bm25Scores:
         return [(int(at), float(scores[at])) for at in order]
 
 
-class SparseIndex:
-    """Ranks the chunks of a collection by words.
+@dataclass(eq=False, kw_only=True, slots=True)
+class SparseStrategy:
+    """Ranks the chunks of a collection by words, rare ones above all.
 
     A score is the BM25 of a chunk divided by the inverse document frequencies of all words of the
     query: how much of the query's weight the chunk holds, in [0, 1). It is comparable between
@@ -147,18 +148,14 @@ class SparseIndex:
     A chunk that shares nothing with the query but words such as "the" and "is" does not match.
     """
 
-    def __init__(
-        self, ids: Sequence[str], metadata: Callable[[], Sequence[Any]], scores: Bm25Scores
-    ) -> None:
-        self._ids = ids
-        self._metadata = metadata
-        self.scores = scores
-        self._passing: tuple[str, Any] = ("", None)
+    store: OwnCollection
+    ids: Sequence[str]
+    metadata: Callable[[], Sequence[Any]]
+    scores: Bm25Scores
+    _passing: tuple[str, Any] = ("", None)
 
     @classmethod
-    def build(
-        cls, store: OwnCollection, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
-    ) -> SparseIndex:
+    def build(cls, store: OwnCollection) -> SparseStrategy:
         """Reads all chunks of a store and indexes them; see `ragbench.pipeline.baseline.Bm25Index`.
 
         From 100,000 chunks on, a warning says what to do where that takes too much.
@@ -175,38 +172,49 @@ class SparseIndex:
         for start in range(0, len(ids), _BATCH):
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
-                tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
-        return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
+                tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), 2))
+        scores = Bm25Scores.build(tokens, k1=1.2, b=0.75)
+        return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
 
     def save(self, folder: Path) -> None:
         """Writes the index to a folder, which appears whole or not at all."""
         with folder_written_whole(folder, replaceable=lambda _: True) as draft:
             self.scores.save(draft)
-            (draft / _METADATA).write_bytes(orjson.dumps(self._metadata()))
-            (draft / _IDS).write_bytes(orjson.dumps(self._ids))
+            (draft / _METADATA).write_bytes(orjson.dumps(self.metadata()))
+            (draft / _IDS).write_bytes(orjson.dumps(self.ids))
 
     @classmethod
-    def load(cls, folder: Path) -> SparseIndex | None:
+    def load(cls, folder: Path, store: OwnCollection) -> SparseStrategy | None:
         """Reads what `save` wrote; None where there is nothing, or nothing that can be read."""
         try:
             ids: list[str] = orjson.loads((folder / _IDS).read_bytes())
             scores = Bm25Scores.load(folder, len(ids))
         except (OSError, ValueError, KeyError):
             return None
-        return cls(ids, lambda: orjson.loads((folder / _METADATA).read_bytes()), scores)
 
-    def search(
-        self, query: str, *, k: int, threshold: float = 0.0, filters: Filter | None = None
-    ) -> list[tuple[str, float]]:
+        def metadata() -> Any:  # which only filters ask for
+            return orjson.loads((folder / _METADATA).read_bytes())
+
+        return cls(store=store, ids=ids, metadata=metadata, scores=scores)
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        rankings = [self._ranked(query, search) for query in queries]
+        chunks = self.store.get(sorted({id_ for ranking in rankings for id_, _ in ranking}))
+        return [
+            [replace(chunks[id_], score=score) for id_, score in ranking if id_ in chunks]
+            for ranking in rankings
+        ]
+
+    def _ranked(self, query: str, search: Search) -> list[tuple[str, float]]:
         """The ids of the chunks that share a word with the query, and their scores, best first."""
-        tokens = tokenise(query)
+        filters, tokens = search.filters, tokenise(query)
         scores = self.scores.scores(tokens)
         if scores is None:
             return []
         if filters is not None:
             # By what it says: to Python 1 and True are equal.
             if self._passing[0] != repr(filters):
-                passes = map(matcher(filters), self._metadata())
+                passes = map(matcher(filters), self.metadata())
                 self._passing = repr(filters), np.fromiter(passes, dtype=np.bool_)
             scores = scores * self._passing[1]
         idle = function_tokens(guess_language(query))
@@ -215,33 +223,11 @@ class SparseIndex:
                 return []
             scores = scores * (matched > 0)
         whole = sum(self.scores.idf(token) for token in tokens)
-        found = [(self._ids[at], value / whole) for at, value in Bm25Scores.best(scores, k)]
-        return [(id_, value) for id_, value in found if value >= threshold]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SparseStrategy:
-    """The chunks that share words with the query, rare ones above all; see `SparseIndex`."""
-
-    store: OwnCollection
-    index: SparseIndex
-    """Of that store."""
-
-    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        rankings = [
-            self.index.search(
-                query, k=search.k, threshold=search.threshold or 0.0, filters=search.filters
-            )
-            for query in queries
-        ]
-        chunks = self.store.get(sorted({id_ for ranking in rankings for id_, _ in ranking}))
-        return [
-            [replace(chunks[id_], score=score) for id_, score in ranking if id_ in chunks]
-            for ranking in rankings
-        ]
+        best, least = Bm25Scores.best(scores, search.k), search.threshold or 0.0
+        return [(self.ids[at], value / whole) for at, value in best if value / whole >= least]
 
     def idf(self, token: str) -> float:
-        return self.index.scores.idf(token)
+        return self.scores.idf(token)
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -264,7 +250,7 @@ class _Asked(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredWordsStrategy:
-    """The chunks that share words with the query, as `ragbench.pipeline.sparse_index.SparseIndex`.
+    """The chunks that share words with the query, as `SparseStrategy` has them.
 
     The store ranks and filters; nothing of the collection is read but what is found.
     """

@@ -22,7 +22,7 @@ from ragbench.rag.forms import (
 )
 from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
-from ragbench.rag.parts import Parts, compose, is_coroutine, parts_of_one_call, taking_history
+from ragbench.rag.parts import OneCall, Parts, compose, is_coroutine, taking_history
 from ragbench.rag.shapes import read_generation, read_retrieval
 from ragbench.safe_text import listed
 
@@ -195,13 +195,9 @@ def _of_function(function: Callable[..., Any]) -> Parts:
         returned = None
     if returned is str or returned == "str":  # it gives nothing but the answer
         return _generator(function)
-    return parts_of_one_call(
-        function,
-        function,
-        name_of(function),
-        keyword=keyword_for_top_k(function),
-        history=history_keyword(function),
-    )
+    keyword, history = keyword_for_top_k(function), history_keyword(function)
+    where = name_of(function)
+    return OneCall(function, function, where, keyword=keyword, history=history).parts()
 
 
 def _retriever(function: Callable[..., Any]) -> Parts:

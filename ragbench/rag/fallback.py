@@ -146,17 +146,17 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
 
 def _derive(
     rag: Any,
-    route: Route | None,
     target: str,
-    columns: tuple[Sequence[Any], ...],
-    top_k: Any,
-    said: Sequence[Any] | None,
+    columns: Sequence[Sequence[Any]],
+    *,
+    top_k: int | None = None,
+    said: Sequence[Any] | None = None,
 ) -> Generator[Any, Any, Any]:
     """Derives one call from an implemented form; ``said`` is what was said before each query.
 
     Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
     """
-    form = FORMS[target]
+    form, route = FORMS[target], rag._routes.get(target)
     if route is None:
         raise InterfaceError(
             f"{type(rag).__name__} has no {target} of its own and nothing to derive it from: "
@@ -170,18 +170,16 @@ def _derive(
             f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
         )
     size = len(columns[0])  # counted first: a method may empty what it is given
-    values: Sequence[Any] = []
     keyword = None if said is None else rag.histories.get(route.source.name)
     if route.source.batch:
         before = {} if keyword is None else {keyword: said}
         values = to_batch((yield method(*columns, *extra, **options, **before)), size, where)
     else:
-        collected: list[Any] = []
+        values = list[Any]()
         for at, arguments in enumerate(zip(*columns, strict=True)):
             if said is not None and keyword is not None:
                 options = {**options, keyword: said[at]}
-            collected.append((yield method(*arguments, *extra, **options)))
-        values = collected
+            values.append((yield method(*arguments, *extra, **options)))
     is_retrieval = form in RETRIEVAL
     read = to_retrieval_result if is_retrieval else to_generation_result
     results: list[Any] = [read(value, where) for value in values]
@@ -195,15 +193,9 @@ def _listed(contexts: Sequence[str]) -> list[str]:
     return contexts if isinstance(contexts, list) else list(contexts)
 
 
-def derived(
-    rag: Any,
-    target: str,
-    *columns: Sequence[Any],
-    top_k: int | None = None,
-    said: Sequence[Any] | None = None,
-) -> Any:
+def derived(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
     """What a method gives that the user did not write, by plain ones that he did."""
-    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k, said)
+    derivation = _derive(rag, target, columns, **how)
     try:
         value = next(derivation)
         while True:
@@ -212,15 +204,9 @@ def derived(
         return stop.value
 
 
-async def derived_async(
-    rag: Any,
-    target: str,
-    *columns: Sequence[Any],
-    top_k: int | None = None,
-    said: Sequence[Any] | None = None,
-) -> Any:
+async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
     """The same by coroutine methods, one call at a time."""
-    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k, said)
+    derivation = _derive(rag, target, columns, **how)
     try:
         pending = next(derivation)
         while True:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from ragbench.core.calling import parameters_of
 from ragbench.core.case import Said
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import keyword_for_top_k, parameter_names
-from ragbench.rag.parts import Parts, Shape, cut, parts_of_one_call, refuse_beyond
+from ragbench.rag.parts import OneCall, Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
 
@@ -57,10 +57,8 @@ def _langchain_retriever(obj: Any) -> Parts:
     """
     where = f"{type(obj).__name__}.invoke"
     search = getattr(obj, "_get_relevant_documents", None)
-    passes = search is not None and any(
-        parameter.kind is parameter.VAR_KEYWORD
-        for parameter in inspect.signature(search).parameters.values()
-    )
+    known = None if search is None else parameters_of(search)
+    passes = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known or ())
 
     def options(top_k: int | None) -> dict[str, int]:
         if not passes:
@@ -107,7 +105,7 @@ def _langchain_chain(obj: Any) -> Parts:
         return list(obj.batch([*map(wrap, queries, said)], return_exceptions=True))
 
     batch = ask_batch if _has(obj, "batch") else None
-    return parts_of_one_call(obj, ask, where, ask_batch=batch, history=history)
+    return OneCall(obj, ask, where, ask_batch=batch, history=history).parts()
 
 
 def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = None) -> Parts:
@@ -197,7 +195,7 @@ def _llamaindex_retriever(obj: Any) -> Parts:
 
 def _llamaindex_engine(obj: Any) -> Parts:
     """``query``: a response with its source nodes, split into retrieval and generation."""
-    return parts_of_one_call(obj, obj.query, f"{type(obj).__name__}.query")
+    return OneCall(obj, obj.query, f"{type(obj).__name__}.query").parts()
 
 
 _QUERY_SOCKETS = ("query", "question")
@@ -253,7 +251,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
         return read_generation(ask(query), where)
 
     if sources and answers:
-        return parts_of_one_call(obj, ask, where, keyword="top_k")
+        return OneCall(obj, ask, where, keyword="top_k").parts()
     if sources:
         return _retrieving(obj, where, ask)
     if answers:

@@ -23,7 +23,7 @@ from ragbench.plugins import directory_kept, error_text, is_own, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
-from ragbench.rag.parts import AdaptedRAG, Parts, compose, parts_of_one_call
+from ragbench.rag.parts import AdaptedRAG, OneCall, Parts, compose
 from ragbench.rag.shapes import as_mapping
 
 if TYPE_CHECKING:
@@ -332,9 +332,8 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
         return settled(ask_batch([query], top_k, [history]), where)[0]
 
-    return parts_of_one_call(
-        endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history"
-    )
+    call = OneCall(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history")
+    return call.parts()
 
 
 def _said(history: Sequence[Said]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import inspect
 import json
@@ -10,7 +11,7 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import blake2b
 from typing import Any, SupportsIndex, cast
 
@@ -190,29 +191,111 @@ ANSWER_KEY = "ragbench.answer"
 """The key in a retrieval's metadata under which the answer of the same call is kept."""
 
 
+@dataclass(eq=False)
 class OneCall:
-    """The book-keeping between the two halves of a call. Safe to use from several threads."""
+    """Both halves of what is asked once a query. Safe to use from several threads."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
-        """The latest, by query and contexts."""
-        self._lock = threading.Lock()
-        self._warned = False
+    source: object
+    ask: Callable[..., Any]
+    where: str
+    _: KW_ONLY
+    ask_batch: Callable[..., Any] | None = None
+    keyword: str | None = None
+    """Takes how many contexts to find."""
+    history: str | None = None
+    """Takes what was said before; of a batch, before each query."""
+    _answers: OrderedDict[bytes, _Answer] = dataclasses.field(
+        default_factory=OrderedDict[bytes, _Answer]
+    )
+    """The latest, by query and contexts."""
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    _warned: bool = False
 
-    def known(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
+    def parts(self) -> Parts:
+        awaited = is_coroutine(self.ask)
+        methods: dict[str, Callable[..., Any]] = {
+            "retrieve_with_metadata": self.aretrieve if awaited else self.retrieve,
+            "generate_with_metadata": self.agenerate if awaited else self.generate,
+        }
+        if self.ask_batch is not None:
+            methods["batch_retrieve_with_metadata"] = self.batch_retrieve
+            methods["batch_generate_with_metadata"] = self.batch_generate
+        told = None if self.history is None else "said"
+        made = {name: taking_history(functools.partial(one), told) for name, one in methods.items()}
+        return Parts(source=self.source, methods=made, restore=self.restore)
+
+    def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Found:
+        return self._retrieval(query, self._asked(self.ask, query, top_k, said), said)
+
+    async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Found:
+        return self._retrieval(query, await self._asked(self.ask, query, top_k, said), said)
+
+    def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
+        known = self._known(query, contexts, said)
+        return known or self._again(contexts, self._asked(self.ask, query, None, said))
+
+    async def agenerate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
+        known = self._known(query, contexts, said)
+        return known or self._again(contexts, await self._asked(self.ask, query, None, said))
+
+    def batch_retrieve(
+        self, queries: list[str], top_k: int | None = None, said: Sequence[Said] | None = None
+    ) -> list[_Found]:
+        before = said or [()] * len(queries)
+        answers = self._asked_together(queries, top_k, before)
+        rows = zip(queries, answers, before, strict=True)
+        found = [a if isinstance(a, Exception) else self._retrieval(q, a, h) for q, a, h in rows]
+        return settled(found, self.where)
+
+    def batch_generate(
+        self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
+    ) -> list[_Answer]:
+        before = said or [()] * len(queries)
+        rows = zip(queries, contexts_list, before, strict=True)
+        found: list[Any] = [self._known(*row) for row in rows]
+        missing = [at for at, answer in enumerate(found) if answer is None]
+        left = [queries[at] for at in missing], None, [before[at] for at in missing]
+        answers = self._asked_together(*left) if missing else ()
+        for at, answer in zip(missing, answers, strict=True):
+            failed = isinstance(answer, Exception)
+            found[at] = answer if failed else self._again(contexts_list[at], answer)
+        return settled(found, self.where)
+
+    def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
+        """Takes an answer back from the metadata of a stored retrieval, if it is there."""
+        answer = as_mapping((as_mapping(result.metadata) or {}).get(ANSWER_KEY))
+        if answer is not None:
+            self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
+
+    def _asked(self, ask: Any, asked: Any, top_k: int | None, said: Sequence[Any]) -> Any:
+        _, options = pass_top_k(self.keyword, top_k, self.where)
+        return ask(asked, **options, **({} if self.history is None else {self.history: said}))
+
+    def _asked_together(
+        self, queries: list[str], top_k: int | None, said: Sequence[Said]
+    ) -> Sequence[Any]:
+        found = self._asked(self.ask_batch, queries, top_k, list(said))
+        return to_batch(found, len(queries), self.where)
+
+    def _known(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
         """The answer that was given with just these contexts, if it is still there."""
-        return self._answers.get(_key(query, contexts, said))
+        return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
-        key = _key(query, contexts, said)
+        key = self._key(query, contexts, said)
         with self._lock:
             self._answers[key] = answer
             self._answers.move_to_end(key)
             if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)
 
-    def retrieval(self, query: str, value: object, said: Said = ()) -> _Found:
+    def _key(self, query: str, contexts: Sequence[str], said: Said) -> bytes:
+        before = [] if self.history is None or not said else [list(said)]
+        # Escaped: lone surrogates occur in scraped text and cannot be encoded otherwise.
+        parts = json.dumps([query, *contexts, *before])
+        return blake2b(parts.encode(), digest_size=16).digest()
+
+    def _retrieval(self, query: str, value: object, said: Said) -> _Found:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
         found, answer = read_answer(value, self.where)
         self._remember(query, () if found is None else found.contexts, answer, said)
@@ -226,13 +309,7 @@ class OneCall:
             raise NoContextsError
         return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})
 
-    def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
-        """Takes an answer back from the metadata of a stored retrieval, if it is there."""
-        answer = as_mapping((as_mapping(result.metadata) or {}).get(ANSWER_KEY))
-        if answer is not None:
-            self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
-
-    def again(self, contexts: Sequence[str], value: object) -> _Answer:
+    def _again(self, contexts: Sequence[str], value: object) -> _Answer:
         """Reads the answer of a second call and says that it is one."""
         retrieval, answer = read_answer(value, self.where)
         metadata = {**_fields(answer.metadata), "asked_again": True}
@@ -241,95 +318,6 @@ class OneCall:
         return replace(answer, metadata=metadata)
 
 
-def _key(query: str, contexts: Sequence[str], said: Said) -> bytes:
-    # Escaped: lone surrogates occur in scraped text and cannot be encoded otherwise.
-    parts = json.dumps([query, *contexts, *([list(said)] if said else [])])
-    return blake2b(parts.encode(), digest_size=16).digest()
-
-
 def _fields(metadata: object) -> dict[str, Any]:
     known = as_mapping(metadata)
     return dict(known or ({} if metadata is None else {"metadata": metadata}))
-
-
-def parts_of_one_call(
-    source: object,
-    ask: Callable[..., Any],
-    where: str,
-    *,
-    ask_batch: Callable[..., Any] | None = None,
-    keyword: str | None = None,
-    history: str | None = None,
-) -> Parts:
-    """Both halves of what is asked once a query.
-
-    Args:
-        keyword: takes how many contexts to find.
-        history: takes what was said before; of a batch, before each query.
-    """
-    call = OneCall(where)
-
-    def asked(query: str, top_k: int | None, said: Said) -> Any:
-        _, options = pass_top_k(keyword, top_k, where)
-        return ask(query, **options, **({} if history is None else {history: said}))
-
-    def retrieve(query: str, top_k: int | None = None, said: Said = ()) -> _Found:
-        return call.retrieval(query, asked(query, top_k, said), said)
-
-    async def aretrieve(query: str, top_k: int | None = None, said: Said = ()) -> _Found:
-        return call.retrieval(query, await asked(query, top_k, said), said)
-
-    def generate(query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
-        known = call.known(query, contexts, said)
-        return call.again(contexts, asked(query, None, said)) if known is None else known
-
-    async def agenerate(query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
-        known = call.known(query, contexts, said)
-        return call.again(contexts, await asked(query, None, said)) if known is None else known
-
-    def restore(query: str, result: RetrievalResult[Any], said: Said) -> None:
-        call.restore(query, result, () if history is None else said)
-
-    awaited = is_coroutine(ask)
-    methods: dict[str, Callable[..., Any]] = {
-        "retrieve_with_metadata": aretrieve if awaited else retrieve,
-        "generate_with_metadata": agenerate if awaited else generate,
-    }
-    if ask_batch is not None:
-        methods |= _batch_methods(call, ask_batch, keyword, history)
-    if history is not None:
-        methods = {name: taking_history(made, "said") for name, made in methods.items()}
-    return Parts(source=source, methods=methods, restore=restore)
-
-
-def _batch_methods(
-    call: OneCall, ask_batch: Callable[..., Any], keyword: str | None, history: str | None
-) -> dict[str, Callable[..., Any]]:
-    def asked(queries: list[str], top_k: int | None, said: Sequence[Said]) -> Sequence[Any]:
-        _, options = pass_top_k(keyword, top_k, call.where)
-        before = {} if history is None else {history: list(said)}
-        return to_batch(ask_batch(queries, **options, **before), len(queries), call.where)
-
-    def retrieve(
-        queries: list[str], top_k: int | None = None, said: Sequence[Said] | None = None
-    ) -> list[_Found]:
-        before = said or [()] * len(queries)
-        rows = zip(queries, asked(queries, top_k, before), before, strict=True)
-        found = [a if isinstance(a, Exception) else call.retrieval(q, a, h) for q, a, h in rows]
-        return settled(found, call.where)
-
-    def generate(
-        queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
-    ) -> list[_Answer]:
-        before = said or [()] * len(queries)
-        rows = zip(queries, contexts_list, before, strict=True)
-        found: list[Any] = [call.known(*row) for row in rows]
-        missing = [at for at, answer in enumerate(found) if answer is None]
-        left = [queries[at] for at in missing], None, [before[at] for at in missing]
-        answers = asked(*left) if missing else ()
-        for at, answer in zip(missing, answers, strict=True):
-            failed = isinstance(answer, Exception)
-            found[at] = answer if failed else call.again(contexts_list[at], answer)
-        return settled(found, call.where)
-
-    return {"batch_retrieve_with_metadata": retrieve, "batch_generate_with_metadata": generate}

@@ -21,20 +21,16 @@ from typing import Any, cast
 from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
+from ragbench.io.fields import named
 from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
 
-CONTEXT_KEYS = (
-    *("contexts", "documents", "source_documents", "source_nodes", "retrieved_contexts"),
-    *("context", "chunks", "docs"),
-)
-"""Names under which systems hand over what they retrieved, in the order in which they are tried."""
-_BESIDE = {
-    "context_ids": ("context_ids", "ids", "document_ids", "doc_ids", "retrieved_context_ids"),
-    "scores": ("scores", "similarities"),
-    "context_metadata": ("context_metadata", "metadatas"),
-}
-"""Names under which further columns stand beside the contexts."""
-_TEXT_NAMES = ("text", "page_content", "content", "context", "document", "passage", "chunk")
+_BESIDE = ("context_ids", "scores", "context_metadata")
+"""Further columns that may stand beside the contexts."""
+
+
+def _names(of: str) -> tuple[str, ...]:
+    """Names under which systems hand something over, in the order in which they are tried."""
+    return named("returned")[of]
 
 
 class _Item(Record, kw_only=False):
@@ -59,21 +55,21 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
         return to_retrieval_result(_from_items(items), where)
     raise InterfaceError(
         f"{where} must return a list of strings or documents, a mapping with one under "
-        f"{', '.join(CONTEXT_KEYS[:3])}, or a RetrievalResult, not a {type(value).__name__}"
+        f"{', '.join(_names('contexts')[:3])}, or a RetrievalResult, not a {type(value).__name__}"
     )
 
 
 def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
-    documents = _value(value, CONTEXT_KEYS)
+    documents = _value(value, _names("contexts"))
     if documents is None:
         raise InterfaceError(
             f"{where} returned a mapping with {_listed(value)} and no contexts: it needs one of "
-            f"{', '.join(CONTEXT_KEYS)}"
+            f"{', '.join(_names('contexts'))}"
         )
     result = read_retrieval([documents] if isinstance(documents, str) else documents, where)
-    given = ((name, _value(value, keys)) for name, keys in _BESIDE.items())
-    named = {name: found for name, found in given if found is not None}
-    return to_retrieval_result(replace(result, metadata=value.get("metadata"), **named), where)
+    given = ((name, _value(value, _names(name))) for name in _BESIDE)
+    beside = {name: found for name, found in given if found is not None}
+    return to_retrieval_result(replace(result, metadata=value.get("metadata"), **beside), where)
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
@@ -100,14 +96,10 @@ def _item(given: object, position: int, where: str) -> _Item:
         if item is None:
             raise InterfaceError(
                 f"{where}: document {position} is a {type(document).__name__} without a text: it "
-                f"needs one of {', '.join(_TEXT_NAMES)}"
+                f"needs one of {', '.join(_names('text'))}"
             )
         return item
     return replace(_item(inner, position, where), score=score)
-
-
-_OWN_ID_NAMES = ("id", "_id", "id_", "node_id", "context_id", "chunk_id", "doc_id", "document_id")
-_OWN_SCORE_NAMES = ("score", "relevance_score", "similarity")
 
 
 def _bare(document: Any) -> _Item | None:
@@ -115,16 +107,16 @@ def _bare(document: Any) -> _Item | None:
         return _Item(document)
     fields = as_mapping(document)
     get = partial(_read, document) if fields is None else fields.get
-    texts = (get(name) for name in _TEXT_NAMES)
+    texts = (get(name) for name in _names("text"))
     text = next((text for text in texts if isinstance(text, str)), None)
     get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
     if text is None and callable(get_content):
         text = get_content()
     if not isinstance(text, str):
         return None
-    ids = (get(name) for name in _OWN_ID_NAMES)
+    ids = (get(name) for name in _names("id"))
     id_ = next((found for found in ids if found not in (None, "")), None)
-    score = get("score") if fields is None else _value(fields, _OWN_SCORE_NAMES)
+    score = get("score") if fields is None else _value(fields, _names("score"))
     metadata = as_mapping(get("metadata")) or as_mapping(get("meta")) or {}
     origin = get("ref_doc_id")  # LlamaIndex: the document that a node was cut from
     if isinstance(origin, str) and "document_id" not in metadata:
@@ -132,8 +124,8 @@ def _bare(document: Any) -> _Item | None:
     # Vector stores and rerankers often put id and score into the metadata.
     return _Item(
         text,
-        _value(metadata, _OWN_ID_NAMES) if id_ is None else id_,
-        _value(metadata, _OWN_SCORE_NAMES) if score is None else score,
+        _value(metadata, _names("id")) if id_ is None else id_,
+        _value(metadata, _names("score")) if score is None else score,
         metadata,
     )
 
@@ -163,11 +155,6 @@ def _listed(value: Mapping[str, Any]) -> str:
 
 
 Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
-ANSWER_KEYS = (
-    *("answer", "response", "output", "result", "output_text", "generation"),
-    *("replies", "answers", "text"),
-)
-"""Names under which systems hand over their answer, in the order in which they are tried."""
 
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
@@ -184,7 +171,7 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
         hint = ". For a retriever say as_rag(retrieve=...)" if _role(value) == "contexts" else ""
         raise InterfaceError(
             f"{where} must return a string, a GenerationResult or a mapping with one of "
-            f"{', '.join(ANSWER_KEYS)}, not {kind_of(value)}{hint}"
+            f"{', '.join(_names('answer'))}, not {kind_of(value)}{hint}"
         )
     return GenerationResult(text, metadata=_metadata(value))
 
@@ -196,7 +183,7 @@ def read_answer(value: object, where: str) -> Halves:
     fields = as_mapping(value)
     if fields is not None:
         generation = read_generation(fields, where)
-        if _value(fields, CONTEXT_KEYS) is None:
+        if _value(fields, _names("contexts")) is None:
             return None, generation
         # One mapping for both: its metadata belongs to the answer.
         found = {key: value for key, value in fields.items() if key != "metadata"}
@@ -228,12 +215,12 @@ def _role(part: object) -> str:
 
 
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
-    value = _value(fields, ANSWER_KEYS)
+    value = _value(fields, _names("answer"))
     answers = cast("list[object]", value) if isinstance(value, list) else [value]
     if value is None or not answers:
         raise InterfaceError(
             f"{where} returned a mapping with {_listed(fields)} and no answer: it needs one of "
-            f"{', '.join(ANSWER_KEYS)}"
+            f"{', '.join(_names('answer'))}"
         )
     candidates = [read_generation(answer, where) for answer in answers]
     several = [one.response for one in candidates] if len(candidates) > 1 else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.core.filters import Dialect, Filter, Range, Scalar
+from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Prefix, Range
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
@@ -90,7 +90,7 @@ class Chroma:
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Chroma's ``where``."""
-        parts = [] if filters is None else [_WHERE(filters)(False)]
+        parts = [] if filters is None else [_where(filters)]
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         return _joined(parts, "$and") if parts else None
@@ -115,59 +115,30 @@ class Chroma:
         raise NotImplementedError
 
 
-_Where: TypeAlias = dict[str, Any]
-_Said: TypeAlias = Callable[[bool], _Where]
-"""A part of a filter, plain or denied: Chroma has no word for the denial of several parts."""
+def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
+    """A folded filter in Chroma's terms, which have no word for the denial of several parts."""
+    if isinstance(filters, Not):
+        return _where(filters.filter, denied=not denied)
+    if isinstance(filters, And | Or):
+        word = "$and" if isinstance(filters, And) is not denied else "$or"
+        return _joined([_where(part, denied=denied) for part in filters.filters], word)
+    key = filters.field.removeprefix("metadata.")
+    if isinstance(filters, Equals | In):
+        values = filters.values if isinstance(filters, In) else (filters.value,)
+        test = "$ne" if denied else "$eq"
+        return _joined([{key: {test: value}} for value in values], "$and" if denied else "$or")
+    if isinstance(filters, Exists | Prefix) or filters.of_dates or denied:
+        problems: Mapping[type, str] = {
+            Exists: "cannot say whether a field exists",
+            Prefix: "knows no prefixes: name the values, {in: [...]}",
+            Range: "denies no range; leave it out" if denied else "compares no dates; leave it out",
+        }
+        raise ConfigError(f"filter on '{key}': Chroma {problems[type(filters)]}")
+    return _joined([{key: {f"${word}": end}} for word, end in filters.limits().items()], "$and")
 
 
-def _joined(parts: Sequence[_Where], word: str) -> _Where:
+def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
     return parts[0] if len(parts) == 1 else {word: list(parts)}
-
-
-def _together(word: str, opposite: str) -> Callable[[list[_Said]], _Said]:
-    """Denied, all becomes any of the denied parts, and the other way round."""
-    return lambda parts: (
-        lambda denied: _joined([part(denied) for part in parts], opposite if denied else word)
-    )
-
-
-def _equal(field: str, values: Sequence[Scalar]) -> _Said:
-    def where(denied: bool) -> _Where:
-        tests = [{_key(field): {"$ne" if denied else "$eq": value}} for value in values]
-        return _joined(tests, "$and" if denied else "$or")
-
-    return where
-
-
-def _within(wanted: Range) -> _Said:
-    def where(denied: bool) -> _Where:
-        key = _key(wanted.field)
-        if wanted.of_dates or denied:
-            problem = "denies no range" if denied else "compares no dates"
-            raise ConfigError(f"filter on '{key}': Chroma {problem}; leave it out")
-        tests = [{key: {f"${word}": bound}} for word, bound in wanted.limits().items()]
-        return _joined(tests, "$and")
-
-    return where
-
-
-def _refused(field: str, problem: str) -> _Said:
-    raise ConfigError(f"filter on '{_key(field)}': Chroma {problem}")
-
-
-_WHERE: Dialect[_Said] = Dialect(
-    both=_together("$and", "$or"),
-    either=_together("$or", "$and"),
-    denied=lambda part: lambda denied: part(not denied),
-    equal=_equal,
-    within=_within,
-    exists=lambda field: _refused(field, "cannot say whether a field exists"),
-    prefix=lambda field, _: _refused(field, "knows no prefixes: name the values, {in: [...]}"),
-)
-
-
-def _key(field: str) -> str:
-    return field.removeprefix("metadata.")
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
@@ -48,7 +48,32 @@ class ElasticDatabase(ReadableDatabase):
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
-        return self._kind.opened(connection, name, mapping)
+        """See `ReadableDatabase`; an alias is taken for its first index."""
+        made = self._kind
+        if not connection.indices.exists(index=name):
+            return None
+        mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
+        [first, *_] = mappings.values()
+        fields = dict(_flat(first["mappings"].get("properties", {}), ""))
+        dense = [at for at, one in fields.items() if one["type"] == made.kind]
+        vector = mapping.chosen_vector(name, dense)
+        texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
+        usual = [at for at in texts if at.rpartition(".")[2] in named("hit")["text"]]
+        words = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
+        found = mapping.chosen_words(name, texts, usual=words)
+        settings = fields[vector]
+        kind = made.space_type(settings)
+        if kind not in made.metrics:
+            raise ConfigError(f"vectors that are compared by '{kind}' are not read")
+        size = settings.get("dims", settings.get("dimension"))
+        metric = mapping.checked_metric(name, made.metrics[kind])
+        return made(
+            client=connection,
+            name=name,
+            space=Space(vector=vector, dimension=size and int(size), metric=metric),
+            words=None if found is None else Words(field=found, how="BM25 of the index"),
+            fields=fields,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,36 +106,8 @@ class Elasticsearch:
         given |= {"api_key": password} if password and not user else {}
         return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
 
-    @classmethod
-    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `Reader`; an alias is taken for its first index."""
-        if not connection.indices.exists(index=name):
-            return None
-        mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
-        [first, *_] = mappings.values()
-        fields = dict(_flat(first["mappings"].get("properties", {}), ""))
-        dense = [at for at, one in fields.items() if one["type"] == cls.kind]
-        vector = mapping.chosen_vector(name, dense)
-        texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
-        usual = [at for at in texts if at.rpartition(".")[2] in named("hit")["text"]]
-        words = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        found = mapping.chosen_words(name, texts, usual=words)
-        settings = fields[vector]
-        kind = cls._space_type(settings)
-        if kind not in cls.metrics:
-            raise ConfigError(f"vectors that are compared by '{kind}' are not read")
-        size = settings.get("dims", settings.get("dimension"))
-        metric = mapping.checked_metric(name, cls.metrics[kind])
-        return cls(
-            client=connection,
-            name=name,
-            space=Space(vector=vector, dimension=size and int(size), metric=metric),
-            words=None if found is None else Words(field=found, how="BM25 of the index"),
-            fields=fields,
-        )
-
     @staticmethod
-    def _space_type(settings: Mapping[str, Any]) -> str:
+    def space_type(settings: Mapping[str, Any]) -> str:
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
@@ -155,18 +152,14 @@ class Elasticsearch:
         if condition:
             asked["filter"] = condition
         rows = self._hits(None, limit, knn=asked)
-        similarity = self._space_type(self.fields[self.space.vector])
+        similarity = self.space_type(self.fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
-        found: list[list[Row]] = []
-        for text in texts:
-            query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
-            if condition:
-                query["filter"] = condition
-            found.append(self._hits({"bool": query}, limit))
-        return found
+        more = {"filter": condition} if condition else {}
+        asked = ({"match": {self.words.field: {"query": text}}} for text in texts)
+        return [self._hits({"bool": {"must": [one], **more}}, limit) for one in asked]
 
     def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[Row]:
         vectors = [at for at, one in self.fields.items() if one["type"] in _VECTORS]
@@ -218,7 +211,7 @@ class OpenSearch(Elasticsearch):
         return package.OpenSearch(host, timeout=_TIMEOUT, **given)
 
     @staticmethod
-    def _space_type(settings: Mapping[str, Any]) -> str:
+    def space_type(settings: Mapping[str, Any]) -> str:
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         return str(settings.get("space_type") or method.get("space_type") or "l2")
 
@@ -230,7 +223,7 @@ class OpenSearch(Elasticsearch):
             asked["filter"] = {"bool": {"filter": condition}}
         rows = self._hits({"knn": {self.space.vector: asked}}, limit)
         settings = self.fields[self.space.vector]
-        space = self._space_type(settings)
+        space = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space == "cosinesimil" and method.get("engine") == "nmslib":
             return [row._replace(score=2 - 1 / row.score) for row in rows]

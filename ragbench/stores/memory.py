@@ -76,12 +76,9 @@ class MemoryDatabase(WritableDatabase):
         self._collections.pop(name, None)
         place = self._place(name)
         if place and place.is_dir():
-            try:
-                # First the file without which the rest is not a collection.
-                (place / _INDEX).unlink(missing_ok=True)
-                shutil.rmtree(place)
-            except OSError as error:
-                raise StoreError(f"{place}: cannot be removed: {error.strerror}") from error
+            # First the file without which the rest is not a collection.
+            (place / _INDEX).unlink(missing_ok=True)
+            shutil.rmtree(place)
 
     def _place(self, name: str) -> Path | None:
         # A name may hold characters that a file's name may not; a dot alone is not a folder of

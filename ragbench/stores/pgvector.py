@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -99,10 +99,43 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
-        return table_names(connection)
+        """The tables with vectors that are on the search path, but for ragbench's own.
+
+        In the place of LangChain's shared table stand its collections.
+        """
+        found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
+        shared = _found(connection, "langchain_pg_collection")
+        if shared is not None and "langchain_pg_embedding" in found:
+            found.remove("langchain_pg_embedding")
+            found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
+        return found
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
-        return PgvectorTable.opened(connection, name, mapping)
+        """The table, or None; from here on the server refuses every write of the connection."""
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
+        look_on(connection)
+        if (table := find_table(connection, name)) is None:
+            return None
+        columns = {one.name: one for one in table.columns if one.is_vector}
+        vector = columns[mapping.chosen_vector(name, list(columns))]
+        keys = _catalogue(connection, "keys", table.sql)
+        key = keys[0][0] if len(keys) == 1 else None
+        if key is None and mapping.id is None:
+            raise ConfigError(
+                f"the table '{name}' has no primary key of one column: name its id with "
+                "--field id=COLUMN"
+            )
+        metrics = _indexed(connection, table, vector)
+        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        space = Space(
+            vector=vector.name,
+            dimension=vector.dimension or _dimension(connection, table, vector),
+            metric=metric or "cosine",
+            metric_known=metric is not None,
+        )
+        lexemes = _lexemes(connection, name, table, mapping)
+        return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
         if not _has_infos(connection):
@@ -117,18 +150,8 @@ class PgvectorDatabase(WritableDatabase):
             self._prepare(connection)
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
-            table = _table(info.name)
-            run(
-                f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
-                'document_id text, text text NOT NULL, "start" int8, "end" int8, '
-                "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
-                f"embedding vector({info.dimension}) NOT NULL)"
-            )
-            # Every search reads all vectors: they stay in the rows, where long texts may leave.
-            run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
-            run(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
-            run(f"CREATE INDEX ON {table} (document_id)")
-            run(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
+            making = tables.table("ragbench.stores", "pgvector")["make"]
+            run(making.format(table=_table(info.name), dimension=info.dimension))
             run(f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info)))
 
     def _prepare(self, connection: Any) -> None:
@@ -183,34 +206,6 @@ class PgvectorTable:
         self._vector = quoted(space.vector)
         self._kind = next(one.kind for one in table.columns if one.name == space.vector)
 
-    @classmethod
-    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """The table, or None; from here on the server refuses every write of the connection."""
-        connection.execute("SET default_transaction_read_only = on")
-        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
-        look_on(connection)
-        if (table := find_table(connection, name)) is None:
-            return None
-        columns = {one.name: one for one in table.columns if one.is_vector}
-        vector = columns[mapping.chosen_vector(name, list(columns))]
-        keys = _catalogue(connection, "keys", table.sql)
-        key = keys[0][0] if len(keys) == 1 else None
-        if key is None and mapping.id is None:
-            raise ConfigError(
-                f"the table '{name}' has no primary key of one column: name its id with "
-                "--field id=COLUMN"
-            )
-        metrics = _indexed(connection, table, vector)
-        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
-        space = Space(
-            vector=vector.name,
-            dimension=vector.dimension or _dimension(connection, table, vector),
-            metric=metric or "cosine",
-            metric_known=metric is not None,
-        )
-        lexemes = _lexemes(connection, name, table, mapping)
-        return cls(connection, table, space, key=key, lexemes=lexemes)
-
     def count(self) -> int:
         where, values = self._where(EVERYTHING)
         [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
@@ -262,12 +257,9 @@ class PgvectorTable:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: list[list[Row]] = []
-        for text in texts:
-            given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
-            hits = self._asked(asked, *given)
-            found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
-        return found
+        said, form = (text.replace("\0", " ") for text in texts), self._lexemes.configuration
+        found = (self._asked(asked, form, text, *values, limit) for text in said)
+        return [[self._row(hit)._replace(score=float(hit[0])) for hit in hits] for hits in found]
 
     def _asked(self, sql: str, *values: object) -> list[Any]:
         return _rows(self._connection, sql, *values)
@@ -456,19 +448,6 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     for (part,) in _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name):
         return SqlTable(sql=shared, columns=_columns(connection, shared), part=part)
     return None
-
-
-def table_names(connection: Any) -> list[str]:
-    """The tables with vectors that are on the search path, but for ragbench's own.
-
-    In the place of LangChain's shared table stand its collections.
-    """
-    found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
-    shared = _found(connection, "langchain_pg_collection")
-    if shared is not None and "langchain_pg_embedding" in found:
-        found.remove("langchain_pg_embedding")
-        found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
-    return found
 
 
 def _found(connection: Any, *parts: str) -> str | None:

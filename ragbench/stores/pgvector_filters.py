@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
@@ -69,16 +70,16 @@ def _denied(part: Sql) -> Sql:
     return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
 
+_SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
+
+
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter over the columns of a table that ragbench did not make."""
 
     def at(field: str) -> _Column:
         return _column(field, columns)
 
-    return Dialect(
-        both=joined,
-        either=_either,
-        denied=_denied,
+    return _SQL(
         equal=lambda field, values: _either(at(field).equal(value) for value in values),
         within=lambda wanted: at(wanted.field).within(wanted),
         exists=lambda field: at(field).exists(),
@@ -234,10 +235,7 @@ def _own_range(wanted: Range) -> Sql:
     return _compared(moment, wanted.limits(), "::float8")
 
 
-own_condition: Dialect[Sql] = Dialect(
-    both=joined,
-    either=_either,
-    denied=_denied,
+own_condition: Dialect[Sql] = _SQL(
     equal=_own_equal,
     within=_own_range,
     exists=lambda field: _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL")),

@@ -8,7 +8,7 @@ what is empty of it is left out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -72,7 +72,22 @@ class QdrantServerDatabase(WritableDatabase):
         return [each.name for each in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
-        return QdrantPayloads.opened(connection, name, mapping)
+        if not connection.collection_exists(name):
+            return None
+        params = connection.get_collection(name).config.params
+        kept = params.vectors
+        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
+        # A query has one vector: those with many a point compare otherwise.
+        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
+        vector = mapping.chosen_vector(name, list(dense))
+        found = cast("MetricName", dense[vector].distance.value.lower())
+        metric = mapping.checked_metric(name, found)
+        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
+        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
+        language = mapping.language or "english"
+        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
+        words = None if sparse is None else Words(field=sparse, how=how)
+        return QdrantPayloads(connection, name, space, words, language)
 
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
@@ -159,25 +174,6 @@ class QdrantPayloads(OfClient):
     words: Words | None
     _language: str
 
-    @classmethod
-    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
-        if not connection.collection_exists(name):
-            return None
-        params = connection.get_collection(name).config.params
-        kept = params.vectors
-        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
-        # A query has one vector: those with many a point compare otherwise.
-        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
-        vector = mapping.chosen_vector(name, list(dense))
-        found = cast("MetricName", dense[vector].distance.value.lower())
-        metric = mapping.checked_metric(name, found)
-        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
-        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
-        language = mapping.language or "english"
-        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
-        words = None if sparse is None else Words(field=sparse, how=how)
-        return cls(connection, name, space, words, language)
-
     def sample(self, limit: int) -> list[Row]:
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [Row(str(point.id), point.payload or {}) for point in points]
@@ -262,13 +258,6 @@ class OwnPoints(OfClient):
         """Some points, and where the next ones begin; None where there are no more."""
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
-    def _pages(self, keys: list[str]) -> Iterator[Any]:
-        records, offset = self._page(keys, None)
-        yield from records
-        while offset is not None:
-            records, offset = self._page(keys, offset)
-            yield from records
-
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
@@ -311,8 +300,12 @@ class OwnPoints(OfClient):
         return {one.payload["chunk_id"]: np.asarray(one.vector[DENSE], np.float32) for one in found}
 
     def digests(self) -> dict[str, str]:
-        found = (one.payload for one in self._pages(["chunk_id", "digest"]))
-        return {kept["chunk_id"]: kept["digest"] for kept in found}
+        keys = ["chunk_id", "digest"]
+        records, offset = self._page(keys, None)
+        while offset is not None:
+            more, offset = self._page(keys, offset)
+            records = [*records, *more]
+        return {one.payload["chunk_id"]: one.payload["digest"] for one in records}
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         return None if filters is None else self._filters(filters)

@@ -25,7 +25,6 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdic
 from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
-from ragbench.pipeline.retrieval import StoreWordsStrategy
 from ragbench.pipeline.search_engine import share_found
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.plugins import Floats32, np
@@ -137,10 +136,7 @@ class TunedCollection(Record):
     @property
     def store(self) -> OwnCollection | ForeignCollection:
         searched: Any = self.dense or self.sparse
-        found: OwnCollection | ForeignCollection = (
-            searched.collection if isinstance(searched, StoreWordsStrategy) else searched.store
-        )
-        return found
+        return cast("OwnCollection | ForeignCollection", searched.store)
 
 
 @dataclass(slots=True)

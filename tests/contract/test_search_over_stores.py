@@ -17,7 +17,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.documents import WordsPlace, make_chunker
 from ragbench.pipeline.index import index_documents, words_of
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.sparse_index import SparseIndex, StoredWordsStrategy
+from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy
 from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
@@ -94,7 +94,7 @@ def database(opened: Opening) -> Iterator[Database]:
 
 @pytest.fixture
 def nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
+    monkeypatch.setattr(SparseStrategy, "build", lambda *_, **__: pytest.fail("BM25 is built"))
 
 
 def ranked(chunks: list[Chunk]) -> list[str]:
@@ -148,7 +148,7 @@ def test_the_store_ranks_as_ragbench_s_own_bm25(
     asked: list[Any] = [{"filters": f, "strategy": one} for f in FILTERS for one in strategies]
     with own() as engine:
         every = [engine.batch_search("kb", QUERIES, 7, **given) for given in asked]
-    monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
+    monkeypatch.setattr(SparseStrategy, "build", lambda *_, **__: pytest.fail("BM25 is built"))
     assert stored(database) == (60, 0, 0)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         for given, wanted in zip(asked, every, strict=True):

@@ -15,6 +15,7 @@ from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.dumps.form import (
     MAPPABLE,
     OWN,
+    AnyRow,
     DumpForm,
     DumpMapping,
     DumpRecord,
@@ -43,7 +44,7 @@ _EXAMPLES = 5
 
 
 class RawRetrieval(Record):
-    record: DumpRecord
+    record: AnyRow
     query: str | None
     query_id: str | None
     hits: Hits
@@ -99,15 +100,17 @@ class Decoder:
         parent, _, name = (known.text or "").rpartition(".")
         self._text_key = name if parent and parent == known.metadata else ""
 
-    def raw(self, record: DumpRecord) -> Iterator[RawRetrieval]:
+    def raw(self, record: AnyRow) -> Iterator[RawRetrieval]:
         """The retrievals of a record that holds queries, or a response."""
-        held = self._find["chunks"](record.value)
+        held = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None = None
         if self.mapping.format == "ragbench" and is_list(held):
             lists = [held]
         elif (lists := self.form.unwrap(held)) is None:
-            lists = [self._odd_hits(record.value, held)]
-        for hits, (query, query_id) in zip(lists, self.keys(record.value, len(lists)), strict=True):
+            lists = [self._odd_hits(record.values, held)]
+        for hits, (query, query_id) in zip(
+            lists, self.keys(record.values, len(lists)), strict=True
+        ):
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
 
     def _odd_hits(self, value: object, held: object) -> Hits:
@@ -139,7 +142,7 @@ class Decoder:
             chunks.append(chunk)
             if self.mapping.relevant and (label := self._label(hit, "relevant")) is not None:
                 labels[chunk.id] = label
-        value, labelled = raw.record.value, self.mapping.answer_present
+        value, labelled = raw.record.values, self.mapping.answer_present
         relevant, answers = None, tuple[str, ...]()
         if is_object(value) and not self._labels.isdisjoint(value):
             relevant, answers = _labelling(value)
@@ -254,10 +257,8 @@ def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tupl
     if listed is not None:
         with suppress(ValueProblem):  # true is no id, and such a list no label
             relevant = frozenset(as_id(one) for one in listed if isinstance(one, (str, float, int)))
-    given = next(
-        (held for name in named("retrieval")["answers"] if (held := value.get(name)) is not None),
-        None,
-    )
+    held = map(value.get, named("retrieval")["answers"])
+    given = next((one for one in held if one is not None), None)
     if given is not None:
         with suppress(ValueProblem):
             answers = as_answers(given)
@@ -265,7 +266,7 @@ def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tupl
 
 
 def raw_retrievals(
-    decoder: Decoder, records: Iterable[DumpRecord], problems: Problems
+    decoder: Decoder, records: Iterable[AnyRow], problems: Problems
 ) -> Iterator[RawRetrieval]:
     """Yields what the records hold.
 
@@ -279,9 +280,9 @@ def raw_retrievals(
             if decoder.mapping.layout == "queries":
                 yield from decoder.raw(record)
                 continue
-            if not is_object(record.value):
-                raise ValueProblem(f"expected an object, found {describe(record.value)}")
-            ((query, query_id),) = decoder.keys(record.value, 1)
+            if not is_object(record.values):
+                raise ValueProblem(f"expected an object, found {describe(record.values)}")
+            ((query, query_id),) = decoder.keys(record.values, 1)
         except ValueProblem as problem:
             problems.add(str(problem), path=record.path, line=record.line)
             continue
@@ -296,7 +297,7 @@ def raw_retrievals(
                     "query. These are judged as another retrieval"
                 )
                 problems.add(message, path=record.path, line=record.line)
-        if not decoder.is_empty(record.value):
-            cast("list[object]", group.hits).append(record.value)
+        if not decoder.is_empty(record.values):
+            cast("list[object]", group.hits).append(record.values)
     if group is not None:
         yield group

@@ -6,12 +6,13 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from ragbench.core.record import Record
 from ragbench.io.fields import named
+from ragbench.io.source import Row
 from ragbench.io.values import describe, is_list, is_object
 
 Hits = Sequence[object]
@@ -25,9 +26,14 @@ _LEVELS, _WIDEST = 5, 12
 
 
 class DumpRecord(NamedTuple):
+    """A `Row` that may be any value."""
+
     path: str
     line: int | None
-    value: object
+    values: object
+
+
+AnyRow = Row | DumpRecord
 
 
 class DumpForm(Record):
@@ -157,17 +163,8 @@ class DumpMapping(Record):
         return "  ".join(shown)
 
 
-OWN = DumpMapping(
-    format="",
-    query="query",
-    query_id="query_id",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
+_AS_NAMED: dict[str, Any] = {name: name for name in MAPPABLE[:7]}
+OWN = DumpMapping(format="", scores=ScoreKind.SIMILARITY, **_AS_NAMED)
 """How what ragbench itself made of another form is read."""
 
 

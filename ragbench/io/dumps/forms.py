@@ -25,7 +25,7 @@ from ragbench.io.fields import named, read_table
 from ragbench.io.values import as_list, is_list, is_object
 
 
-def _plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
+def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """A list of objects with texts, or of texts; with numbers among them it is a table's row."""
     if not is_list(value):
         return None
@@ -35,7 +35,7 @@ def _plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     return [value] if not value or are_texts or form.is_hit(value[0]) else None
 
 
-def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
+def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Columns: a list for each field, or for each field a list per query."""
     ids = value.get("ids") if is_object(value) else None
     if not is_object(value) or not is_list(ids):
@@ -57,7 +57,7 @@ def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     return found
 
 
-def _cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:
+def cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Places in the documents of the request, which stand beside them: best first."""
     results = value.get("results") if is_object(value) else None
     documents = value.get("documents") if is_object(value) else None
@@ -80,7 +80,7 @@ _VERTEX_TEXTS = (
 )
 
 
-def _vertex(value: object) -> object:
+def vertex(value: object) -> object:
     chunk = value.get("chunk") if is_object(value) else None
     if is_object(value) and is_object(chunk) and isinstance(chunk.get("content"), str):
         score = chunk.get("relevanceScore", chunk.get("relevance_score"))
@@ -107,13 +107,13 @@ def _vertex(value: object) -> object:
     return {"id": document.get("id"), "text": text, "metadata": data[0]}
 
 
-def _elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
+def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
     responses = value.get("responses") if is_object(value) else None
     # A search that failed has no hits, not even none.
     return form.batch(responses) if is_list(responses) else None
 
 
-def _milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
+def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """REST: hits of several queries stand in one list; ``topks`` says how many are whose."""
     data = value.get("data") if is_object(value) and "code" in value else None
     if not is_object(value) or not is_list(data):
@@ -127,7 +127,7 @@ def _milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     return [[*islice(hits, size if isinstance(size, int) else None)] for size in sizes]
 
 
-def _qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
+def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The envelope of REST, and what a client's scroll returns: points and the next offset."""
     if is_object(value) and "result" in value and ("status" in value or "time" in value):
         inner = value["result"]
@@ -138,7 +138,7 @@ def _qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     return None
 
 
-def _qdrant_groups(value: object) -> object:
+def qdrant_groups(value: object) -> object:
     groups = value.get("groups") if is_object(value) else None
     if not is_list(groups):
         return None
@@ -146,35 +146,35 @@ def _qdrant_groups(value: object) -> object:
     return list(chain.from_iterable(one for one in hits if is_list(one)))
 
 
-def _qdrant_points(value: object) -> object:
+def qdrant_points(value: object) -> object:
     points = value.get("points") if is_object(value) else None
     is_record = is_object(value) and not value.keys().isdisjoint({"query", "question", "chunks"})
     return None if points == [] and is_record else points
 
 
-def _weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
+def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
     found = getter("data.Get")(value)
     lists = [held for held in found.values() if is_list(held)] if is_object(found) else []
     return [list(chain.from_iterable(lists))] if lists else None
 
 
-def _openai_response(value: object) -> object:
+def openai_response(value: object) -> object:
     output = value.get("output") if is_object(value) else None
     calls = [one.get("results") for one in as_list(output) if is_object(one)]
     return [*chain.from_iterable(filter(is_list, calls))] or None
 
 
-def _haystack_pipeline(value: object) -> object:
+def haystack_pipeline(value: object) -> object:
     """A pipeline's output: ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``."""
     held = value.values() if is_object(value) else ()
     named = [one["documents"] for one in held if is_object(one) and "documents" in one]
     return named[-1] if named else None
 
 
-def _langchain(value: object) -> object:
+def langchain(value: object) -> object:
     """A document as a flat object, also when it is serialised or in a pair with its score."""
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
-        inner = _langchain(value[0])
+        inner = langchain(value[0])
         return {**inner, "score": value[1]} if is_object(inner) else None
     if not is_object(value):
         return None
@@ -185,7 +185,7 @@ def _langchain(value: object) -> object:
     return {**value, "page_content": text} if has_one else None
 
 
-def _ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
+def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     if not is_object(value):
         return None
     inner = value.get("eval_sample")
@@ -203,23 +203,13 @@ def _ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     return [[{"id": id, "text": text} for id, text in zip(ids, contexts, strict=True)]]
 
 
-def _openinference_flat(value: object) -> object:
+def openinference_flat(value: object) -> object:
     """``retrieval.documents.0.document.content`` and so on, as objects in their order."""
     attributes = value.get("attributes") if is_object(value) else None
     held = attributes if is_object(attributes) else value
     prefixes = ("retrieval.documents", "attributes.retrieval.documents")
     found = [numbered(held, prefix) for prefix in prefixes] if is_object(held) else []
     return next(filter(None, found), None)
-
-
-_FUNCTIONS: Mapping[str, Any] = {
-    function.__name__: function
-    for function in (
-        *(_plain, _chroma, _cohere, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas),
-        *(_langchain, _vertex, _openai_response),
-        *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
-    )
-}
 
 
 @cache
@@ -234,11 +224,11 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
         if field in row:
             row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
     at = row.get("at", "").split()
-    row["at"] = tuple(_FUNCTIONS[f"_{p[1:-1]}"] if p.startswith("(") else p for p in at)
+    row["at"] = tuple(globals()[p[1:-1]] if p.startswith("(") else p for p in at)
     row["hit"] = tuple(row.get("hit", ()))
     for field in ("special", "adapt"):
         if field in row:
-            row[field] = _FUNCTIONS[f"_{row[field]}"]
+            row[field] = globals()[row[field]]
     return DumpForm(name=name, **row)
 
 

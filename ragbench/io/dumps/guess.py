@@ -14,9 +14,9 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import (
     MAPPABLE,
+    AnyRow,
     DumpForm,
     DumpMapping,
-    DumpRecord,
     Hits,
     ScoreKind,
     chunks_getter,
@@ -49,7 +49,7 @@ class _Place(NamedTuple):
 
 
 def guess_mapping(
-    records: Sequence[DumpRecord],
+    records: Sequence[AnyRow],
     *,
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
@@ -58,7 +58,7 @@ def guess_mapping(
         if name not in MAPPABLE:
             raise ConfigError(f"--field {name}: no such field.{listed_names(name, MAPPABLE)}")
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
-    values, names = [record.value for record in records], named("retrieval")
+    values, names = [record.values for record in records], named("retrieval")
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
     own = _Place("chunks", forms()["plain"])
     place = own if is_own else _place(values, form, given.get("chunks"))
@@ -92,13 +92,13 @@ def guess_mapping(
 
 
 def _guess_rows(
-    records: Sequence[DumpRecord],
+    records: Sequence[AnyRow],
     form: DumpForm | None,
     given: Mapping[str, str],
     query: str | None,
 ) -> tuple[DumpMapping, DumpForm]:
     """How records are read that are a chunk each; an error where they are none either."""
-    values = [record.value for record in records]
+    values = [record.values for record in records]
     query_id = given.get("query_id") or _first(values, named("retrieval")["row_id"], texts=False)
     text = given.get("text") or _first(values, named("hit")["text"])
     if "chunks" in given or text is None or (query is None and query_id is None):
@@ -182,7 +182,7 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 
 
 def _hit_fields(
-    hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
+    hits: Hits, form: DumpForm, given: Mapping[str, str], first: AnyRow
 ) -> dict[str, Any]:
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in _PLAIN:
@@ -272,21 +272,21 @@ def _score_kind(
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
-def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
+def _not_found(record: AnyRow, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
     asked = f" in the form '{form.name}'" if form is not None else ""
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
     # The options that read the list with the longest texts, where there is one.
-    best = max(_text_lists(record.value, ""), default=None)
+    best = max(_text_lists(record.values, ""), default=None)
     proposal = "Say where they are: --field chunks=FIELD --field text=FIELD"
     if best is not None:
         _, place, text = best
         proposal = f"Perhaps: --field chunks={place}" + (f" --field text={text}" if text else "")
     message = (
-        f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
+        f"no chunks are recognised{asked}{where}; the record is {_described(record.values)}. "
         f"{proposal}, or name the --format"
     )
-    if is_object(record.value):
-        message += "\n" + "\n".join(fields_shown(record.value))
+    if is_object(record.values):
+        message += "\n" + "\n".join(fields_shown(record.values))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
 
 

@@ -21,7 +21,7 @@ from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
 from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord
+from ragbench.io.dumps.form import AnyRow, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import named
 from ragbench.io.json_files import (
@@ -36,7 +36,7 @@ from ragbench.io.json_files import (
     shown_value,
 )
 from ragbench.io.limits import ReadLimits
-from ragbench.io.source import Problems, Source
+from ragbench.io.source import Problems, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
 PIECE_BYTES = 2 << 20
@@ -237,18 +237,20 @@ def count_lines(path: str | Path) -> int | None:
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
 
 
-def read_records(source: Source, container: str, problems: Problems) -> Iterator[DumpRecord]:
+def read_records(source: Source, container: str, problems: Problems) -> Iterator[AnyRow]:
     """Yields the records of a file; what is not a record is noted, and the others follow."""
-    if container == "jsonl":
-        for line in read_lines(source, problems):
-            for value in line_value(line, source.name, problems):
-                yield DumpRecord(source.name, line.number, value)
-    elif container in ("json", "squad"):
-        yield from _json(source, problems)
-    else:
-        for row in reader_of(container)(source, kind="cases", problems=problems):
-            values = {n: _spelled(n, v) for n, v in row.values.items()} if row.cells else row.values
-            yield DumpRecord(row.path, row.line, values)
+    with noting_read_errors(source.name, problems):
+        if container == "jsonl":
+            for line in read_lines(source, problems):
+                for value in line_value(line, source.name, problems):
+                    yield DumpRecord(source.name, line.number, value)
+        elif container in ("json", "squad"):
+            yield from _json(source, problems)
+        else:
+            for row in reader_of(container)(source, kind="cases", problems=problems):
+                if row.cells:
+                    row = row._replace(values={n: _spelled(n, v) for n, v in row.values.items()})
+                yield row
 
 
 def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:

@@ -18,7 +18,7 @@ from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, raw_retrievals
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.form import AnyRow, DumpMapping, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.dumps.pieces import (
@@ -30,9 +30,10 @@ from ragbench.io.dumps.pieces import (
     read_records,
 )
 from ragbench.io.encoding import decoded
+from ragbench.io.limits import UnreadableError
 from ragbench.io.only import Only
 from ragbench.io.rankings import read_queries
-from ragbench.io.source import IdRegister, Problems, Source, derived_id
+from ragbench.io.source import IdRegister, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
@@ -53,8 +54,8 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     rows: list[dict[str, Any]] = []
     for chunk in chunks:
         row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
-        place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-        known = {name: value for name, value in place.items() if value is not None}
+        places = ((name, getattr(chunk, name)) for name in ("document_id", "start", "end"))
+        known = {name: value for name, value in places if value is not None}
         rows.append({**row, "metadata": dict(chunk.metadata), **known})
     return {"query_id": query_id, "query": query, "chunks": rows}
 
@@ -118,10 +119,9 @@ def open_responses(
     problems = Problems(most=KEPT)
     with closing(decoded(Source.of(path, split=split, encoding=encoding))) as source:
         container = None
-        if source.is_folder:
-            message = "expected a file with retrieval results, found a folder"
-            problems.add(message, path=source.name)
-        else:
+        with noting_read_errors(source.name, problems):
+            if source.is_folder:
+                raise UnreadableError("expected a file with retrieval results, found a folder")
             container, _ = detect_container(source, "cases", problems)
         problems.raise_if_any()
         known = None
@@ -130,7 +130,7 @@ def open_responses(
         records = read_records(source, container or "", problems)
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
-            records = only.of(records, lambda record: record.value, problems, source.name)
+            records = only.of(records, problems, source.name)
         first, records = _read_ahead(records, problems)
         if not first:
             problems.raise_if_any()
@@ -142,7 +142,7 @@ def open_responses(
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         ranges, whole = None, ""
         if source.address is not None:
-            ranges, whole = _ranges(source, source.address, container, decoder, known, only)
+            ranges, whole = _ranges(source, container, decoder, known, only)
         yield OpenDump(
             name=source.name,
             mapping=decoder.mapping,
@@ -155,17 +155,17 @@ def open_responses(
 
 
 def _read_ahead(
-    records: Iterator[DumpRecord], problems: Problems
-) -> tuple[list[DumpRecord], Iterator[DumpRecord]]:
+    records: Iterator[AnyRow], problems: Problems
+) -> tuple[list[AnyRow], Iterator[AnyRow]]:
     """The first records; and all, with the problems where they belong: among those of decoding."""
-    first: list[DumpRecord] = []
+    first: list[AnyRow] = []
     counts: list[int] = []
     for record in islice(records, _SAMPLE):
         first.append(record)
         counts.append(len(problems.items))
     noted = [*problems.items]
 
-    def again() -> Iterator[DumpRecord]:
+    def again() -> Iterator[AnyRow]:
         problems.items.clear()
         problems.count -= len(noted)
         before = 0
@@ -191,15 +191,10 @@ def _given_queries(
 
 
 def _ranges(
-    source: Source,
-    address: str,
-    container: str | None,
-    decoder: Decoder,
-    known: Mapping[str, str] | None,
-    only: Only | None,
+    source: Source, container: str | None, decoder: Decoder, known: object, only: Only | None
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
-    mapping = decoder.mapping
+    mapping, address = decoder.mapping, source.address or ""
     reasons = (
         (source.is_packed, "it is compressed"),
         (container != "jsonl", "it is not JSON Lines"),
@@ -231,7 +226,7 @@ def _ranges(
 
 def _retrievals(
     decoder: Decoder,
-    records: Iterable[DumpRecord],
+    records: Iterable[AnyRow],
     known: Mapping[str, str] | None,
     only: str | None,
     problems: Problems,

@@ -120,7 +120,7 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("read", "limit"),
     [(read_yaml, RECORD), (lambda path: read_calibration(str(path), "lexical"), RECORD),
-     (read_labels, RECORD), (read_baseline, FILE)],
+     (read_labels, FILE), (read_baseline, FILE)],
 )  # fmt: skip
 def test_files_held_whole_are_limited(
     tmp_path: Path, read: Callable[[Path], Any], limit: str

@@ -75,7 +75,7 @@ def test_score_is_the_formula() -> None:
     # N = 3, "red" in two chunks, average length 5/3.
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     length = 1.2 * (1 - 0.75 + 0.75 * 2 / (5 / 3))
-    found = index.search("red", 3)
+    found = index.batch_search(["red"], 3)[0]
     assert ids(found) == ["c1", "c0"]
     best, second = [chunk.score or 0 for chunk in found]
     assert math.isclose(best, idf * 2 / (2 + length), rel_tol=1e-6)
@@ -87,15 +87,15 @@ def test_score_is_the_formula() -> None:
 def test_a_title_counts_as_often_as_its_weight() -> None:
     titled = Chunk(id="title", text="some rules", metadata={"title": "Leave"})
     chunks = [Chunk(id="text", text="leave rules"), titled]
-    assert ids(Bm25Index(chunks, title_weight=0).search("leave", 2)) == ["text"]
-    assert ids(Bm25Index(chunks, title_weight=2).search("leave", 2)) == ["title", "text"]
+    assert ids(Bm25Index(chunks, title_weight=0).batch_search(["leave"], 2)[0]) == ["text"]
+    assert ids(Bm25Index(chunks, title_weight=2).batch_search(["leave"], 2)[0]) == ["title", "text"]
 
 
 @pytest.mark.parametrize("texts", [(), ("",), ("...", " ")])
 def test_a_corpus_without_words_gives_nothing(texts: tuple[str, ...]) -> None:
     index = index_of(*texts)
     assert len(index) == len(texts)
-    assert index.search("apple", 5) == []
+    assert index.batch_search(["apple"], 5) == [[]]
     assert index.idf("apple") >= 0
 
 
@@ -106,8 +106,8 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).ma
 def test_search_returns_the_best_of_all_in_a_fixed_order(
     texts: list[str], query: str, k: int
 ) -> None:
-    everything = index_of(*texts).search(query, max(1, len(texts)))
-    found = index_of(*texts).search(query, k)
+    everything = index_of(*texts).batch_search([query], max(1, len(texts)))[0]
+    found = index_of(*texts).batch_search([query], k)[0]
     assert found == everything[:k]
     keys = [(-(chunk.score or 0), int(chunk.id[1:])) for chunk in everything]
     assert keys == sorted(keys)

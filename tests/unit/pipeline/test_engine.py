@@ -15,8 +15,8 @@ from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline import sparse_index
 from ragbench.pipeline.baseline import Bm25Index
 from ragbench.pipeline.search_engine import RetrievalEngine, check_index
-from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
-from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName
+from ragbench.pipeline.sparse_index import SparseStrategy, kept_index, sparse_cache_folder
+from ragbench.pipeline.strategies import LEGS, RetrievalSettings, Search, StrategyName
 from ragbench.stores.database import open_database
 from tests.unit.pipeline.builders import Forgetful, chunk, database
 
@@ -79,7 +79,7 @@ def test_the_threshold_holds_for_each_leg_of_hybrid() -> None:
 
 def test_sparse_scores_are_shares_of_the_query_and_rank_like_bm25() -> None:
     found = engine().search("kb", "rent late month", strategy="sparse")
-    plain = Bm25Index(CHUNKS).search("rent late month", 4)
+    [plain] = Bm25Index(CHUNKS).batch_search(["rent late month"], 4)
     assert ids(found) == ids(plain)
     ratios = {round((a.score or 0) / (b.score or 1), 5) for a, b in zip(found, plain, strict=True)}
     assert len(ratios) == 1
@@ -127,24 +127,25 @@ def test_kept_indexes_have_one_place_and_the_oldest_go_first(
     assert sparse_cache_folder(home) == tmp_path / "ragbench" / "bm25"
     assert sparse_cache_folder({**home, "RAGBENCH_BM25_CACHE": "off"}) is None
     assert sparse_cache_folder({**home, "RAGBENCH_BM25_CACHE": "here"}) == Path("here")
-    with database(CHUNKS).open("kb") as store:
-        index = SparseIndex.build(store)
+    store = database(CHUNKS).open("kb")
     for age, name in ((30, "old"), (10, "newer"), (20, "between")):
-        kept_index(tmp_path / name, lambda: index)
+        index = kept_index(tmp_path / name, store)
         os.utime(tmp_path / name, (age, -age + 100))
     size = sum(file.stat().st_size for file in (tmp_path / "old").iterdir())
     monkeypatch.setattr("ragbench.pipeline.sparse_index._MOST_KEPT", 3 * size)
-    found = kept_index(tmp_path / "old", lambda: pytest.fail("it is kept"))
-    assert found.search("rent", k=3) == index.search("rent", k=3)
-    kept_index(tmp_path / "newest", lambda: index)
+    with monkeypatch.context() as patched:
+        patched.setattr(SparseStrategy, "build", lambda _: pytest.fail("it is kept"))
+        found = kept_index(tmp_path / "old", store)
+    assert found.retrieve(["rent"], Search(k=3)) == index.retrieve(["rent"], Search(k=3))
+    kept_index(tmp_path / "newest", store)
     assert {path.name for path in tmp_path.iterdir()} == {"old", "newer", "newest"}
 
 
 def test_an_index_that_cannot_be_kept_is_used_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     with database(CHUNKS).open("kb") as store:
-        index = kept_index(tmp_path / "file" / "in", lambda: SparseIndex.build(store))
-    assert index.search("dogs", k=1)[0][0] == "dog"
+        index = kept_index(tmp_path / "file" / "in", store)
+        assert ids(index.retrieve(["dogs"], Search(k=1))[0]) == ["dog"]
 
 
 def test_what_a_large_index_takes_is_said_once_before_it_is_built(
@@ -155,7 +156,7 @@ def test_what_a_large_index_takes_is_said_once_before_it_is_built(
         for at in range(3):
             assert not [one for one in recwarn if one.category is RagbenchWarning]
             store.upsert([Chunk(id=f"{at}", text="rent is due in May")], np.ones((1, 2)))
-            SparseIndex.build(store)
+            SparseStrategy.build(store)
     (said,) = [str(one.message) for one in recwarn if one.category is RagbenchWarning]
     assert said.startswith("BM25 is built of all 3 chunks, once, in this process")
     assert "into Qdrant with --words store" in said
