@@ -83,6 +83,15 @@ class LLMChoice(NamedModel):
         }
 
 
+def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
+    """What models may cost, in this command and in all commands of a run."""
+    from ragbench.llm.budget import Budget
+
+    caps = (("--max-cost", max_cost), ("--max-cost-run", run_limit))
+    least, whole = (None if text is None else amount(text, name) for name, text in caps)
+    return Budget(least, run_limit=whole)
+
+
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
@@ -148,13 +157,10 @@ class ModelsInUse:
 
     def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
         from ragbench.core.metric import Need
-        from ragbench.llm.budget import Budget
         from ragbench.llm.session import LLMSession, open_models
 
         needs = {need for metric in metrics for need in metric.definition.needs}
-        caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
-        limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
-        self.budget = budget = Budget(limit, run_limit=run_limit)
+        self.budget = budget = budget_of(choice.max_cost, choice.max_cost_run)
         """What all models of the evaluation may cost, those of a pipeline included."""
         self._settings = named = cache(choice.llm.settings)
         asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})

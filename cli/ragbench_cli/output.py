@@ -38,6 +38,14 @@ def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
             page.file.write(f"{line.rstrip()}\n")
 
 
+def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
+    """Prints a result as JSON, or as a screen shows it."""
+    if json:
+        console.print_json(data)
+    else:
+        screen()
+
+
 def draw_fitted(blocks: Callable[[Console], Blocks]) -> None:
     """Draws what is laid out for the width of the terminal."""
     page = console.data_console()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from ragbench.core.record import Record, field
+from ragbench.core.record import Record, field, replace
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
@@ -60,6 +60,13 @@ class ValidatorChoice(Record):
     auto: local if its extra is installed, else lexical."""
     validator_args: ValidatorArgsOption = None
     llm: LLMChoice = field(default_factory=LLMChoice)
+
+    @property
+    def named(self) -> Self:
+        """With the name of a validator in place of auto."""
+        from ragbench.validators.validator import default_validator
+
+        return replace(self, name=default_validator()) if self.name == DEFAULT_VALIDATOR else self
 
 
 class CalibratedChoice(ValidatorChoice):

@@ -37,7 +37,7 @@ from ragbench.views.run_document import operator_remarks
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import complete_metrics
-from ragbench_cli.models import LLMChoice, NamedModel, language_model
+from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
 from ragbench_cli.options import Panel, RunArgument, amount, option, takes_records
 from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
 from ragbench_cli.systems import DocumentsBeside, System, chosen_system
@@ -142,7 +142,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
-        budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
+        budget = budget_of(asked.max_cost)
         system, price = stack.enter_context(_answering(answering, run, budget))
         model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))

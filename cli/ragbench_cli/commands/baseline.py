@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +28,7 @@ from ragbench.views.report import values_of
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
 from ragbench_cli.output import draw, styled, table
+from ragbench_cli.output import show as show_result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,8 +90,7 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
         )
         write_whole(limits, text.encode())
     if json:
-        measured = [asdict(limit) for limit in fitted]
-        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": measured})
+        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": fitted})
     else:
         typer.echo(asked.out)
         if limits is not None:
@@ -143,7 +142,7 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
             "known": added.is_known,
             "other": added.other or None,
             "held": added.is_held,
-            "changes": [asdict(change) for change in added.changes],
+            "changes": added.changes,
             "dropped": added.dropped,
         }
         console.print_json({"path": str(out), **_facts(added.baseline), **outcome})
@@ -176,10 +175,7 @@ def show(
     is_run = run_around(file).is_dir()
     baseline = baseline_of([read_run(file)]) if is_run else read_baseline(file)
     facts = _facts(baseline)
-    if json:
-        console.print_json({"path": str(file), **facts})
-    else:
-        draw(_blocks(facts))
+    show_result({"path": str(file), **facts}, lambda: draw(_blocks(facts)), json=json)
 
 
 def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:

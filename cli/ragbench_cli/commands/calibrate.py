@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.core.record import Record, replace
+from ragbench.core.record import Record
 from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
-from ragbench.validators.validator import default_validator
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
+from ragbench_cli.output import show
 from ragbench_cli.validator_options import (
-    DEFAULT_VALIDATOR,
     DumpChoice,
     OnProcesses,
     ValidatorChoice,
@@ -65,9 +64,7 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    judge = asked
-    if asked.name == DEFAULT_VALIDATOR:
-        judge = replace(asked, name=default_validator())
+    judge = asked.named
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
 
         def advance(done: int) -> None:
@@ -82,10 +79,7 @@ def command(
             console.say(f"malformed: {problem}")
     if found.report.is_better:
         write_whole(given.out, calibration_text(found.report.calibration).encode())
-    if json:
-        console.print_json(asdict(found))
-    else:
-        _print(found)
+    show(found, partial(_print, found), json=json)
     if not found.report.is_better:
         console.say(f"{given.out} was not written: the labels do not show that it would be better")
         raise typer.Exit(1)

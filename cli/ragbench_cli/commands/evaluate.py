@@ -254,19 +254,13 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
-        from ragbench.validators.validator import default_validator
-        from ragbench_cli.validator_options import (
-            DEFAULT_VALIDATOR,
-            CalibratedChoice,
-            validator_maker,
-        )
+        from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
+        measuring = self.options.measuring
         choice = CalibratedChoice(
-            name=default_validator() if name == DEFAULT_VALIDATOR else name,
-            validator_args=self.options.measuring.validator_args,
-            calibration=self.options.measuring.calibration,
+            name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
         )
-        making = validator_maker(choice, self.models.chat("validate"))
+        making = validator_maker(choice.named, self.models.chat("validate"))
         make, may_be_many = stack.enter_context(making)
         self.validator, self.make_validator = make(), make if may_be_many else None
 

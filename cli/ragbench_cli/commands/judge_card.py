@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -21,7 +22,7 @@ from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice, ModelChoice, ModelsInUse, say_receipt, show_estimate
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
-from ragbench_cli.output import entry
+from ragbench_cli.output import entry, show
 
 
 class Asked(Record):
@@ -95,10 +96,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         finally:
             if not asked.quiet:
                 say_receipt(models.session.receipt(), models.session.not_sent())
-    if json:
-        console.print_json(_object(card))
-    else:
-        _print(card)
+    show(_object(card), partial(_print, card), json=json)
     if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
         raise typer.Exit(ExitCode.FAILED)
 
