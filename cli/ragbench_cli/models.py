@@ -131,15 +131,22 @@ def language_model(
         yield Chat(session=session, settings=known, purpose=purpose)
 
 
-class ModelChoice(Record):
+class JudgeChoice(Record):
     PANEL: ClassVar = Panel.JUDGING
 
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: bool = False
-    """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
-    its answers are kept for the run."""
+    """Estimate calls, tokens and cost without judging."""
     max_cost: Annotated[str | None, option("AMOUNT")] = None
     """Cap on the cost of models in this command; needs a known price."""
+    no_preflight: Annotated[bool, option(rare=True)] = False
+    """Do not try the models before the first judgement."""
+
+
+class ModelChoice(JudgeChoice):
+    dry_run: bool = False
+    """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
+    its answers are kept for the run."""
     max_cost_run: Annotated[str | None, option("AMOUNT", rare=True)] = None
     """Cap on the cost of models in all commands of this run together, killed ones included."""
     panel: Annotated[str | None, option("LIST", rare=True)] = None
@@ -148,8 +155,6 @@ class ModelChoice(Record):
     repeats: Annotated[int, option("--judge-repeats", min=1, rare=True)] = 1
     """How many times each case is judged. A score is the mean; the report shows how far the judge
     agrees with itself."""
-    no_preflight: Annotated[bool, option(rare=True)] = False
-    """Do not try the models before the first judgement."""
 
 
 class ModelsInUse:

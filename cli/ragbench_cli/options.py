@@ -112,6 +112,11 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
     )
 
 
+def command_group(help: str) -> typer.Typer:
+    """Commands under one name, which alone prints their help."""
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
 _METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
 """What the help calls a value where nothing else is said."""
 _PLACES = "places"
@@ -298,11 +303,7 @@ class Taken(Record):
             return None
         from ragbench.io.only import Only
 
-        pairs = [each.partition("=") for each in self.where or ()]
-        where = {name: value for name, equals, value in pairs if name and equals}
-        if len(where) < len(pairs):
-            given = ", ".join(self.where or ())
-            raise ConfigError(f"--where {given}: expected NAME=VALUE, each name once: user=ada")
+        where = mapping(self.where or (), "--where", "NAME=VALUE, such as user=ada")
         return Only(since=self.since, until=self.until, where=where)
 
 
@@ -352,13 +353,15 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def mapping(entries: Iterable[str], option: str) -> dict[str, str]:
-    """What a repeated option of the form TARGET=SOURCE says."""
+def mapping(
+    entries: Iterable[str], option: str, form: str = "TARGET=SOURCE, such as query=Frage"
+) -> dict[str, str]:
+    """What a repeated option says, each name once."""
     found: dict[str, str] = {}
     for entry in entries:
         target, equals, source = entry.partition("=")
         if not equals or not target:
-            raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
+            raise ConfigError(f"{option} {entry}: expected {form}")
         if found.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source

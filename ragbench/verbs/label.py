@@ -38,7 +38,7 @@ def with_labels(run: RunScores, book: LabelBook, *, validated: bool = False) -> 
     present: dict[str, float] = {}
     for traced in open_traces(folder):
         trace = traced.trace
-        judged[trace.case.id] = _key(trace)
+        judged[trace.case.id] = key_of(trace.case.query, *_given(trace))
         if trace.validation is not None and trace.validation.value is not None:
             present[trace.case.id] = float(trace.validation.value.answer_present)
     return labelled(_validated(run, present) if validated else run, judged, book)
@@ -56,18 +56,10 @@ def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
     return replace(run, metrics=(*run.metrics, column), cases=table)
 
 
-def _key(trace: Trace) -> Key:
-    return key_of(trace.case.query, _answer(trace), _contexts(trace))
-
-
-def _answer(trace: Trace) -> str:
-    made = trace.generation.value
-    return "" if made is None else made.response
-
-
-def _contexts(trace: Trace) -> tuple[str, ...]:
-    found = trace.context.value
-    return () if found is None else tuple(found.contexts)
+def _given(trace: Trace) -> tuple[str, tuple[str, ...]]:
+    """The answer and the contexts that people are shown."""
+    made, found = trace.generation.value, trace.context.value
+    return "" if made is None else made.response, () if found is None else tuple(found.contexts)
 
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
@@ -198,8 +190,8 @@ class _Side(Record):
         return replace(self, scores=scores, names=names)
 
     def judged(self, trace: Trace, value: float | None) -> Judged:
-        key, run = _key(trace), self.scores.source
-        answer, contexts = _answer(trace), _contexts(trace)
+        answer, contexts = _given(trace)
+        key, run = key_of(trace.case.query, answer, contexts), self.scores.source
         return Judged(answer=answer, contexts=contexts, key=key, value=value or 0.0, run=run)
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:

@@ -217,9 +217,7 @@ def _tuned(
     clusters: Sequence[str | None],
     margin: float,
 ) -> TunedSetting:
-    is_dense = setting.strategy == "dense"
-    differences = [one - other for one, other in zip(values, best, strict=True)]
-    difference = mean_interval(differences, clusters, bounds=(-1.0, 1.0))
+    is_dense, difference = setting.strategy == "dense", gain_of(values, best, clusters)
     is_near = difference.low is not None and difference.low > -margin
     return TunedSetting(
         name=setting.name,
@@ -227,8 +225,19 @@ def _tuned(
         score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
         difference=difference,
         overlap=mean_interval(shares, clusters, bounds=(0.0, 1.0)) if is_dense else None,
-        loses_nothing=is_near or not any(differences),
+        loses_nothing=is_near or values == best,
     )
+
+
+def gain_of(
+    values: Sequence[float],
+    base: Sequence[float],
+    clusters: Sequence[str | None],
+    level: float = 0.95,
+) -> Interval:
+    """The mean difference of scores from 0 to 1, question by question."""
+    differences = [one - other for one, other in zip(values, base, strict=True)]
+    return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
 
 Leg: TypeAlias = Effort | Literal["sparse"]

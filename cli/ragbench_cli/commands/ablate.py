@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ragbench.core.ablation import Ablation, VariantReport
+from ragbench.core.ablation import Ablation
 from ragbench.core.chat import Price
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
@@ -24,32 +23,14 @@ from ragbench.post.stage import rerankers_of
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
 from ragbench.verbs.ablate import ablate
-from ragbench.views.ablation import (
-    ablation_document,
-    ablation_notes,
-    ablation_object,
-    answer_table,
-    cost_table,
-    metric_table,
-)
-from ragbench.views.document import Section
-from ragbench.views.run_document import operator_remarks
+from ragbench.views.ablation import ablation_document, ablation_object
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import complete_metrics
 from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
 from ragbench_cli.options import Panel, RunArgument, amount, option, takes_records
-from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
+from ragbench_cli.output import Output, document_blocks, draw
 from ragbench_cli.systems import DocumentsBeside, System, chosen_system
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-_REMARKS = 4
-"""How many remarks on operators are shown for each variant."""
-_KINDS = 3
-"""How many kinds of failure are spelled out for each variant."""
 
 
 class GeneratorChoice(Record):
@@ -117,13 +98,8 @@ class Asked(Record):
     continues."""
 
 
-class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the ablation as Markdown; - prints it."""
-
-
 @takes_records
-def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Shown) -> None:
+def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Output) -> None:
     """Compare variants of post-retrieval on a stored run.
 
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
@@ -169,10 +145,11 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
     done = found if system is None else replace(found, generator=system.name)
+    made = ablation_document(done)
     shown.show(
-        partial(ablation_document, done),
+        lambda: made,
         data=partial(ablation_object, done),
-        screen=lambda: draw(_blocks(done)),
+        screen=lambda: draw(document_blocks(made)),
     )
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
@@ -185,64 +162,3 @@ def _is_dead(found: Ablation) -> bool:
         return True
     answers = [variant.answers for variant in found.variants if variant.answers is not None]
     return bool(answers) and not any(one.answered + one.declined for one in answers)
-
-
-def _blocks(ablation: Ablation) -> Blocks:
-    yield styled(
-        (ablation.rag, "bold"),
-        " on ",
-        (ablation.dataset, "bold"),
-        f": {ablation.replayed:,} of {ablation.cases:,} cases replayed, "
-        f"{ablation.depth} chunks each",
-    )
-    for at in range(len(ablation.metrics)):
-        yield ""
-        yield _drawn(metric_table(ablation, at))
-    yield ""
-    yield styled((ablation.keep, "bold"))
-    for section in (cost_table(ablation), answer_table(ablation)):
-        if section.rows:
-            yield ""
-            yield _drawn(section)
-    first, *others = ablation.variants
-    idle = (
-        f"{one.name} left the same as {first.name} in every case."
-        for one in others
-        if not one.acted
-    )
-    yield from paragraph("not acted", idle)
-    remarks = (f"{one.name}: {text}" for one in ablation.variants for text in _remarks(one))
-    yield from paragraph("operators", remarks)
-    yield from paragraph("lost cases", _lost(ablation))
-    failures = (
-        (f"{one.name}, {count:,} times: {' '.join(text.split())[:200]}", "red")
-        for one in ablation.variants
-        for text, count in one.failures[:_KINDS]
-    )
-    yield from paragraph("failed", failures)
-    yield from paragraph("notes", ablation_notes(ablation))
-
-
-def _drawn(section: Section) -> Table:
-    places = [place for place, name in enumerate(section.columns) if name][1:]
-    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
-    return table((section.title, *(section.columns[place] for place in places)), rows)
-
-
-def _remarks(one: VariantReport) -> Iterator[str]:
-    """What its operators lost, and what they said."""
-    found = one.operators
-    if found is not None:
-        losses = islice(operator_remarks(found), len(found.losers[:_REMARKS]) if one.acted else 0)
-        notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
-        yield from (*losses, *(f"{note}." for note in notes))
-
-
-def _lost(ablation: Ablation) -> Iterator[str]:
-    """By the first metric, the cases that lost most; --json lists all."""
-    for variant in ablation.variants[1:]:
-        losses = variant.changes[0].losses
-        cases = (f"{one.case} ({one.before:.2f} to {one.after:.2f})" for one in losses[:3])
-        if losses:
-            name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {', '.join(cases)}"

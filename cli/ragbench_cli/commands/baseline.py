@@ -26,7 +26,14 @@ from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml, span_text
 from ragbench.views.report import values_of
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
+from ragbench_cli.options import (
+    JsonOption,
+    Labelled,
+    argument,
+    command_group,
+    option,
+    takes_records,
+)
 from ragbench_cli.output import draw, styled, table
 from ragbench_cli.output import show as show_result
 
@@ -34,11 +41,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-app = typer.Typer(
-    help="Create, update and show the baseline of the gate.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = command_group("Create, update and show the baseline of the gate.")
 
 _DEFAULT = Path("ragbench-baseline.json")
 _NAMED = 10

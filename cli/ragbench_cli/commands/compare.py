@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
+
+from msgspec import structs
 
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError
@@ -32,13 +33,8 @@ class Asked(Record):
     labelled: Labelled = field(default_factory=Labelled)
 
 
-class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the comparison as Markdown; - prints it."""
-
-
 @takes_records
-def command(asked: Asked, shown: Shown) -> None:
+def command(asked: Asked, shown: Output) -> None:
     """Compare runs of the same cases.
 
     Prints the significant differences, then the pass metrics and those that differ, and the cases
@@ -78,10 +74,7 @@ def command(asked: Asked, shown: Shown) -> None:
     named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
-        data=lambda: {
-            "schema_version": 2,
-            **{each.name: getattr(comparison, each.name) for each in fields(comparison)},
-        },
+        data=lambda: {"schema_version": 2, **structs.asdict(comparison)},
         screen=lambda: draw_fitted(
             lambda page: comparison_blocks(comparison, page, named=named, cases=asked.cases or 0)
         ),

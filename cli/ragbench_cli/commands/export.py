@@ -39,21 +39,15 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
     from ragbench.ledger.folder import run_around
-    from ragbench.verbs.export import export_run
+    from ragbench.verbs.cases import export_run
 
     done = export_run(run_around(asked.run), asked.to, asked.out)
+    paths = [str(path) for path in done.paths]
     if json:
-        console.print_json(
-            {
-                "format": asked.to,
-                "paths": [str(path) for path in done.paths],
-                "written": done.written,
-                "left_out": dict(done.left_out),
-            }
-        )
+        found = {"written": done.written, "left_out": dict(done.left_out)}
+        console.print_json({"format": asked.to, "paths": paths, **found})
         return
-    for path in done.paths:
-        typer.echo(path)
+    typer.echo("\n".join(paths))
     console.say(f"{counted(done.written, 'case')} written")
     for reason, count in done.left_out.items():
         console.say(f"{count:,} left out: {reason}")

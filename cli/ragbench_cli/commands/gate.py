@@ -71,8 +71,6 @@ class Asked(Record):
 
 
 class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the verdict as Markdown; - prints it."""
     junit: Path | None = None
     """Write the verdict as JUnit XML."""
     annotations: Annotated[Literal["github"] | None, option("FORGE", rare=True)] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.output import show
 
 FILES = {
     "ragbench.yaml": "ragbench.yaml",
@@ -44,8 +46,7 @@ def write_scaffold(
     from ragbench.io.atomic import written_whole
 
     templates = files("ragbench_cli") / "templates"
-    written: list[str] = []
-    kept: list[str] = []
+    written, kept = list[str](), list[str]()
     wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
     contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
     for name, content in (contents | dict(made or {})).items():
@@ -91,11 +92,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
     made = _measured(asked.measured) if asked.measured else {}
     written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
-    if json:
-        console.print_json({"folder": str(asked.folder), "written": written, "left": kept})
-    else:
-        for name in written:
-            typer.echo(asked.folder / name)
+    names = "".join(f"{asked.folder / name}\n" for name in written)
+    found = {"folder": str(asked.folder), "written": written, "left": kept}
+    show(found, partial(typer.echo, names, nl=False), json=json)
     for name in kept:
         console.say(f"exists, left as it is: {asked.folder / name}")
     if kept:

@@ -99,8 +99,7 @@ class _Question(NamedTuple):
 
 def _lines(text: str, name: str) -> list[_Question]:
     """A question per line: as it is, or a JSON object with it."""
-    problems: list[Problem] = []
-    found: list[_Question] = []
+    problems, found = list[Problem](), list[_Question]()
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         row: dict[str, Any] = {"query": line}
         if line.startswith("{"):

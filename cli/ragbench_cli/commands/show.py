@@ -9,17 +9,13 @@ import typer
 
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument
+from ragbench_cli.options import JsonOption, argument, command_group
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
     from ragbench.plugins import Registry
 
-app = typer.Typer(
-    help="List metrics, formats, rerankers and what else can be named.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = command_group("List metrics, formats, rerankers and what else can be named.")
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
