@@ -94,15 +94,27 @@ def among(names: Iterable[str]) -> Completion:
     return complete
 
 
-def completed(kind: str) -> Completion:
-    """Completes the names of what ragbench and other packages bring of a kind."""
+def completed(kind: str, *others: str) -> Completion:
+    """Completes the names of what ragbench and other packages bring of a kind, and others."""
 
     def complete(typed: str) -> list[str]:
         from ragbench.plugins import Registry
 
-        return [name for name in sorted(Registry(kind=kind).targets()) if name.startswith(typed)]
+        names = (*others, *sorted(Registry(kind=kind).targets()))
+        return [name for name in names if name.startswith(typed)]
 
     return complete
+
+
+def complete_metrics(typed: str) -> list[str]:
+    from ragbench.metrics.registry import definitions
+
+    before, comma, last = typed.rpartition(",")
+    return [
+        f"{before}{comma}{definition.name}"
+        for definition in definitions()
+        if definition.name.casefold().startswith(last.casefold())
+    ]
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:

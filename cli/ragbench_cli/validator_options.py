@@ -21,6 +21,7 @@ from ragbench_cli.options import (
     Panel,
     Taken,
     ValidatorArgsOption,
+    completed,
     json_object,
     mapping,
     option,
@@ -38,12 +39,6 @@ CALLS = 8
 """Queries that a language model is asked about at a time; its client has a limit of its own."""
 
 
-def _validators(typed: str) -> list[str]:
-    from ragbench.validators.validator import VALIDATORS
-
-    return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
-
-
 class OnProcesses(OnEngine):
     engine: EngineOption = "processes"
     workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
@@ -54,7 +49,9 @@ class OnProcesses(OnEngine):
 class ValidatorChoice(Record):
     PANEL: ClassVar = Panel.MEASURED
 
-    name: Annotated[str, option("--validator", complete=_validators)] = DEFAULT_VALIDATOR
+    name: Annotated[
+        str, option("--validator", complete=completed("validators", DEFAULT_VALIDATOR))
+    ] = DEFAULT_VALIDATOR
     """Which validator judges: lexical (words only), local (a reader model on this machine; needs
     the extra onnx), llm (a language model) or cascade (lexical first, the llm where it is unsure).
     auto: local if its extra is installed, else lexical."""

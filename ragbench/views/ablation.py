@@ -42,7 +42,9 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
                 },
                 "chunks": one.chunks,
                 "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
-                "seconds": _times(one),
+                "seconds": None  # where a score was known from before
+                if one.reused_scores
+                else {"p50": one.seconds_p50, "p95": one.seconds_p95},
                 **values_of(one, "reused_scores failed passed_over"),
                 "failures": [{"failure": text, "count": count} for text, count in one.failures],
                 **values_of(one, "acted answers"),
@@ -55,11 +57,6 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
     }
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
-
-
-def _times(one: VariantReport) -> dict[str, float] | None:
-    """Of a query, where no score was known from before."""
-    return None if one.reused_scores else {"p50": one.seconds_p50, "p95": one.seconds_p95}
 
 
 def _metric_table(ablation: Ablation, at: int) -> Section:

@@ -26,9 +26,15 @@ from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import ablation_document, ablation_object
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.eval_options import complete_metrics
 from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
-from ragbench_cli.options import Panel, RunArgument, amount, option, takes_records
+from ragbench_cli.options import (
+    Panel,
+    RunArgument,
+    amount,
+    complete_metrics,
+    option,
+    takes_records,
+)
 from ragbench_cli.output import Output, document_blocks, draw
 from ragbench_cli.systems import DocumentsBeside, System, chosen_system
 

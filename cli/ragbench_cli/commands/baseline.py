@@ -231,15 +231,16 @@ def _added_text(added: Added) -> str:
             for change in added.changes[:3]
         )
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
+        moved, then = "changed", "Later runs are compared with this run alone."
         if added.is_held:
-            return (
-                f"Main is shown to have fallen: {shown}{more}. The baseline stays, so that later "
-                "runs fail where they are no better. Accept the lower level with --accept."
+            moved, then = (
+                "fallen",
+                (
+                    "The baseline stays, so that later runs fail where they are no better. Accept the "
+                    "lower level with --accept."
+                ),
             )
-        return (
-            f"Main is shown to have changed: {shown}{more}. Later runs are compared with this run "
-            "alone."
-        )
+        return f"Main is shown to have {moved}: {shown}{more}. {then}"
     return _size(added.baseline)
 
 

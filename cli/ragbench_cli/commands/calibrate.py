@@ -66,14 +66,10 @@ def command(
     """
     judge = asked.named
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
-
-        def advance(done: int) -> None:
-            if at.bars is not None:
-                at.bars(Progress("validate", None, done))
-
         found = calibrate_dump(
             at.source, at.make, precision=given.precision, error=given.error, seed=given.seed,
-            engine=at.engine, workers=given.on.workers, stopped=at.stopped, advance=advance,
+            engine=at.engine, workers=given.on.workers, stopped=at.stopped,
+            advance=lambda done: at.bars and at.bars(Progress("validate", None, done)),
         )  # fmt: skip
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
@@ -84,10 +80,8 @@ def command(
         console.say(f"{given.out} was not written: the labels do not show that it would be better")
         raise typer.Exit(1)
     if not given.quiet:
-        console.say("")
-        console.say(f"calibration  {given.out}")
         again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
-        console.say(f"use          {again}")
+        console.say(f"\ncalibration  {given.out}\nuse          {again}")
 
 
 def _print(found: DumpCalibration) -> None:

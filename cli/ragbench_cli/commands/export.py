@@ -10,18 +10,12 @@ import typer
 from ragbench.core.record import Record
 from ragbench.safe_text import counted
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
-
-
-def _names(typed: str) -> list[str]:
-    from ragbench.io.export import EXPORTS
-
-    return [name for name in EXPORTS.targets() if name.startswith(typed)]
+from ragbench_cli.options import JsonOption, RunArgument, completed, option, takes_records
 
 
 class Asked(Record):
     run: RunArgument
-    to: Annotated[str, option("FORMAT", complete=_names)] = "ragas"
+    to: Annotated[str, option("FORMAT", complete=completed("exports"))] = "ragas"
     """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""
     out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
     """File or folder to write. By default in the run's folder."""

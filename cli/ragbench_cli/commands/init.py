@@ -132,11 +132,8 @@ def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
 def _say_next(folder: Path, *, pipeline: bool) -> None:
     import shlex
 
-    console.say("")
-    if folder != Path():
-        console.say(f"next  cd {shlex.quote(str(folder))}")
-    first = "next" if folder == Path() else "    "
-    console.say(f"{first}  ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
-    console.say("      ragbench gate reports/ragbench")
-    if pipeline:
-        console.say("      ragbench eval data --pipeline pipeline.yaml")
+    steps = [f"cd {shlex.quote(str(folder))}"] if folder != Path() else []
+    steps.append("ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
+    steps.append("ragbench gate reports/ragbench")
+    steps += ["ragbench eval data --pipeline pipeline.yaml"] if pipeline else []
+    console.say("\nnext  " + "\n      ".join(steps))

@@ -9,7 +9,7 @@ import typer
 
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, command_group
+from ragbench_cli.options import JsonOption, argument, command_group, complete_metrics
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
@@ -56,12 +56,6 @@ def metrics(json: JsonOption = False) -> None:
     _print([_metric(definition) for definition in known], lines(), json=json)
 
 
-def _names(typed: str) -> list[str]:
-    from ragbench.metrics.registry import definitions
-
-    return [item.name for item in definitions() if item.name.lower().startswith(typed.lower())]
-
-
 @app.command("metric")
 def metric(
     name: Annotated[
@@ -69,7 +63,7 @@ def metric(
         argument(
             metavar="NAME",
             help="A metric, such as nDCG, nDCG@10 or my.py:function.",
-            complete=_names,
+            complete=complete_metrics,
         ),
     ],
     json: JsonOption = False,
