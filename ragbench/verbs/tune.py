@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import median
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -143,12 +143,11 @@ class TunedCollection(Record):
         return found
 
 
-@dataclass(slots=True)
-class LegRankings:
+class LegRankings(NamedTuple):
     """The rankings of one leg, and how long each took."""
 
-    rankings: list[list[Chunk]] = field(default_factory=list[list[Chunk]])
-    seconds: list[float] = field(default_factory=list[float])
+    rankings: list[list[Chunk]]
+    seconds: list[float]
 
 
 def tune(
@@ -285,10 +284,10 @@ class _Known(Record, kw_only=False):
 
 
 def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
-    found = LegRankings()
+    found = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
-        found.rankings += strategy.retrieve([query], search)
+        found.rankings.extend(strategy.retrieve([query], search))
         found.seconds.append(time.perf_counter() - begin)
     return found
 

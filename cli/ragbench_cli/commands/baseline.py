@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,14 +82,9 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
     fitted = fitted_limits(scores) if len(scores) > 1 else ()
     write_baseline(baseline, asked.out)
     if limits is not None:
-        words = ["ragbench", "baseline", "set", *(run.source for run in scores)]
-        text = limits_yaml(
-            fitted,
-            command=shlex.join([*words, "-o", str(asked.out), "--limits", str(limits)]),
-            runs=len(scores),
-            cases=len(scores[0].cases),
-            baseline=Path(os.path.relpath(asked.out, limits.parent)).as_posix(),
-        )
+        given = [*(run.source for run in scores), "-o", str(asked.out), "--limits", str(limits)]
+        beside = Path(os.path.relpath(asked.out, limits.parent)).as_posix()
+        text = limits_yaml(fitted, scores, ["baseline", "set", *given], beside)
         write_whole(limits, text.encode())
     if json:
         console.print_json({"path": str(asked.out), **_facts(baseline), "limits": fitted})
@@ -233,13 +227,8 @@ def _added_text(added: Added) -> str:
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
         moved, then = "changed", "Later runs are compared with this run alone."
         if added.is_held:
-            moved, then = (
-                "fallen",
-                (
-                    "The baseline stays, so that later runs fail where they are no better. Accept the "
-                    "lower level with --accept."
-                ),
-            )
+            moved, then = "fallen", "The baseline stays, so that later runs fail where they are no "
+            then += "better. Accept the lower level with --accept."
         return f"Main is shown to have {moved}: {shown}{more}. {then}"
     return _size(added.baseline)
 

@@ -105,28 +105,16 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     """The baseline made of runs, and the limits that fit their cases."""
-    import shlex
-
     from ragbench.gate.baseline_file import baseline_bytes
     from ragbench.gate.history import fitted_limits
     from ragbench.gate.main_runs import baseline_of
     from ragbench.gate.runs import read_run
     from ragbench.views.history import limits_yaml
 
-    scores = [read_run(run) for run in runs]
-    fitted = fitted_limits(scores)
+    scores, name = [read_run(run) for run in runs], "ragbench-baseline.json"
     named = [word for run in runs for word in ("--measured", str(run))]
-    text = limits_yaml(
-        fitted,
-        command=shlex.join(["ragbench", "init", *named]),
-        runs=len(runs),
-        cases=len(scores[0].cases),
-        baseline="ragbench-baseline.json",
-    )
-    return {
-        "ragbench.yaml": text.encode(),
-        "ragbench-baseline.json": baseline_bytes(baseline_of(scores)),
-    }
+    text = limits_yaml(fitted_limits(scores), scores, ["init", *named], name)
+    return {"ragbench.yaml": text.encode(), name: baseline_bytes(baseline_of(scores))}
 
 
 def _say_next(folder: Path, *, pipeline: bool) -> None:
