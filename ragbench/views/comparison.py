@@ -52,6 +52,14 @@ def p_text(found: Difference) -> str:
     return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
 
 
+def difference_cells(found: Difference | None, unit: str) -> tuple[str, str, str, str]:
+    """The difference, its interval, its p-value, and the cases that it is of."""
+    if found is None:
+        return "-", "-", "-", "-"
+    change = number_text(found.difference, unit, sign=True)
+    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
+
+
 _NAMED = 4
 """How many metrics of a kind a result names."""
 
@@ -193,16 +201,10 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
         yield (metric.name, *figures, "-", "-", Markup(), "-", "-", "-")
     drawn = charts.differences([(one.difference, one.low, one.high) for one in metric.differences])
     for at, (found, forest) in enumerate(zip(metric.differences, drawn, strict=True)):
-        yield (
-            metric.name,
-            *(figures if at == 0 else [""] * len(figures)),
-            f"{found.second} - {found.first}",
-            number_text(found.difference, metric.unit, sign=True),
-            forest,
-            range_text(found, metric.unit, sign=True),
-            p_text(found) + (" *" if found.is_significant else ""),
-            f"{found.cases:,}",
-        )
+        change, ends, p_value, cases = difference_cells(found, metric.unit)
+        shown = [metric.name, *(figures if at == 0 else [""] * len(figures))]
+        p_value += " *" * found.is_significant
+        yield (*shown, f"{found.second} - {found.first}", change, forest, ends, p_value, cases)
 
 
 def _readings(comparison: Comparison) -> Iterator[str]:
