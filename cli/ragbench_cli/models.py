@@ -162,10 +162,12 @@ class ModelsInUse:
 
     def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
         from ragbench.core.metric import Need
+        from ragbench.llm.budget import Budget
         from ragbench.llm.session import LLMSession, open_models
 
         needs = {need for metric in metrics for need in metric.definition.needs}
-        self.budget = budget = budget_of(choice.max_cost, choice.max_cost_run)
+        caps = (choice.max_cost, choice.max_cost_run)
+        self.budget = budget = Budget(None) if caps == (None, None) else budget_of(*caps)
         """What all models of the evaluation may cost, those of a pipeline included."""
         self._settings = named = cache(choice.llm.settings)
         asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})

@@ -78,8 +78,8 @@ def calibrate_dump(
             if outcome.value is None:
                 skipped["failed"] += 1
             else:
-                is_there, ids = bool(label.answer_present), label.relevant_ids
-                judged.append(Labelled(outcome.value, is_there, ids))
+                is_there = bool(label.answer_present)
+                judged.append(Labelled(outcome.value, is_there, label.relevant_ids))
             advance(1)
     if stopped():
         raise InterruptedRunError("the labels were not all judged; nothing was written")

@@ -63,10 +63,9 @@ def gate_run(
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
         notes.append("The baseline's system was asked the cases that are new or edited.")
-    if config.labels:
-        book = LabelBook.read(config.labels)
-        run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
-        notes += notes_of(book, [run] if baseline is None else [run, baseline])
+    book = LabelBook.read(config.labels) if config.labels else None
+    run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
+    notes += notes_of(book, [run] if baseline is None else [run, baseline])
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
     return replace(gate(run, baseline, config, notes=notes), dataset=changed)

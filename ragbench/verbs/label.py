@@ -25,14 +25,14 @@ from ragbench.stats.agreement import agreement, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 
 
-def with_labels(run: RunScores, book: LabelBook, *, validated: bool = False) -> RunScores:
+def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = False) -> RunScores:
     """A run with the labels of its answers; a baseline file holds no answers, and gets none.
 
     Args:
         validated: its validator's verdicts are a metric, too: ``answer_present``.
     """
     folder = run_around(Path(run.source))
-    if not folder.is_dir():
+    if book is None or not folder.is_dir():
         return run
     judged: dict[str, Key] = {}
     present: dict[str, float] = {}

@@ -139,8 +139,7 @@ def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    commit = "" if run.commit is None else f" at {run.commit[:12]}"
-    return f"{run.source}{commit}{' with changes' if commit and run.dirty else ''}"
+    return f"{run.source}{f' at {run.version}' if run.version else ''}"
 
 
 def system_section(before: str, now: str, change: SystemChange | None) -> Section:

@@ -125,9 +125,8 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
       ragbench baseline add reports/main
       ragbench baseline add reports/main --keep 3
     """
-    out, scores, book = asked.out, read_run(asked.run), asked.labelled.book
-    if book is not None:
-        scores = with_labels(scores, book)
+    out, book = asked.out, asked.labelled.book
+    scores = with_labels(read_run(asked.run), book)
     if out.exists():
         added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
     else:

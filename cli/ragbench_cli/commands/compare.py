@@ -57,9 +57,8 @@ def command(asked: Asked, shown: Output) -> None:
 
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
-    runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
-    if book is not None:
-        runs = [with_labels(run, book) for run in runs]
+    book = asked.labelled.book
+    runs = [with_labels(read_run(run), book) for run in asked.runs]
     cases = (0 if shown.md is None else 20) if asked.cases is None else asked.cases
     comparison = compare(
         runs,
@@ -69,8 +68,7 @@ def command(asked: Asked, shown: Output) -> None:
         same=asked.same,
         told=None if shown.json or shown.page.is_wanted else cases,
     )
-    if book is not None:
-        comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
+    comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
     named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),

@@ -17,6 +17,7 @@ from ragbench_cli.options import Panel, argument, option, takes_records
 from ragbench_cli.output import Page, show
 from ragbench_cli.validator_options import (
     CALLS,
+    DEFAULT_VALIDATOR,
     CalibratedChoice,
     DumpChoice,
     OnProcesses,
@@ -96,7 +97,8 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     """
     from ragbench.verbs.validate import validate_dump
 
-    judge = asked.named
+    is_auto = asked.name == DEFAULT_VALIDATOR
+    judge = asked.named if is_auto else asked
     if given.self_test:
         _self_test(judge, given.dump, given.limit or _SELF_TEST, json=given.json)
         return
@@ -105,7 +107,7 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     out, quiet, on = given.out, given.quiet, given.on
     if out is not None and out.exists() and Path(given.dump).exists() and out.samefile(given.dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
-    if judge is not asked and judge.name == "local" and not quiet:
+    if is_auto and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
