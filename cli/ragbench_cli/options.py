@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cache, wraps
-from itertools import pairwise
 from keyword import iskeyword
 from pathlib import Path
 from typing import (
@@ -29,7 +27,7 @@ import typer
 from msgspec import NODEFAULT, structs
 from typer.models import OptionInfo
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field_docs
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -241,27 +239,7 @@ def document(command: Any) -> None:
     for parameter in command.params:
         if parameter.name in places and not parameter.help:
             record, field = places[parameter.name]
-            known = (
-                _documents(one.__module__).get((one.__name__, field)) for one in record.__mro__
-            )
-            parameter.help = next(filter(None, known), None)
-
-
-@cache
-def _documents(module: str) -> dict[tuple[str, str], str]:
-    import ast
-
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {
-        (record.name, ast.unparse(field.target)): " ".join(text.value.value.split())
-        for record in tree.body
-        if isinstance(record, ast.ClassDef)
-        for field, text in pairwise(record.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+            parameter.help = field_docs(record).get(field)
 
 
 JsonOption = Annotated[

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from msgspec import Struct, StructMeta, field
@@ -13,7 +17,7 @@ if TYPE_CHECKING:  # type checkers know of a dataclass which changes fit
 else:
     from msgspec.structs import replace
 
-__all__ = ["Record", "field", "replace"]
+__all__ = ["Record", "field", "field_docs", "replace"]
 
 
 class _RecordType(StructMeta):
@@ -58,3 +62,34 @@ class Record(Struct, metaclass=_RecordType, frozen=True):
     """
 
     __dataclass_fields__ = _DataclassFields()
+
+
+def field_docs(target: type) -> dict[str, str]:
+    """The text below each field, in one line; also of classes that it inherits from."""
+    return {
+        field: text
+        for owner in reversed(target.__mro__[:-1])
+        for (name, field), text in _documents(owner.__module__).items()
+        if name == owner.__name__
+    }
+
+
+@cache
+def _documents(module: str) -> Mapping[tuple[str, str], str]:
+    """The same of all classes of a module, by class and field."""
+    import ast
+
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (KeyError, OSError, TypeError, SyntaxError):  # written elsewhere than in a file
+        return {}
+    return {
+        (owner.name, ast.unparse(field.target)): " ".join(text.value.value.split())
+        for owner in tree.body
+        if isinstance(owner, ast.ClassDef)
+        for field, text in pairwise(owner.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
