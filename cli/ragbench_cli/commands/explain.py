@@ -25,7 +25,7 @@ from ragbench_cli import console
 from ragbench_cli.console import Invocation
 from ragbench_cli.models import budget_of
 from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
-from ragbench_cli.output import Blocks, draw, paragraph, show, styled, table
+from ragbench_cli.output import Blocks, Cell, draw, paragraph, show, styled, table
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import DocumentsBeside, chosen_system, rag_of
 
@@ -98,13 +98,12 @@ def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
         return
     draw([causes_table(report.causes)])
     for cause, rows in worst.items():
-        draw(paragraph(cause.label, (line for row in rows for line in _short(row))))
-
-
-def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
-    yield f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}", ""
-    if row.attribution is not None:
-        yield f"  {shown_line(row.attribution.detail, longest=300)}", "dim"
+        lines: list[Cell] = []
+        for row in rows:
+            lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
+            if row.attribution is not None:
+                lines.append((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+        draw(paragraph(cause.label, lines))
 
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:

@@ -19,11 +19,9 @@ app = command_group("List metrics, formats, rerankers and what else can be named
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
-    if json:
-        console.print_json(value)
-        return
-    for line in lines:
-        typer.echo(line)
+    from ragbench_cli.output import show
+
+    show(value, lambda: typer.echo("\n".join(lines)), json=json)
 
 
 def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
