@@ -145,12 +145,8 @@ def _figure(
         score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score
-    return RunFigure(
-        run=mark,
-        score=score,
-        interval=interval,
-        **{status.value: int(cells.has(status).sum()) for status in _COUNTED},
-    )
+    counts: Any = {status.value: int(cells.has(status).sum()) for status in _COUNTED}
+    return RunFigure(run=mark, score=score, interval=interval, **counts)
 
 
 _COUNTED = (Status.MEASURED, Status.ABSTAINED, Status.SKIPPED, Status.FAILED)

@@ -262,7 +262,7 @@ def _trends(checks: Sequence[GateCheck]) -> list[Sequence[str]]:
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
     checks = verdict.against
-    groups = [
+    groups: list[list[tuple[str, str, str]]] = [
         [(verdict.colour, verdict.outcome.value, verdict.headline)],
         [("yellow", one.what, refusal_text(one)) for one in verdict.refusals],
         *(
