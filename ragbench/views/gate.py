@@ -261,15 +261,13 @@ def _trends(checks: Sequence[GateCheck]) -> list[Sequence[str]]:
 
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
-    checks = verdict.against
     groups: list[list[tuple[str, str, str]]] = [
         [(verdict.colour, verdict.outcome.value, verdict.headline)],
         [("yellow", one.what, refusal_text(one)) for one in verdict.refusals],
-        *(
-            [(colour, one.name, one.reason) for one in checks if one.outcome.colour == colour]
-            for colour in ("red", "yellow")
-        ),
     ]
+    for colour in ("red", "yellow"):
+        found = (one for one in verdict.against if one.outcome.colour == colour)
+        groups.append([(colour, one.name, one.reason) for one in found])
     return "".join(_annotation(*one) for group in groups for one in group[:_MOST])
 
 
