@@ -204,6 +204,10 @@ def chosen_system(
     """
     arguments = json_object(rag_args, "--rag-args") if rag_args else {}
     if pipeline is not None:
+        for name, value in (("--rag", rag), ("--rag-args", rag_args)):
+            if value is not None:
+                whole = "the file describes the whole system"
+                raise ConfigError(f"{name} and --pipeline cannot be combined: {whole}")
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
         return

@@ -65,8 +65,6 @@ def _answering(
                 raise ConfigError(f"{name} needs --rag or --pipeline")
         yield None, None
         return
-    if choice.rag is not None and choice.pipeline is not None:
-        raise ConfigError("--rag and --pipeline cannot be combined: give one of them")
     beside = DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source)
     named = chosen_system(choice.rag, choice.pipeline, choice.rag_args, beside, budget=budget)
     with named as system:

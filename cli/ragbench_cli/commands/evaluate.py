@@ -83,13 +83,12 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
 def _check(asked: EvalOptions) -> None:
     system, asking, measuring = asked.system, asked.asking, asked.measuring
     timeout, share, is_repeated = asking.timeout, asking.max_error_rate, asking.repeats > 1
-    has_pipeline, validates = system.pipeline is not None, measuring.validate is not None
-    whole = "and --pipeline cannot be combined: the file describes the whole system"
+    validates = measuring.validate is not None
     unused = "is for a validator: name one with --validate"
     refusals = {
-        f"--rag {whole}": has_pipeline and system.rag is not None,
-        f"--rag-args {whole}": has_pipeline and system.rag_args is not None,
-        f"--post-retrieval {whole}": has_pipeline and system.operators is not None,
+        "--post-retrieval and --pipeline cannot be combined: the file describes the whole system": (
+            system.pipeline is not None and system.operators is not None
+        ),
         f"--timeout must be more than 0 seconds, not {timeout or 0:g}": (
             timeout is not None and not timeout > 0
         ),
