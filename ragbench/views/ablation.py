@@ -189,8 +189,8 @@ def ablation_document(ablation: Ablation) -> Document:
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
         headline=(
-            f"{len(ablation.variants)} variants of post-retrieval on {ablation.replayed:,} of "
-            f"{ablation.cases:,} cases, {ablation.depth} chunks each; compared with "
+            f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
+            f"each; {len(ablation.variants)} variants of post-retrieval, compared with "
             f"{ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(
