@@ -206,7 +206,7 @@ def chosen_system(
     if pipeline is not None:
         for name, value in (("--rag", rag), ("--rag-args", rag_args)):
             if value is not None:
-                whole = "the file describes the whole system"
+                whole = "the file describes the whole system; give one of them"
                 raise ConfigError(f"{name} and --pipeline cannot be combined: {whole}")
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
