@@ -88,6 +88,16 @@ def agreement(
     )
 
 
+def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's kappa of what two raters said of each item; None where it is not defined."""
+    levels = sorted({value for pair in pairs for value in pair})
+    table = np.zeros((len(levels), len(levels)))
+    for one, other in pairs:
+        table[levels.index(one), levels.index(other)] += 1
+    found = float(_kappa(table.reshape(1, -1), power=0)[0]) if pairs else math.nan
+    return None if math.isnan(found) else found
+
+
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     """How far any number of raters agree, beyond chance; larger distances count as their squares.
 

@@ -21,7 +21,7 @@ from ragbench.gate.labels import corrections, is_same, labelled, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import HumanLabel, Key, LabelBook, key_of
 from ragbench.ledger.folder import RunFolder, metrics_of, read_manifest, run_around
-from ragbench.stats.agreement import agreement, krippendorff_alpha
+from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 
 
@@ -82,22 +82,16 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
         if not shared:
             continue
         people = sorted({who for known in shared for who in known})
-        levels = sorted({value for known in shared for value in known.values()})
-        weighted = 0.0, 0
+        total, count = 0.0, 0
         for one, other in combinations(people, 2):
-            both = [
-                (levels.index(known[one]), levels.index(known[other]))
-                for known in shared
-                if one in known and other in known
-            ]
-            kappa = agreement(both, len(levels)).kappa.value if both else None
-            if kappa is not None:
-                weighted = weighted[0] + kappa * len(both), weighted[1] + len(both)
+            both = [(k[one], k[other]) for k in shared if one in k and other in k]
+            if (kappa := cohen_kappa(both)) is not None:
+                total, count = total + kappa * len(both), count + len(both)
         yield Raters(
             metric=metric,
             people=len(people),
             items=len(shared),
-            kappa=weighted[0] / weighted[1] if weighted[1] else None,
+            kappa=total / count if count else None,
             alpha=krippendorff_alpha([list(known.values()) for known in shared]),
         )
 

@@ -226,8 +226,11 @@ def _added_text(added: Added) -> str:
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
         moved, then = "changed", "Later runs are compared with this run alone."
         if added.is_held:
-            moved, then = "fallen", "The baseline stays, so that later runs fail where they are no "
-            then += "better. Accept the lower level with --accept."
+            moved = "fallen"
+            then = (
+                "The baseline stays, so that later runs fail where they are no better. Accept the "
+                "lower level with --accept."
+            )
         return f"Main is shown to have {moved}: {shown}{more}. {then}"
     return _size(added.baseline)
 
