@@ -9,6 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
+from msgspec import structs
+
 from ragbench.core.record import Record, field
 from ragbench.errors import (
     ConfigError,
@@ -20,7 +22,7 @@ from ragbench.errors import (
 )
 from ragbench_cli import console
 from ragbench_cli.options import Panel, amount, option
-from ragbench_cli.output import Blocks, draw, styled, table
+from ragbench_cli.output import Blocks, draw, show, styled, table
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -288,14 +290,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
     """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
-    if as_json:
-        import msgspec
-
-        cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
-        known = msgspec.to_builtins(estimate)
-        console.print_json({"judgements": judgements, "cost": cost, **known})
-    else:
-        draw(_estimate_blocks(estimate, judgements))
+    cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
+    found = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
+    show(found, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:

@@ -16,6 +16,8 @@ from ragbench.core.record import Record
 from ragbench.core.report import Latency, StageCount
 from ragbench.plugins import Floats, Integers, np
 
+_AS_DEFINED = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
+
 
 class MetricColumn(Record):
     """One metric of a run: the facts of its definition, and its figure over the run."""
@@ -49,17 +51,11 @@ class MetricColumn(Record):
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
         known = metric.definition
         return cls(
+            **{name: getattr(known, name) for name in _AS_DEFINED},
             name=metric.name,
-            version=known.version,
             group=known.group.value,
-            direction=known.direction,
-            low=known.low,
-            high=known.high,
-            unit=known.unit,
-            aggregate=known.aggregate,
             score=score,
             has_cells=known.deterministic,
-            digest=known.digest,
             is_judged=metric.is_judged,
             reads_answer=Need.RESPONSE in known.needs,
             reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,

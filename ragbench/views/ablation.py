@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import msgspec
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantEffect, VariantReport
@@ -19,7 +18,7 @@ from ragbench.views.run_document import operator_remarks
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
     metrics = [metric.name for metric in ablation.metrics]
-    found = {
+    return {
         "schema_version": 1,
         **values_of(ablation, "dataset rag cases replayed depth confidence"),
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
@@ -55,8 +54,6 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         ],
         "notes": ablation.notes,
     }
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
 
 
 def _metric_table(ablation: Ablation, at: int) -> Section:
