@@ -21,7 +21,7 @@ from ragbench.errors import (
     RunError,
 )
 from ragbench_cli import console
-from ragbench_cli.options import Panel, amount, option
+from ragbench_cli.options import Panel, option
 from ragbench_cli.output import Blocks, draw, show, styled, table
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class LLMChoice(NamedModel):
 
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
     """What models may cost, in this command and in all commands of a run."""
-    from ragbench.llm.budget import Budget
+    from ragbench.llm.budget import Budget, amount_of
 
     caps = (("--max-cost", max_cost), ("--max-cost-run", run_limit))
-    least, whole = (None if text is None else amount(text, name) for name, text in caps)
+    least, whole = (None if text is None else amount_of(text, name) for name, text in caps)
     return Budget(least, run_limit=whole)
 
 

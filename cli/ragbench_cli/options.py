@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cache, wraps
 from keyword import iskeyword
@@ -356,11 +355,3 @@ def mapping(
             raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
     return found
-
-
-def amount(text: str, option: str) -> Decimal:
-    """A sum of money that was typed."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ConfigError(f"{option} must be a number, not '{text}'") from None

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.core.gate_result import (
-    CheckKind,
-    Drop,
-    GateCheck,
-    GateOutcome,
-    Ground,
-    Refusal,
-)
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
 from ragbench.core.history import MainTrend
 from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted

@@ -16,7 +16,7 @@ from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.ledger.scores import ScoreStore
-from ragbench.llm.budget import Budget
+from ragbench.llm.budget import Budget, amount_of
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, load_variants
 from ragbench.post.stage import rerankers_of
@@ -27,14 +27,7 @@ from ragbench.views.ablation import ablation_document, ablation_object
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
-from ragbench_cli.options import (
-    Panel,
-    RunArgument,
-    amount,
-    complete_metrics,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import Panel, RunArgument, complete_metrics, option, takes_records
 from ragbench_cli.output import Output, document_blocks, draw
 from ragbench_cli.systems import DocumentsBeside, System, chosen_system
 
@@ -76,7 +69,7 @@ def _answering(
 
 def _price(typed: str) -> Price:
     first, comma, second = typed.partition(",")
-    paid, got = (amount(text, "--price") for text in (first, second if comma else first))
+    paid, got = (amount_of(text, "--price") for text in (first, second if comma else first))
     return Price(input=paid, output=got, origin="--price")
 
 

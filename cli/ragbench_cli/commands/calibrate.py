@@ -17,12 +17,7 @@ from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.output import show
-from ragbench_cli.validator_options import (
-    DumpChoice,
-    OnProcesses,
-    ValidatorChoice,
-    judging,
-)
+from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorChoice, judging
 
 
 class Given(Record):
