@@ -121,7 +121,7 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
     )
 
 
-def command_group(help: str) -> typer.Typer:
+def subcommands(help: str) -> typer.Typer:
     """Commands under one name, which alone prints their help."""
     return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
 

@@ -22,13 +22,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.core.record import replace
-from ragbench.safe_text import (
-    annotation_message,
-    annotation_property,
-    as_line,
-    shown_line,
-    xml_text,
-)
+from ragbench.safe_text import annotation, as_line, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
@@ -268,16 +262,15 @@ def github_annotations(verdict: GateResult) -> str:
     for colour in ("red", "yellow"):
         found = (one for one in verdict.against if one.outcome.colour == colour)
         groups.append([(colour, one.name, one.reason) for one in found])
-    return "".join(_annotation(*one) for group in groups for one in group[:_MOST])
+    return "".join(
+        annotation(_LEVELS[colour], f"ragbench {name}", message)
+        for group in groups
+        for colour, name, message in group[:_MOST]
+    )
 
 
 def github_error(message: str) -> str:
-    return _annotation("red", "gate could not run", message)
-
-
-def _annotation(colour: str, name: str, message: str) -> str:
-    title = annotation_property(f"ragbench {name}")
-    return f"::{_LEVELS[colour]} title={title}::{annotation_message(message)}\n"
+    return annotation("error", "ragbench gate could not run", message)
 
 
 def refusal_text(refusal: Refusal) -> str:

@@ -25,14 +25,7 @@ from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml, span_text
 from ragbench.views.report import values_of
 from ragbench_cli import console
-from ragbench_cli.options import (
-    JsonOption,
-    Labelled,
-    argument,
-    command_group,
-    option,
-    takes_records,
-)
+from ragbench_cli.options import JsonOption, Labelled, argument, option, subcommands, takes_records
 from ragbench_cli.output import draw, styled, table
 from ragbench_cli.output import show as show_result
 
@@ -40,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-app = command_group("Create, update and show the baseline of the gate.")
+app = subcommands("Create, update and show the baseline of the gate.")
 
 _DEFAULT = Path("ragbench-baseline.json")
 _NAMED = 10

@@ -12,9 +12,9 @@ import typer
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, command_group, option, takes_records
+from ragbench_cli.options import JsonOption, option, subcommands, takes_records
 
-app = command_group("Inspect and prune the cache of model responses.")
+app = subcommands("Inspect and prune the cache of model responses.")
 
 _CacheOption = Annotated[
     Path | None,

@@ -9,13 +9,13 @@ import typer
 
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, command_group, complete_metrics
+from ragbench_cli.options import JsonOption, argument, complete_metrics, subcommands
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
     from ragbench.plugins import Registry
 
-app = command_group("List metrics, formats, rerankers and what else can be named.")
+app = subcommands("List metrics, formats, rerankers and what else can be named.")
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
