@@ -9,18 +9,7 @@ from enum import StrEnum
 from functools import cache, wraps
 from keyword import iskeyword
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    TypeGuard,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, get_args, get_type_hints
 
 import typer
 from msgspec import NODEFAULT, structs
@@ -132,7 +121,7 @@ _PLACES = "places"
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
-class _Field(NamedTuple):
+class _Field(Record, kw_only=False):
     name: str
     option: str
     """The name of its parameter, and so of its environment variable: that of its flag."""
@@ -149,7 +138,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     and the text below it is the help; `option` in its annotation says what is left.
     """
     hints = get_type_hints(command, include_extras=True)
-    records = {name: cast("type", kind) for name, kind in hints.items() if _is_record(kind)}
+    records: dict[str, type] = {name: kind for name, kind in hints.items() if _is_record(kind)}
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -175,7 +164,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _is_record(kind: object) -> TypeGuard[type[Record]]:
+def _is_record(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
@@ -205,7 +194,8 @@ def _fields(record: type) -> Sequence[_Field]:
         option_name = each.name
         default = inspect.Parameter.empty if each.default is NODEFAULT else each.default
         if not _is_record(kind):
-            kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, option())
+            is_annotated = hasattr(kind, "__metadata__")
+            kind, info = get_args(kind) if is_annotated else (kind, option())
             info = copy(info)
         if isinstance(info, OptionInfo):
             option_name = _complete(info, each.name, kind, getattr(record, "PANEL", "Options"))
