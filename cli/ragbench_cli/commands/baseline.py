@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,12 +25,8 @@ from ragbench.views.history import limit_line, limits_yaml, span_text
 from ragbench.views.report import values_of
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Labelled, argument, option, subcommands, takes_records
-from ragbench_cli.output import draw, styled, table
+from ragbench_cli.output import Blocks, draw, styled, table
 from ragbench_cli.output import show as show_result
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 app = subcommands("Create, update and show the baseline of the gate.")
 
@@ -167,7 +162,7 @@ def show(
     show_result({"path": str(file), **facts}, lambda: draw(_blocks(facts)), json=json)
 
 
-def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
+def _blocks(facts: dict[str, Any]) -> Blocks:
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
     head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,9 +36,6 @@ from ragbench_cli.options import (
 )
 from ragbench_cli.output import show
 from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 
 class Asked(Record):
