@@ -159,10 +159,8 @@ class _Section(SettingsFile):
         names: set[str] = set()
         for entry in entries:
             name, _, text = (part.strip() for part in entry.rpartition("="))
-            found, refusal = (
-                re.fullmatch(form, name),
-                f"'{entry}' is not understood: expected {expected}",
-            )
+            found = re.fullmatch(form, name)
+            refusal = f"'{entry}' is not understood: expected {expected}"
             if found is None or name.casefold() in names:
                 twice = f"{name} is given more than once: give it once"
                 self.problems.append(Problem(path=flag, message=twice if found else refusal))

@@ -241,8 +241,9 @@ class _Opened:
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
         if not options.quiet:
             say_source(held, cases, self.system)
-        limit, sample, seed = measuring.limit, measuring.sample, measuring.seed
-        self.selection = Selection(limit=limit, sample=sample, seed=seed)
+        self.selection = Selection(
+            limit=measuring.limit, sample=measuring.sample, seed=measuring.seed
+        )
 
     def _operators(self, file: Path) -> PostRetrieval:
         from ragbench.post.build import Resources, load_post_retrieval
@@ -302,17 +303,12 @@ class _Opened:
         from ragbench.stages.system import EvalSettings
         from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
-        options, system, source, judging = (
-            self.options,
-            self.system,
-            self.source,
-            self.models.judging,
-        )
+        options, system, judging = self.options, self.system, self.models.judging
         cases, asking, keeping = options.cases, options.asking, options.keeping
         settings = EvalSettings(
             name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
             rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
-            notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
+            notes=(*(() if cases.ask_again else self.source.info.notes), *system.notes),
             selection=self.selection, matching=Matching(options.measuring.matched),
             corpus=system.documents, locator=system.locator,
             trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
@@ -328,7 +324,7 @@ class _Opened:
             watch=self.watch, stopped=self.stopped,
             collect=collect if asking.repeats == 1 else None,
         )  # fmt: skip
-        entries = (entry.case for entry in source) if cases.ask_again else source
+        entries = (entry.case for entry in self.source) if cases.ask_again else self.source
         report = evaluate_repeatedly(
             lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
         )
