@@ -66,8 +66,8 @@ from ragbench.stores.database import open_store as open_store
 from ragbench.validators.validator import build_validator as build_validator
 from ragbench.verbs.ablate import ablate as ablate
 from ragbench.verbs.calibrate import calibrate_dump as calibrate_dump
+from ragbench.verbs.cases import export_run as export_run
 from ragbench.verbs.evaluate import evaluate as evaluate
-from ragbench.verbs.export import export_run as export_run
 from ragbench.verbs.gate import gate_run as gate_run
 from ragbench.verbs.judge_card import judge_card as judge_card
 from ragbench.verbs.label import corrected_report as corrected_report

@@ -53,15 +53,15 @@ def xml_text(text: str) -> str:
     return _NOT_XML.sub(_number, text)
 
 
-def annotation_message(text: str) -> str:
-    """The message of a workflow command: percent-encoded where its line would end."""
+def annotation(level: str, title: str, message: str) -> str:
+    """A workflow command, percent-encoded where its line, or a property of it, would end."""
+    title = _encoded(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={title}::{_encoded(message)}\n"
+
+
+def _encoded(text: str) -> str:
     readable = text.encode("utf-8", "backslashreplace").decode()
     return readable.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def annotation_property(text: str) -> str:
-    """A property of a workflow command, which also must not hold what parts properties."""
-    return annotation_message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 _ACTING = re.compile(

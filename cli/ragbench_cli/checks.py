@@ -26,6 +26,7 @@ from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
+from ragbench.safe_text import shown_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, GenerateInput, RetrieveInput, generate_stage, retrieve_stage
 from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval
@@ -194,7 +195,7 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
             word = await ask_word(client)
             seconds = time.perf_counter() - started
             model = "" if word.model in ("", client.endpoint.model) else f" as {word.model}"
-            detail = f"'{_shortened(word.text, 60)}'{model} in {seconds:.2f} s"
+            detail = f"'{shown_line(word.text, longest=60)}'{model} in {seconds:.2f} s"
             tokens = "; it reports no tokens, so the cost is unknown"
             checks.found(detail + ("" if word.usage.reported else tokens))
             checks.step, started = "llm structure", time.perf_counter()
@@ -215,13 +216,12 @@ async def _try_out(checks: Checks, settings: LLMSettings) -> None:
         async for found in probe(settings.endpoint):
             wanted |= found.settings
             checks.tried(found)
-        lines = [f"{name}: {_yaml(value)}" for name, value in wanted.items()]
+        lines = [
+            f"{name}: {'none' if value is None else str(value).lower()}"
+            for name, value in wanted.items()
+        ]
         needed = f"put into the section llm of the configuration: {', '.join(lines)}"
         checks.found(needed if lines else "needs nothing more", name="llm section")
-
-
-def _yaml(value: object) -> str:
-    return "none" if value is None else str(value).lower()
 
 
 def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
@@ -269,7 +269,7 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
         asked: GenerateInput = (question, list(contexts), [])
         answer = await _called(checks, "rag generates", generate_stage(rag, b""), asked)
         if answer is not None:
-            shown = _shortened(answer.response) or "an empty answer"
+            shown = shown_line(answer.response, longest=200) or "an empty answer"
             checks.found(shown, name="rag generates")
             async for one in probe_generation(rag, question, contexts):
                 checks.probed(one)
@@ -282,11 +282,6 @@ async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: 
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         checks.found(str(Failure.of(error, stage=stage.name)), "failed", name=name)
     return None
-
-
-def _shortened(text: str, most: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]} ..."
 
 
 def check_pipeline(checks: Checks, path: Path, question: str) -> None:

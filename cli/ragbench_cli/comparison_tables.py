@@ -16,11 +16,11 @@ from ragbench.views.comparison import (
     change_lines,
     change_title,
     counts_text,
+    difference_cells,
     kinds_text,
-    p_text,
     result_lines,
 )
-from ragbench.views.document import number_text, range_text, what_changed
+from ragbench.views.document import number_text, what_changed
 from ragbench.views.gate import after_text, check_cells, refusal_text
 from ragbench.views.run_document import flow_text
 from ragbench_cli.output import Blocks, Cell, can_show, fitted_table, paragraph, styled, table
@@ -37,18 +37,10 @@ _WAYS, _NOTES = 2, 1
 _LONGEST, _LONGEST_ID, _LABEL = 150, 24, 8
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
-_WORDS = {
-    GateOutcome.PASSED: ("passed", "green"),
-    GateOutcome.FAILED: ("failed", "red"),
-    GateOutcome.INCONCLUSIVE: ("inconclusive", "yellow"),
-}
 
 
 def gate_blocks(verdict: GateResult, page: Console) -> Blocks:
-    word, style = _WORDS[verdict.outcome]
-    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
-        word, style = "passed with a warning", "yellow"
-    yield styled((word, f"bold {style}"), f": {verdict.headline}")
+    yield styled((verdict.word, f"bold {verdict.colour}"), f": {verdict.headline}")
     yield ""
     yield styled(("run       ", "dim"), run_text(verdict.run))
     if verdict.baseline is not None:
@@ -59,13 +51,11 @@ def gate_blocks(verdict: GateResult, page: Console) -> Blocks:
         yield styled(("passed    ", "dim"), _passed(passed))
     refusals = ((refusal_text(one), "yellow") for one in verdict.refusals)
     yield from paragraph("not compared", refusals)
-    # Slices that are too small to tell are most checks, and do not count.
-    small = {GateOutcome.PASSED: [*CheckKind], GateOutcome.INCONCLUSIVE: [CheckKind.SLICE]}
-    against = [one for one in verdict.checks if one.kind not in small.get(one.outcome, ())]
-    if against:
+    if against := verdict.against:
         columns = ("check", "", "now", "change", "interval", "limit", "n")
         rows: list[Sequence[Cell]] = [
-            (one.label, _WORDS[one.outcome], *check_cells(one)) for one in against[:_ROWS]
+            (one.label, (one.outcome, one.outcome.colour), *check_cells(one))
+            for one in against[:_ROWS]
         ]
         yield ""
         yield fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)
@@ -209,8 +199,8 @@ def _metrics(comparison: Comparison, page: Console) -> Table:
         page,
         ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
         [
-            (name, *figures, *_difference(metric))
-            for name, metric, figures in zip(names, comparison.metrics, scores, strict=True)
+            (name, *figures, *difference_cells(next(iter(one.differences), None), one.unit))
+            for name, one, figures in zip(names, comparison.metrics, scores, strict=True)
         ],
         missed=("cases", "interval", "p"),
         spare=max(0, max(map(len, names)) - _LONGEST_ID),
@@ -239,14 +229,6 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
         ]
         for metric, row in zip(metrics, marks, strict=True)
     ]
-
-
-def _difference(metric: MetricComparison) -> Sequence[str]:
-    if not metric.differences:
-        return ("-",) * 4
-    found, unit = metric.differences[0], metric.unit
-    change = number_text(found.difference, unit, sign=True)
-    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
 
 
 def _spelled_out(

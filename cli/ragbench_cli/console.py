@@ -209,6 +209,11 @@ class Invocation:
         return mask_text(shlex.join(["ragbench", *filter(None, [first]), *kept, *more]))
 
 
+def searching(*, quiet: bool) -> Callable[[str], None]:
+    """Names each search as it begins."""
+    return lambda name: None if quiet else say(f"searching: {name}")
+
+
 StageAdvance = Callable[["StageProgress"], None]
 
 

@@ -16,19 +16,9 @@ from ragbench_cli.options import (
     Taken,
     ValidatorArgsOption,
     argument,
+    complete_metrics,
     option,
 )
-
-
-def complete_metrics(typed: str) -> list[str]:
-    from ragbench.metrics.registry import definitions
-
-    before, comma, last = typed.rpartition(",")
-    return [
-        f"{before}{comma}{definition.name}"
-        for definition in definitions()
-        if definition.name.casefold().startswith(last.casefold())
-    ]
 
 
 def _formats(typed: str) -> list[str]:

@@ -9,6 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
+from msgspec import structs
+
 from ragbench.core.record import Record, field
 from ragbench.errors import (
     ConfigError,
@@ -19,8 +21,8 @@ from ragbench.errors import (
     RunError,
 )
 from ragbench_cli import console
-from ragbench_cli.options import Panel, amount, option
-from ragbench_cli.output import Blocks, draw, styled, table
+from ragbench_cli.options import Panel, option
+from ragbench_cli.output import Blocks, draw, show, styled, table
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -83,6 +85,15 @@ class LLMChoice(NamedModel):
         }
 
 
+def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
+    """What models may cost, in this command and in all commands of a run."""
+    from ragbench.llm.budget import Budget, amount_of
+
+    caps = (("--max-cost", max_cost), ("--max-cost-run", run_limit))
+    least, whole = (None if text is None else amount_of(text, name) for name, text in caps)
+    return Budget(least, run_limit=whole)
+
+
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
@@ -122,15 +133,22 @@ def language_model(
         yield Chat(session=session, settings=known, purpose=purpose)
 
 
-class ModelChoice(Record):
+class JudgeChoice(Record):
     PANEL: ClassVar = Panel.JUDGING
 
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: bool = False
-    """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
-    its answers are kept for the run."""
+    """Estimate calls, tokens and cost without judging."""
     max_cost: Annotated[str | None, option("AMOUNT")] = None
     """Cap on the cost of models in this command; needs a known price."""
+    no_preflight: Annotated[bool, option(rare=True)] = False
+    """Do not try the models before the first judgement."""
+
+
+class ModelChoice(JudgeChoice):
+    dry_run: bool = False
+    """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
+    its answers are kept for the run."""
     max_cost_run: Annotated[str | None, option("AMOUNT", rare=True)] = None
     """Cap on the cost of models in all commands of this run together, killed ones included."""
     panel: Annotated[str | None, option("LIST", rare=True)] = None
@@ -139,8 +157,6 @@ class ModelChoice(Record):
     repeats: Annotated[int, option("--judge-repeats", min=1, rare=True)] = 1
     """How many times each case is judged. A score is the mean; the report shows how far the judge
     agrees with itself."""
-    no_preflight: Annotated[bool, option(rare=True)] = False
-    """Do not try the models before the first judgement."""
 
 
 class ModelsInUse:
@@ -152,9 +168,8 @@ class ModelsInUse:
         from ragbench.llm.session import LLMSession, open_models
 
         needs = {need for metric in metrics for need in metric.definition.needs}
-        caps = (("--max-cost", choice.max_cost), ("--max-cost-run", choice.max_cost_run))
-        limit, run_limit = (None if text is None else amount(text, name) for name, text in caps)
-        self.budget = budget = Budget(limit, run_limit=run_limit)
+        caps = (choice.max_cost, choice.max_cost_run)
+        self.budget = budget = Budget(None) if caps == (None, None) else budget_of(*caps)
         """What all models of the evaluation may cost, those of a pipeline included."""
         self._settings = named = cache(choice.llm.settings)
         asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
@@ -275,14 +290,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
     """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
-    if as_json:
-        import msgspec
-
-        cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
-        known = msgspec.to_builtins(estimate)
-        console.print_json({"judgements": judgements, "cost": cost, **known})
-    else:
-        draw(_estimate_blocks(estimate, judgements))
+    cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
+    found = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
+    show(found, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cache, wraps
-from itertools import pairwise
 from keyword import iskeyword
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    TypeGuard,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, get_args, get_type_hints
 
 import typer
 from msgspec import NODEFAULT, structs
 from typer.models import OptionInfo
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field_docs
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,15 +80,27 @@ def among(names: Iterable[str]) -> Completion:
     return complete
 
 
-def completed(kind: str) -> Completion:
-    """Completes the names of what ragbench and other packages bring of a kind."""
+def completed(kind: str, *others: str) -> Completion:
+    """Completes the names of what ragbench and other packages bring of a kind, and others."""
 
     def complete(typed: str) -> list[str]:
         from ragbench.plugins import Registry
 
-        return [name for name in sorted(Registry(kind=kind).targets()) if name.startswith(typed)]
+        names = (*others, *sorted(Registry(kind=kind).targets()))
+        return [name for name in names if name.startswith(typed)]
 
     return complete
+
+
+def complete_metrics(typed: str) -> list[str]:
+    from ragbench.metrics.registry import definitions
+
+    before, comma, last = typed.rpartition(",")
+    return [
+        f"{before}{comma}{definition.name}"
+        for definition in definitions()
+        if definition.name.casefold().startswith(last.casefold())
+    ]
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
@@ -112,13 +110,18 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
     )
 
 
+def subcommands(help: str) -> typer.Typer:
+    """Commands under one name, which alone prints their help."""
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
 _METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
 """What the help calls a value where nothing else is said."""
 _PLACES = "places"
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
-class _Field(NamedTuple):
+class _Field(Record, kw_only=False):
     name: str
     option: str
     """The name of its parameter, and so of its environment variable: that of its flag."""
@@ -135,7 +138,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     and the text below it is the help; `option` in its annotation says what is left.
     """
     hints = get_type_hints(command, include_extras=True)
-    records = {name: cast("type", kind) for name, kind in hints.items() if _is_record(kind)}
+    records: dict[str, type] = {name: kind for name, kind in hints.items() if _is_record(kind)}
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -161,7 +164,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _is_record(kind: object) -> TypeGuard[type[Record]]:
+def _is_record(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
@@ -191,7 +194,8 @@ def _fields(record: type) -> Sequence[_Field]:
         option_name = each.name
         default = inspect.Parameter.empty if each.default is NODEFAULT else each.default
         if not _is_record(kind):
-            kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, option())
+            is_annotated = hasattr(kind, "__metadata__")
+            kind, info = get_args(kind) if is_annotated else (kind, option())
             info = copy(info)
         if isinstance(info, OptionInfo):
             option_name = _complete(info, each.name, kind, getattr(record, "PANEL", "Options"))
@@ -224,27 +228,7 @@ def document(command: Any) -> None:
     for parameter in command.params:
         if parameter.name in places and not parameter.help:
             record, field = places[parameter.name]
-            known = (
-                _documents(one.__module__).get((one.__name__, field)) for one in record.__mro__
-            )
-            parameter.help = next(filter(None, known), None)
-
-
-@cache
-def _documents(module: str) -> dict[tuple[str, str], str]:
-    import ast
-
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {
-        (record.name, ast.unparse(field.target)): " ".join(text.value.value.split())
-        for record in tree.body
-        if isinstance(record, ast.ClassDef)
-        for field, text in pairwise(record.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+            parameter.help = field_docs(record).get(field)
 
 
 JsonOption = Annotated[
@@ -298,11 +282,7 @@ class Taken(Record):
             return None
         from ragbench.io.only import Only
 
-        pairs = [each.partition("=") for each in self.where or ()]
-        where = {name: value for name, equals, value in pairs if name and equals}
-        if len(where) < len(pairs):
-            given = ", ".join(self.where or ())
-            raise ConfigError(f"--where {given}: expected NAME=VALUE, each name once: user=ada")
+        where = mapping(self.where or (), "--where", "NAME=VALUE, such as user=ada")
         return Only(since=self.since, until=self.until, where=where)
 
 
@@ -352,22 +332,16 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def mapping(entries: Iterable[str], option: str) -> dict[str, str]:
-    """What a repeated option of the form TARGET=SOURCE says."""
+def mapping(
+    entries: Iterable[str], option: str, form: str = "TARGET=SOURCE, such as query=Frage"
+) -> dict[str, str]:
+    """What a repeated option says, each name once."""
     found: dict[str, str] = {}
     for entry in entries:
         target, equals, source = entry.partition("=")
         if not equals or not target:
-            raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
+            raise ConfigError(f"{option} {entry}: expected {form}")
         if found.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
     return found
-
-
-def amount(text: str, option: str) -> Decimal:
-    """A sum of money that was typed."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ConfigError(f"{option} must be a number, not '{text}'") from None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.views.document import Document
+    from ragbench.views.document import Document, Section
 
 Cell: TypeAlias = "str | tuple[str, str]"
 """A text, or one with its style."""
@@ -36,6 +36,14 @@ def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
             page.print(styled(block) if isinstance(block, str) else block)
         for line in captured.get().splitlines():
             page.file.write(f"{line.rstrip()}\n")
+
+
+def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
+    """Prints a result as JSON, or as a screen shows it."""
+    if json:
+        console.print_json(data)
+    else:
+        screen()
 
 
 def draw_fitted(blocks: Callable[[Console], Blocks]) -> None:
@@ -62,6 +70,23 @@ def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
             yield ""
             yield styled((title, "dim"))
         yield Padding(styled(line), (0, 0, 0, 2))
+
+
+def document_blocks(document: Document) -> Blocks:
+    """A document in a terminal: of each section its table and its lines, the notes last."""
+    yield styled((document.title, "bold"), f": {document.headline}")
+    for section in document.shown:
+        if section.rows:
+            yield ""
+            yield section_table(section)
+        yield from paragraph(section.title.lower(), section.lines)
+
+
+def section_table(section: Section) -> Table:
+    """The rows below the section's title, without columns of drawings."""
+    places = [place for place, name in enumerate(section.columns) if name][1:]
+    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
+    return table((section.title, *(section.columns[place] for place in places)), rows)
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 2) -> Table:
@@ -168,6 +193,7 @@ class Output(Record):
     PANEL: ClassVar = Panel.OUTPUT
 
     md: Annotated[str | None, option("FILE")] = None
+    """Write the result as Markdown; - prints it."""
     page: Page = field(default_factory=Page)
     json: JsonOption = False
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.report import Report
 from ragbench.errors import RagbenchError
-from ragbench.gate.config import demanded
+from ragbench.gate.config import Undecided, demanded
+from ragbench.gate.gate import bearing
 from ragbench.safe_text import shown_line
 from ragbench.stages.stage import CallSettings
 from ragbench.stages.system import EvalSettings
@@ -22,58 +22,37 @@ from ragbench.views.gate import limit_text, refusal_text
 from ragbench.views.write import write_reports
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateChecks:
-    """A plugin that adds a test for each check, and one for the verdict as a whole."""
+def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
+    """A test for each check of the run that the options name, and one for the verdict as a whole.
 
-    run: str
-    baseline: str | None
-    config: str | None
-    strict: bool
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(
-        self, session: pytest.Session, items: list[pytest.Item]
-    ) -> None:
-        """Adds the tests behind those that were collected.
-
-        Raises:
-            pytest.UsageError: the run cannot be judged.
-        """
-        try:
-            path = None if self.config is None else Path(self.config)
-            config = demanded(path, baseline=self.baseline, strict=self.strict)
-            verdict = gate_run(Path(self.run), config)
-        except RagbenchError as error:
-            raise pytest.UsageError(f"ragbench: {error}") from error
-        parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
-            session, name="ragbench", nodeid="ragbench"
+    Raises:
+        pytest.UsageError: the run cannot be judged.
+    """
+    named = (session.config.getoption(f"--ragbench{end}") for end in ("", "-baseline", "-config"))
+    run, baseline, file = (None if one is None else str(one) for one in named)
+    strict = bool(session.config.getoption("--ragbench-strict"))
+    try:
+        config = demanded(None if file is None else Path(file), baseline=baseline, strict=strict)
+        verdict = gate_run(str(run), config)
+    except RagbenchError as error:
+        raise pytest.UsageError(f"ragbench: {error}") from error
+    parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
+        session, name="ragbench", nodeid="ragbench"
+    )
+    for name, outcome, reason in _judged(verdict, config.undecided):
+        item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
+            parent, name=shown_line(name)
         )
-        for name, outcome, reason in _judged(verdict):
-            item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
-                parent, name=shown_line(name)
-            )
-            item.outcome, item.reason = outcome, shown_line(reason)
-            items.append(item)
+        item.outcome, item.reason = outcome, shown_line(reason)
+        yield item
 
 
-def _judged(verdict: GateResult) -> Iterator[tuple[str, GateOutcome, str]]:
+def _judged(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
-        yield f"{check.name} ({limit_text(check)})", _counted(check, verdict), check.reason
+        yield f"{check.name} ({limit_text(check)})", bearing(check, undecided), check.reason
     yield "verdict", verdict.outcome, verdict.headline
-
-
-def _counted(check: GateCheck, verdict: GateResult) -> GateOutcome:
-    """How a check bears on the verdict: what does not count passes."""
-    is_open = check.outcome is GateOutcome.INCONCLUSIVE
-    if is_open and check.kind is CheckKind.SLICE:
-        return GateOutcome.PASSED
-    if check.may_pass:
-        counts = {"pass": GateOutcome.PASSED, "fail": GateOutcome.FAILED}
-        return counts.get(str(verdict.settings.get("undecided")), check.outcome)
-    return check.outcome
 
 
 class _CheckFailedError(Exception):

@@ -36,18 +36,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Brings in what makes the tests, when a run was named."""
-    run = config.getoption("--ragbench")
-    baseline = config.getoption("--ragbench-baseline")
-    settings = config.getoption("--ragbench-config")
-    strict = bool(config.getoption("--ragbench-strict"))
-    if run is not None:
-        from ragbench_cli.pytest_checks import GateChecks
-
-        checks = GateChecks(run=run, baseline=baseline, config=settings, strict=strict)
-        config.pluginmanager.register(checks, "ragbench-checks")
-    elif baseline is not None or settings is not None or strict:
+    others = map(config.getoption, ("--ragbench-baseline", "--ragbench-config"))
+    is_used = bool(config.getoption("--ragbench-strict")) or any(one is not None for one in others)
+    if is_used and config.getoption("--ragbench") is None:
         raise pytest.UsageError("the options of ragbench need a run: --ragbench RUN")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Adds the tests of a run behind those that were collected."""
+    if session.config.getoption("--ragbench") is not None:
+        from ragbench_cli.pytest_checks import tests_of
+
+        items += tests_of(session)
 
 
 @pytest.fixture

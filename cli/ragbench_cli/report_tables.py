@@ -124,9 +124,7 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
 
 def run_text(run: JudgedRun | ComparedRun) -> str:
     """A run's place, and what it is, in a line."""
-    commit = (
-        "" if run.commit is None else f", commit {run.commit[:12]}{' with changes' * run.dirty}"
-    )
+    commit = f", commit {run.version}" if run.version else ""
     several = getattr(run, "runs", 1)
     runs = f", mean of {several} runs" if several > 1 else ""
     what = f"{run.rag} on {run.dataset}, {run.cases:,} cases{commit}{runs}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -30,6 +29,7 @@ from ragbench.masking import mask_text
 from ragbench.verbs.gate import Reask, gate_run
 from ragbench.verbs.settle import open_checks, settle
 from ragbench_cli import console
+from ragbench_cli.systems import rag_of
 
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
@@ -203,18 +203,15 @@ def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
 
 def eval_options(manifest: Manifest) -> list[str]:
     """The options of ``ragbench eval`` that ask a stored run's system."""
-    described, settings = manifest.rag.description, manifest.settings
-    spec = str(described.get("spec") or "")
-    text = json.dumps(described)
-    if ":" not in spec or "***" in text or settings.keys() - {"matching", "top_k"}:
+    known, settings = rag_of(manifest), manifest.settings
+    if known is None or settings.keys() - {"matching", "top_k"}:
         raise ConfigError(
-            f"how to ask the system ({spec or 'a pipeline'}) does not follow from the run. Give "
-            "the options of ragbench eval, such as --rerun-options '--rag app:MyRAG --rag-args "
-            "\"{}\"' or --rerun-options '--pipeline rag.yaml'"
+            f"how to ask the system ({manifest.rag.description.get('spec') or 'a pipeline'}) does "
+            "not follow from the run. Give the options of ragbench eval, such as --rerun-options "
+            "'--rag app:MyRAG --rag-args \"{}\"' or --rerun-options '--pipeline rag.yaml'"
         )
-    found = ["--rag", spec]
-    if described.get("arguments"):
-        found += ["--rag-args", json.dumps(described["arguments"])]
+    spec, arguments = known
+    found = ["--rag", spec, *(["--rag-args", arguments] if arguments != "{}" else [])]
     if settings.get("top_k") is not None:
         found += ["--top-k", str(settings["top_k"])]
     return found

@@ -252,16 +252,11 @@ def search_settings(asked: object = None) -> RetrievalSettings:
 
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
-    found: dict[str, Any] = {}
-    for one in given or ():
-        name, equals, value = one.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(f"{option_name}: expected NAME=VALUE, found '{one}'")
-        if name.strip() in found:
-            raise ConfigError(f"{option_name}: '{name.strip()}' is given twice")
-        found[name.strip()] = value
+    form = "NAME=VALUE, such as 'query_prefix=query: '"
+    found: dict[str, Any] = {**mapping(given or (), option_name, form)}
+    for name, value in found.items():
         with suppress(ValueError):
-            found[name.strip()] = json.loads(value)
+            found[name] = json.loads(value)
     return found
 
 

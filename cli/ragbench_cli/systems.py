@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import signature
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ragbench.core.chunk import Document
     from ragbench.io.entries import EntrySource, SourceInfo
     from ragbench.io.only import Only
+    from ragbench.ledger.folder import Manifest
     from ragbench.ledger.project import Project
     from ragbench.llm.budget import Budget
     from ragbench.llm.session import Chat
@@ -93,6 +95,14 @@ class DocumentsBeside(NamedTuple):
             )
         yield first
         yield from found
+
+
+def rag_of(manifest: Manifest) -> tuple[str, str] | None:
+    """The RAG of a stored run and its arguments as JSON, as far as both follow from the run."""
+    described = manifest.rag.description
+    spec = str(described.get("spec") or "")
+    is_known = ":" in spec and "***" not in json.dumps(described)
+    return (spec, json.dumps(described.get("arguments") or {})) if is_known else None
 
 
 _ANSWERS = ("outputs.", "answers.")
@@ -194,6 +204,10 @@ def chosen_system(
     """
     arguments = json_object(rag_args, "--rag-args") if rag_args else {}
     if pipeline is not None:
+        for name, value in (("--rag", rag), ("--rag-args", rag_args)):
+            if value is not None:
+                whole = "the file describes the whole system; give one of them"
+                raise ConfigError(f"{name} and --pipeline cannot be combined: {whole}")
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
         return

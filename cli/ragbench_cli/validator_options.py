@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from ragbench.core.record import Record, field
+from ragbench.core.record import Record, field, replace
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
@@ -21,6 +21,7 @@ from ragbench_cli.options import (
     Panel,
     Taken,
     ValidatorArgsOption,
+    completed,
     json_object,
     mapping,
     option,
@@ -38,12 +39,6 @@ CALLS = 8
 """Queries that a language model is asked about at a time; its client has a limit of its own."""
 
 
-def _validators(typed: str) -> list[str]:
-    from ragbench.validators.validator import VALIDATORS
-
-    return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
-
-
 class OnProcesses(OnEngine):
     engine: EngineOption = "processes"
     workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
@@ -54,12 +49,21 @@ class OnProcesses(OnEngine):
 class ValidatorChoice(Record):
     PANEL: ClassVar = Panel.MEASURED
 
-    name: Annotated[str, option("--validator", complete=_validators)] = DEFAULT_VALIDATOR
+    name: Annotated[
+        str, option("--validator", complete=completed("validators", DEFAULT_VALIDATOR))
+    ] = DEFAULT_VALIDATOR
     """Which validator judges: lexical (words only), local (a reader model on this machine; needs
     the extra onnx), llm (a language model) or cascade (lexical first, the llm where it is unsure).
     auto: local if its extra is installed, else lexical."""
     validator_args: ValidatorArgsOption = None
     llm: LLMChoice = field(default_factory=LLMChoice)
+
+    @property
+    def named(self) -> Self:
+        """With the name of a validator in place of auto."""
+        from ragbench.validators.validator import default_validator
+
+        return replace(self, name=default_validator()) if self.name == DEFAULT_VALIDATOR else self
 
 
 class CalibratedChoice(ValidatorChoice):

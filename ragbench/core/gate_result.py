@@ -22,6 +22,10 @@ class GateOutcome(StrEnum):
     def exit_code(self) -> int:
         return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
 
+    @property
+    def colour(self) -> str:
+        return {"passed": "green", "failed": "red", "inconclusive": "yellow"}[self.value]
+
 
 class Ground(StrEnum):
     """What a check's outcome rests on."""
@@ -362,9 +366,26 @@ class GateResult(Record):
     """What another run of the gate needs for the same result."""
 
     @property
+    def is_warned(self) -> bool:
+        is_passed = self.outcome is GateOutcome.PASSED
+        return is_passed and any(check.is_warning for check in self.checks)
+
+    @property
+    def word(self) -> str:
+        return f"{self.outcome}{' with a warning' * self.is_warned}"
+
+    @property
     def colour(self) -> str:
         """``"red"``, ``"green"``, or between them ``"yellow"``: passed with a warning, or open."""
-        if self.outcome is GateOutcome.FAILED:
-            return "red"
-        is_warned = any(check.is_warning for check in self.checks)
-        return "green" if self.outcome is GateOutcome.PASSED and not is_warned else "yellow"
+        return "yellow" if self.is_warned else self.outcome.colour
+
+    @property
+    def against(self) -> list[GateCheck]:
+        """The checks that did not pass; slices that are too small to tell are most, and no sign."""
+        small = (CheckKind.SLICE, GateOutcome.INCONCLUSIVE)
+        passed = GateOutcome.PASSED
+        return [
+            one
+            for one in self.checks
+            if one.outcome is not passed and (one.kind, one.outcome) != small
+        ]

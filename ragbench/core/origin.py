@@ -74,6 +74,11 @@ class RunOrigin(Record):
     commit: str | None
     dirty: bool
 
+    @property
+    def version(self) -> str:
+        """Its commit in short, and whether files had changed; empty outside of a repository."""
+        return f"{self.commit[:12]}{' with changes' * self.dirty}" if self.commit else ""
+
 
 class SystemChange(Record):
     """What differs between what the outcomes of two runs came from."""

@@ -9,8 +9,10 @@ import dataclasses
 import inspect
 import math
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args, get_type_hints
 
 import msgspec
@@ -23,7 +25,7 @@ if TYPE_CHECKING:  # type checkers know of a dataclass which changes fit
 else:
     from msgspec.structs import replace
 
-__all__ = ["Record", "field", "replace"]
+__all__ = ["Record", "field", "field_docs", "replace"]
 
 
 class _RecordType(StructMeta):
@@ -68,6 +70,37 @@ class Record(Struct, metaclass=_RecordType, frozen=True):
     """
 
     __dataclass_fields__ = _DataclassFields()
+
+
+def field_docs(target: type) -> dict[str, str]:
+    """The text below each field, in one line; also of classes that it inherits from."""
+    return {
+        field: text
+        for owner in reversed(target.__mro__[:-1])
+        for (name, field), text in _documents(owner.__module__).items()
+        if name == owner.__name__
+    }
+
+
+@cache
+def _documents(module: str) -> Mapping[tuple[str, str], str]:
+    """The same of all classes of a module, by class and field."""
+    import ast
+
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (KeyError, OSError, TypeError, SyntaxError):  # written elsewhere than in a file
+        return {}
+    return {
+        (owner.name, ast.unparse(field.target)): " ".join(text.value.value.split())
+        for owner in tree.body
+        if isinstance(owner, ast.ClassDef)
+        for field, text in pairwise(owner.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 # --- settings

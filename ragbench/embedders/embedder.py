@@ -19,6 +19,7 @@ from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
 from ragbench.plugins import Floats, Floats32, Registry, load_target, np
 from ragbench.safe_text import shortened_line
+from ragbench.stats.logistic import logistic_fit, platt_targets
 from ragbench.text.tables import table
 
 if TYPE_CHECKING:
@@ -261,7 +262,6 @@ def prefixes_of(model: str, query: str | None, passage: str | None) -> Prefixes:
 SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
 """Languages that the sample holds, by ISO 639-1."""
 _QUANTILE = 0.98
-_STEPS = 100
 _FLAT = 1e-6
 """A curve that rises less than this from the background on says nothing: a line is used."""
 
@@ -331,25 +331,17 @@ def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
 
 
 def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
-    """Slope and midpoint of the curve by Newton's method; (0, 0) where none rises."""
-    cosines = np.concatenate([related, unrelated])
-    # Platt's targets, a little off 0 and 1, keep the curve finite where the pairs do not overlap.
-    belong, others = len(related), len(unrelated)
-    targets = np.repeat([(belong + 1) / (belong + 2), 1 / (others + 2)], [belong, others])
-    weights = np.repeat([0.5 / belong, 0.5 / others], [belong, others])
-    design = np.stack([cosines, np.ones_like(cosines)], axis=1)
-    found = np.zeros(2)
-    for _ in range(_STEPS):
-        given = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
-        gradient = design.T @ (weights * (given - targets)) + 1e-6 * found
-        curvature = (design.T * (weights * given * (1 - given))) @ design + 1e-6 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        step *= min(1.0, 10.0 / max(float(np.abs(step).max()), 1e-12))
-        found = found - step
-        if float(np.abs(step).max()) < 1e-9:
-            break
-    slope, shift = float(found[0]), float(found[1])
-    return (slope, -shift / slope) if slope > 1e-3 else (0.0, 0.0)
+    """Slope and midpoint of the curve; (0, 0) where none rises."""
+    counts = [len(related), len(unrelated)]
+    slope, offset = logistic_fit(
+        np.concatenate([related, unrelated]),
+        np.repeat(platt_targets(*counts), counts),
+        np.repeat([0.5 / count for count in counts], counts),
+        start=(0.0, 0.0),
+        ridge=(1e-6, 1e-6),
+        longest=10.0,
+    )
+    return (slope, -offset / slope) if slope > 1e-3 else (0.0, 0.0)
 
 
 @lru_cache(maxsize=1)

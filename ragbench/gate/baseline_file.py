@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -64,15 +64,13 @@ def facts_of(runs: Sequence[MainRun], kept: int, cases: int) -> dict[str, Any]:
         "date": newest.date,
         "commit": newest.commit,
         "dirty": any(run.dirty for run in made_of),
-        "latencies": tuple(_latencies(made_of, cases)),
+        # Of each stage the median of the runs, which one slow machine does not move.
+        "latencies": tuple(
+            Latency(stage=stage, count=cases, mean=mean, p50=None, p95=None, longest=None)
+            for stage in newest.seconds
+            for mean in [median(one.seconds[stage] for one in made_of if stage in one.seconds)]
+        ),
     }
-
-
-def _latencies(runs: Sequence[MainRun], cases: int) -> Iterator[Latency]:
-    """Of each stage the median of the runs, which one slow machine does not move."""
-    for stage in runs[-1].seconds:
-        mean = median(run.seconds[stage] for run in runs if stage in run.seconds)
-        yield Latency(stage=stage, count=cases, mean=mean, p50=None, p95=None, longest=None)
 
 
 _NOT_MERGED = {
@@ -200,18 +198,14 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
     return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
 
 
-_UNSAID: dict[str, Any] = {
-    each.name: {} if each.default is MISSING else each.default
-    for each in fields(MainRun)
-    if each.name not in ("date", "commit", "cases", "scores")
-}
+_UNSAID = asdict(MainRun(date="", commit=""))
 """What a run does not say where it is so."""
 
 
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    return {key: value for key, value in known.items() if _UNSAID.get(key, ...) != value}
+    return {key: value for key, value in known.items() if _UNSAID[key] != value}
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:
@@ -227,7 +221,7 @@ def _column(stored: Json) -> MetricColumn:
 
 
 def _case(case: ScoredCase, names: Sequence[str]) -> dict[str, Any]:
-    scores = {name: _written(case.asked(name).cells) for name in names}
+    scores = {name: _scores(case.asked(name).cells) for name in names}
     known = {
         "fingerprint": case.fingerprint,
         "cluster": case.cluster,
@@ -238,17 +232,11 @@ def _case(case: ScoredCase, names: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _written(cells: Sequence[Cell | None]) -> object:
+def _scores(cells: Sequence[Cell | None]) -> object:
     """One entry where all are alike, and a list where not; None where there is nothing to say."""
-    entries = [_entry(cell) for cell in cells]
-    first = entries[0]
-    return first if all(entry == first for entry in entries) else entries
-
-
-def _entry(cell: Cell | None) -> float | str | None:
-    if cell is None or cell.status is Status.SKIPPED:
-        return None
-    return _number(cell.value) if cell.value is not None else cell.status.value
+    known = [None if cell is None or cell.status is Status.SKIPPED else cell for cell in cells]
+    found = [c and (c.status.value if c.value is None else _number(c.value)) for c in known]
+    return found[0] if all(one == found[0] for one in found) else found
 
 
 def _drift(content: Json) -> Drift:

@@ -182,17 +182,12 @@ def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> 
         if before is not None and after is not None:
             ways.setdefault((before, after), []).append(id_)
     order = list(Cause)
+    marks = {"first": first[0], "second": second[0]}
     for way, ids in sorted(
         ways.items(), key=lambda item: (-len(item[1]), *map(order.index, item[0]))
     ):
-        yield CauseFlow(
-            first=first[0],
-            second=second[0],
-            before=way[0],
-            after=way[1],
-            cases=len(ids),
-            examples=tuple(ids[:_EXAMPLES]),
-        )
+        shown = tuple(ids[:_EXAMPLES])
+        yield CauseFlow(**marks, before=way[0], after=way[1], cases=len(ids), examples=shown)
 
 
 def _notes(

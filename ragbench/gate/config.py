@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_type_hints
 
 from msgspec import Meta
 
+from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError, Problem
 from ragbench.io.settings import Place, converted
 from ragbench.io.yaml_file import SettingsFile, YamlFile, read_yaml
@@ -38,8 +40,12 @@ class Undecided(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FigureLimits:
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_BelowOne = Annotated[float, Meta(ge=0, lt=1)]
+_AboveZero = Annotated[float, Meta(gt=0)]
+
+
+class FigureLimits(Record):
     """The limits of one figure; None where nothing is demanded."""
 
     minimum: float | None = None
@@ -48,8 +54,7 @@ class FigureLimits:
     """Largest tolerated loss of the mean; for metrics where lower is better, its largest rise."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SliceGate:
+class SliceGate(Record):
     """Limits on the cases of one slice, or of each slice of a kind."""
 
     by: str
@@ -60,16 +65,14 @@ class SliceGate:
     """None: the metric's own ``max_drop``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricGate:
+class MetricGate(Record):
     """The demands on one metric."""
 
     limits: FigureLimits = FigureLimits()
     slices: tuple[SliceGate, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LatencyBudget:
+class LatencyBudget(Record):
     """The longest time that a stage may take."""
 
     stage: str
@@ -79,19 +82,18 @@ class LatencyBudget:
     """Of a rise, a share of the baseline's mean."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GateConfig:
+class GateConfig(Record):
     """Everything that a gate demands."""
 
-    baseline: str | None = None
+    baseline: Annotated[str, Meta(min_length=1)] | None = None
     """A path, or `AUTO`; None: no drop is looked for."""
     metrics: Mapping[str, MetricGate] = field(default_factory=dict[str, MetricGate])
     """By name. Empty with a baseline: every metric that has a better side, at ``max_drop``."""
-    max_drop: float = 0.02
+    max_drop: _BelowOne = 0.02
     """Tolerated loss of metrics that are not named, as a share of their scale."""
-    max_error_rate: float = 0.05
+    max_error_rate: _Share = 0.05
     """Largest share of cases in which a stage or a gated metric may fail."""
-    min_cases: int = 1
+    min_cases: Annotated[int, Meta(ge=1)] = 1
     """With fewer cases, a check is inconclusive."""
     latency: tuple[LatencyBudget, ...] = ()
     alpha: float = 0.05
@@ -101,19 +103,16 @@ class GateConfig:
     """Largest cost of the judge's answers, by `EXTENTS`, in the currency of its price."""
     max_tokens: Mapping[str, float] = field(default_factory=dict[str, float])
     """Most tokens that the RAG reports (metric ``total_tokens``), by `TOKEN_EXTENTS`."""
-    max_unmeasured: float = 0.05
+    max_unmeasured: _BelowOne = 0.05
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     must_pass: tuple[str, ...] = ()
     """Cases of which none may be lost: ids, ``tag:NAME``, ``language:CODE``."""
-    min_common: float = 0.5
+    min_common: _Share = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
     labels: tuple[str, ...] = ()
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
 
-_SHARE = Annotated[float, Meta(ge=0, le=1)]
-_BELOW_ONE = Annotated[float, Meta(ge=0, lt=1)]
-_ABOVE_ZERO = Annotated[float, Meta(gt=0)]
 _LIMITS = ("min", "max", "max_drop")
 _OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
@@ -138,7 +137,9 @@ the name before the last equals sign must match, and what is expected."""
 class _Section(SettingsFile):
     """The gate's section, in a file among those of other commands, with what options put there."""
 
-    given: dict[Place, tuple[str, str]] = field(default_factory=dict[Place, tuple[str, str]])
+    given: dict[Place, tuple[str, str]] = dataclasses.field(
+        default_factory=dict[Place, tuple[str, str]]
+    )
     """What options put there: each one's flag, and how it is refused."""
 
     def wrong(self, place: Place, message: str) -> None:
@@ -148,7 +149,9 @@ class _Section(SettingsFile):
             self.problems.append(Problem(path=flag, message=refusal))
         else:
             problem = self.file.problem(place, message)
-            self.problems.append(replace(problem, field=".".join(map(str, place)) or None))
+            self.problems.append(
+                dataclasses.replace(problem, field=".".join(map(str, place)) or None)
+            )
 
     def take(self, option: tuple[str, str, str, str], entries: Iterable[str]) -> None:
         """Puts what an option says over what the file says; of two limits of a name none wins."""
@@ -156,10 +159,8 @@ class _Section(SettingsFile):
         names: set[str] = set()
         for entry in entries:
             name, _, text = (part.strip() for part in entry.rpartition("="))
-            found, refusal = (
-                re.fullmatch(form, name),
-                f"'{entry}' is not understood: expected {expected}",
-            )
+            found = re.fullmatch(form, name)
+            refusal = f"'{entry}' is not understood: expected {expected}"
             if found is None or name.casefold() in names:
                 twice = f"{name} is given more than once: give it once"
                 self.problems.append(Problem(path=flag, message=twice if found else refusal))
@@ -271,23 +272,17 @@ def demanded(
     return replace(config, **known)
 
 
-_KINDS: Mapping[str, Any] = {
-    "baseline": Annotated[str, Meta(min_length=1)],
-    "max_drop": _BELOW_ONE,
-    "max_error_rate": _SHARE,
-    "max_unmeasured": _BELOW_ONE,
-    "min_common": _SHARE,
-    "min_cases": Annotated[int, Meta(ge=1)],
-    "undecided": Undecided,
-    "must_pass": tuple[str, ...],
-    "labels": tuple[str, ...],
+_KINDS = {
+    name: kind
+    for name, kind in get_type_hints(GateConfig, include_extras=True).items()
+    if name not in ("metrics", "latency", "alpha", "max_cost", "max_tokens")
 }
 """Of the settings that are one value each."""
 
 
 def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
     file.mapping(place, names)
-    found = {name: file.value((*place, name), _ABOVE_ZERO) for name in names}
+    found = {name: file.value((*place, name), _AboveZero) for name in names}
     return {name: number for name, number in found.items() if number is not None}
 
 

@@ -285,13 +285,7 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
 
 
 _DECIDED = (
-    "tolerance",
-    "p_worse",
-    "resolution",
-    "p_not_worse",
-    "family",
-    "can_show",
-    "detectable_drop",
-    "needed",
+    *("tolerance", "p_worse", "resolution", "p_not_worse", "family", "can_show"),
+    *("detectable_drop", "needed"),
 )
 """Facts of a decision that a row shows as they are."""

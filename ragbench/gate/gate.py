@@ -280,21 +280,24 @@ def _compared(
     return Comparability(both=None, metrics=frozenset(), refusals=refusals)
 
 
+def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
+    """How a check bears on the verdict: what does not count passes."""
+    if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE:
+        return GateOutcome.PASSED
+    if undecided is Undecided.PASS and check.may_pass:
+        return GateOutcome.PASSED
+    is_lost = undecided is Undecided.FAIL and check.is_open_drop
+    return GateOutcome.FAILED if is_lost else check.outcome
+
+
 def _outcome(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
-    if any(check.outcome is GateOutcome.FAILED for check in checks):
+    found = {bearing(check, undecided) for check in checks}
+    if GateOutcome.FAILED in found:
         return GateOutcome.FAILED
-    if undecided is Undecided.FAIL and any(check.is_open_drop for check in checks):
-        return GateOutcome.FAILED
-    unsure = [
-        check
-        for check in checks
-        if check.outcome is GateOutcome.INCONCLUSIVE
-        and check.kind is not CheckKind.SLICE
-        and not (undecided is Undecided.PASS and check.may_pass)
-    ]
-    return GateOutcome.INCONCLUSIVE if unsure or refusals else GateOutcome.PASSED
+    is_open = GateOutcome.INCONCLUSIVE in found or refusals
+    return GateOutcome.INCONCLUSIVE if is_open else GateOutcome.PASSED
 
 
 def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:

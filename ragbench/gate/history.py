@@ -34,7 +34,7 @@ def history_of(baseline: Baseline) -> History:
     runs, drift = baseline.runs, baseline.drift
     breaks = tuple(_breaks(runs))
     start = breaks[-1].at if breaks else 0
-    columns = sorted(baseline.metrics, key=_place)
+    columns = sorted(baseline.metrics, key=lambda one: (one.name != "answer_correct", one.name))
     falls = {} if drift is None else dict(shown_falls(drift, columns, _ALPHA))
     return History(
         dataset=baseline.dataset,
@@ -54,10 +54,6 @@ def history_of(baseline: Baseline) -> History:
         followed=0 if drift is None else max((len(m.steps) + 1 for m in drift.metrics), default=0),
         least=LEAST,
     )
-
-
-def _place(column: MetricColumn) -> tuple[bool, str]:
-    return column.name != "answer_correct", column.name
 
 
 def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:

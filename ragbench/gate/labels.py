@@ -169,8 +169,10 @@ def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
             yield found[1]
 
 
-def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
+def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]:
     """How many of the labels are of these answers, and whether chance chose them."""
+    if book is None:
+        return
     names = {column.name for run in runs for column in run.metrics}
     facts = ([run.table.fact(name) for name in ("judged", "labels")] for run in runs)
     cases = [one for known in facts for one in zip(*known, strict=False)]

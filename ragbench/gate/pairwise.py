@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -42,7 +43,7 @@ def metric_comparisons(
     differences, family = _differences(runs, tested)
     listed: list[MetricComparison] = []
     for column in columns:
-        found = [one for name, one in differences if name == column.name]
+        found = differences.get(column.name, [])
         figures = [_figure(mark, run, column.name, labels, restricted) for mark, run in runs]
         listed.append(
             MetricComparison(
@@ -72,7 +73,7 @@ def _untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
 
 def _differences(
     runs: Sequence[Marked], columns: Sequence[MetricColumn]
-) -> tuple[list[tuple[str, Difference]], int]:
+) -> tuple[Mapping[str, list[Difference]], int]:
     """By metric, with the size of the family.
 
     Metrics of one pair of runs are tested jointly; several pairs are corrected by their number.
@@ -84,8 +85,7 @@ def _differences(
         shared = [c for c in columns if first[1].column(c.name) and second[1].column(c.name)]
         if shared:
             groups.append((first, second, shared))
-    found: list[tuple[str, Difference]] = []
-    family = 0
+    found, family = defaultdict[str, list[Difference]](list), 0
     for (mark, run), (other_mark, other), shared in groups:
         samples = [
             paired_columns(
@@ -107,7 +107,7 @@ def _differences(
                 p_value=test.p_value, p_corrected=corrected,
                 resolution=len(groups) * joint.resolution, is_significant=corrected <= ALPHA,
             )  # fmt: skip
-            found.append((column.name, difference))
+            found[column.name].append(difference)
     return found, family
 
 
@@ -145,15 +145,11 @@ def _figure(
         score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score
-    return RunFigure(
-        run=mark,
-        score=score,
-        interval=interval,
-        measured=int(cells.has(Status.MEASURED).sum()),
-        abstained=int(cells.has(Status.ABSTAINED).sum()),
-        skipped=int(cells.has(Status.SKIPPED).sum()),
-        failed=int(cells.has(Status.FAILED).sum()),
-    )
+    counts: Any = {status.value: int(cells.has(status).sum()) for status in _COUNTED}
+    return RunFigure(run=mark, score=score, interval=interval, **counts)
+
+
+_COUNTED = (Status.MEASURED, Status.ABSTAINED, Status.SKIPPED, Status.FAILED)
 
 
 def _marked(

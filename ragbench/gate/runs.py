@@ -9,7 +9,7 @@ import json
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -131,32 +131,28 @@ def _from_journal(path: Path, source: str) -> RunScores:
     judging = figures.judging
     costs = [line.cost for line in judging.lines] if judging is not None else []
     known = [cost for cost in costs if cost is not None]
+    judge, git = manifest.judge or {}, manifest.git or {}
+    asked = [judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ())]
     return RunScores(
         source=source,
         dataset=manifest.dataset.name,
         rag=manifest.rag.name,
         fingerprints=manifest.fingerprints,
         matching=manifest.settings["matching"],
-        commit=(manifest.git or {}).get("commit"),
-        dirty=bool((manifest.git or {}).get("dirty")),
+        commit=git.get("commit"),
+        dirty=bool(git.get("dirty")),
         metrics=tuple(_columns(metrics, figures, cases)),
         cases=cases,
         stages=figures.stages,
         latencies=figures.latencies,
         judge_cost=float(sum(known)) if costs and len(known) == len(costs) else None,
         currency=None if judging is None else judging.currency,
-        judge=_judge_name(manifest.judge),
+        judge=", ".join(dict.fromkeys(str(one["model"]) for one in asked if one)),
         causes=figures.causes,
         right=figures.right,
         date=started,
         origins=origins,
     )
-
-
-def _judge_name(judge: Mapping[str, Any] | None) -> str:
-    known = judge or {}
-    asked = [known.get("chat"), known.get("embeddings"), *known.get("panel", ())]
-    return ", ".join(dict.fromkeys(str(one["model"]) for one in asked if one))
 
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.core.gate_result import (
-    CaseChange,
-    CheckKind,
-    Drop,
-    GateCheck,
-    GateOutcome,
-    Ground,
-    Refusal,
-)
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
 from ragbench.core.history import MainTrend
 from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted
@@ -191,17 +183,13 @@ def _summary(check: GateCheck, least: int) -> str:
 
 def _must_pass(check: GateCheck) -> str:
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
-    shown = [
-        f"{one.id} ({f'{one.metric} {_now(one)}' if one.metric else 'not in this run'})"
-        for one in check.lost
-    ]
+    shown: list[str] = []
+    for one in check.lost:
+        now = one.status if one.after is None else figure(one.after)
+        became = now if one.before is None else f"{figure(one.before)}, now {now}"
+        shown.append(f"{one.id} ({f'{one.metric} {became}' if one.metric else 'not in this run'})")
     text += f": {as_line(shown, _NAMED)}" if shown else ""
     return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
-
-
-def _now(change: CaseChange) -> str:
-    now = change.status if change.after is None else figure(change.after)
-    return now if change.before is None else f"{figure(change.before)}, now {now}"
 
 
 def _drift(check: GateCheck, trend: MainTrend) -> str:

@@ -5,24 +5,22 @@ Paths that a file of settings names are relative to that file, wherever the comm
 
 from __future__ import annotations
 
-import ast
 import collections.abc
 import dataclasses
 import inspect
 import math
 import re
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
 from ragbench.core.chat import ChatModel
+from ragbench.core.record import field_docs
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.plugins import Registry, error_text, load_target
 from ragbench.safe_text import listed_names
@@ -287,27 +285,6 @@ def _parts(given: object, registry: Registry, what: str) -> tuple[str, dict[str,
     if not isinstance(name, str):
         raise ConfigError(f"a {what} needs a 'name'. Known: " + ", ".join(registry.targets()))
     return name, settings
-
-
-def field_docs(target: type) -> dict[str, str]:
-    """The text below each field, in one line; also of classes that it inherits from."""
-    found: dict[str, str] = {}
-    for owner in reversed(target.__mro__[:-1]):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-        except (OSError, TypeError, SyntaxError):  # written elsewhere than in a file
-            continue
-        body = getattr(tree.body[0], "body", [])
-        for field, text in pairwise(body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                found[field.target.id] = " ".join(text.value.value.split())
-    return found
 
 
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:

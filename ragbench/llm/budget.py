@@ -289,6 +289,14 @@ def _spent(path: Path) -> Decimal:
     return spent
 
 
+def amount_of(given: str | Decimal, name: str) -> Decimal:
+    """A sum of money as somebody wrote it; an error calls it by ``name``."""
+    try:
+        return Decimal(given)
+    except InvalidOperation:
+        raise ConfigError(f"{name} must be a number, not '{given}'") from None
+
+
 class Budget:
     """What may be spent, by all clients together, in however many event loops and threads.
 

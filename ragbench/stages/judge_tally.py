@@ -17,7 +17,7 @@ from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
-from ragbench.stats.agreement import agreement
+from ragbench.stats.agreement import cohen_kappa
 
 _COUNTED = (
     *("answers", "prompt_tokens", "completion_tokens", "unreported"),
@@ -131,12 +131,8 @@ class _Account:
 
 def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
     """Cohen's; None where there is nothing to compare, or no few levels."""
-    levels = sorted({value for pair in both for value in pair})
-    if not 1 < len(levels) <= _LEVELS:
-        return None
-    places = {value: place for place, value in enumerate(levels)}
-    found = agreement([(places[a], places[b]) for a, b in both], len(levels), resamples=1)
-    return found.kappa.value
+    levels = {value for pair in both for value in pair}
+    return cohen_kappa(both) if len(levels) <= _LEVELS else None
 
 
 def price_of(judge: Mapping[str, Any]) -> Price | None:

@@ -64,9 +64,8 @@ def agreement(
         raise InputError("there is nothing that both rated")
     if any(not 0 <= level < levels for pair in pairs for level in pair):
         raise InputError(f"a level is not in 0 .. {levels - 1}")
-    rows: dict[str | int, int] = {}
-    places = [rows.setdefault(name, len(rows)) for name in _names(clusters, len(pairs))]
-    tables = np.zeros((len(rows), levels * levels))  # of counts, a flat one a cluster
+    places = cluster_codes(clusters or [None] * len(pairs))
+    tables = np.zeros((max(places) + 1, levels * levels))  # of counts, a flat one a cluster
     for row, (first, second) in zip(places, pairs, strict=True):
         tables[row, first * levels + second] += 1
     whole = tables.sum(axis=0)[None]
@@ -87,6 +86,16 @@ def agreement(
         kappa=kappa,
         quadratic=quadratic,
     )
+
+
+def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's kappa of what two raters said of each item; None where it is not defined."""
+    levels = sorted({value for pair in pairs for value in pair})
+    table = np.zeros((len(levels), len(levels)))
+    for one, other in pairs:
+        table[levels.index(one), levels.index(other)] += 1
+    found = float(_kappa(table.reshape(1, -1), power=0)[0]) if pairs else math.nan
+    return None if math.isnan(found) else found
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
@@ -126,10 +135,8 @@ def rank_correlation(
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
     is made as in `agreement`.
     """
-    rows: dict[str | int, list[int]] = {}
-    for at, name in enumerate(_names(clusters, len(pairs))):
-        rows.setdefault(name, []).append(at)
-    members = [np.array(found) for found in rows.values()]
+    codes = np.array(cluster_codes(clusters or [None] * len(pairs)))
+    members = np.split(codes.argsort(kind="stable"), np.bincount(codes).cumsum()[:-1])
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
     value = _spearman(grades)
     samples = None
@@ -149,12 +156,6 @@ def _spearman(grades: Floats) -> float:
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
     return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan
-
-
-def _names(clusters: Sequence[str | None] | None, count: int) -> list[str | int]:
-    """The cluster of each item; one without a cluster stands alone, under its number."""
-    found = clusters or [None] * count
-    return [at if name is None else name for at, name in enumerate(found)]
 
 
 def _observed(tables: Floats) -> Floats:

@@ -12,6 +12,7 @@ from ragbench.core.record import Record, replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.plugins import np
+from ragbench.stats.logistic import logistic_fit, platt_targets
 from ragbench.stats.mean import proportion_interval
 from ragbench.validators.calibration import (
     Calibration,
@@ -320,32 +321,23 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
 
 
 def _platt(rows: Sequence[_Scored]) -> PlattScale:
-    """Platt 1999, with its targets that keep probabilities away from 0 and 1; Newton's method.
+    """Platt 1999, drawn to the probabilities as they are.
 
     A slope is never below a small one: labels that run against the probabilities are left to the
     offset.
     """
     kept = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
-    inputs = np.log(kept / (1 - kept))
     positive = sum(row.positive for row in rows)
-    high, low = (positive + 1) / (positive + 2), 1 / (len(rows) - positive + 2)
-    targets = np.array([high if row.positive else low for row in rows])
-    point = np.array([1.0, 0.0])
-    columns = np.stack([inputs, np.ones(len(rows))])
-    ridge = np.diag(_RIDGE)
-    centre = np.array([1.0, 0.0])
-    for _ in range(100):
-        predicted = 1 / (1 + np.exp(-(point @ columns)))
-        slope = columns @ (predicted - targets) + ridge @ (point - centre)
-        curve = (columns * (predicted * (1 - predicted))) @ columns.T + ridge
-        step = np.linalg.solve(curve, slope)
-        # A step that is too long is cut: Newton's method may overshoot on few rows.
-        point = point - step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        if float(np.abs(step).max()) < 1e-9:
-            break
-    return PlattScale(
-        slope=round(max(_LEAST_SLOPE, float(point[0])), 6), offset=round(float(point[1]), 6)
+    high, low = platt_targets(positive, len(rows) - positive)
+    slope, offset = logistic_fit(
+        np.log(kept / (1 - kept)),
+        np.array([high if row.positive else low for row in rows]),
+        np.ones(len(rows)),
+        start=(1.0, 0.0),
+        ridge=_RIDGE,
+        longest=2.0,
     )
+    return PlattScale(slope=round(max(_LEAST_SLOPE, slope), 6), offset=round(offset, 6))
 
 
 def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:

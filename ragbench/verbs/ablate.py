@@ -199,7 +199,10 @@ def _metrics_of(
     found: list[Metric] = []
     missing: list[str] = []
     if metrics is None:
-        for metric in filter(_is_replayable, metrics_of(manifest)):
+        for metric in metrics_of(manifest):
+            known, asks = metric.definition, metric.is_judged or metric.reads_answer
+            if known.group is not Group.RETRIEVER or not known.deterministic or asks:
+                continue
             try:
                 found.append(computable(metric))
             except ConfigError as error:
@@ -224,13 +227,3 @@ def _metrics_of(
             "that you keep with: ragbench eval --post-retrieval"
         )
     return named, []
-
-
-def _is_replayable(metric: Metric) -> bool:
-    definition = metric.definition
-    return (
-        definition.group is Group.RETRIEVER
-        and definition.deterministic
-        and not metric.is_judged
-        and not metric.reads_answer
-    )

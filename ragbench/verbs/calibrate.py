@@ -41,7 +41,7 @@ def calibrate_dump(
     engine: str = "processes",
     workers: int | None = 1,
     stopped: Callable[[], bool] = lambda: False,
-    advance: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> DumpCalibration:
     """Learns how a validator's probabilities fit the labels of a dump.
 
@@ -68,7 +68,21 @@ def calibrate_dump(
     rule = getattr(validator, "limits", None)
     if not isinstance(rule, DecisionRule):
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
-    judged, skipped = _judged(dump, make, engine, workers, stopped, advance)
+    judged, skipped = list[Labelled](), Counter[str]()
+    with (
+        opened_engine(engine, workers=workers) as where,
+        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
+    ):
+        kept, given = tee(_labelled(dump, skipped))
+        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
+            if outcome.value is None:
+                skipped["failed"] += 1
+            else:
+                is_there = bool(label.answer_present)
+                judged.append(Labelled(outcome.value, is_there, label.relevant_ids))
+            advance(1)
+    if stopped():
+        raise InterruptedRunError("the labels were not all judged; nothing was written")
     if not judged:
         message = (
             "no query is labelled for whether its answer is present: give each record "
@@ -79,46 +93,13 @@ def calibrate_dump(
     report = calibrate(
         judged, validator.name, precision=precision, error=error, seed=seed, shipped=rule.thresholds
     )
-    return DumpCalibration(
-        report=report,
-        labelled=len(judged),
-        unlabelled=skipped["unlabelled"],
-        failed=skipped["failed"],
-        malformed=dump.malformed,
-    )
+    counts = {name: skipped[name] for name in ("unlabelled", "failed")}
+    return DumpCalibration(report=report, labelled=len(judged), malformed=dump.malformed, **counts)
 
 
-def _judged(
-    dump: OpenDump,
-    make: Callable[[], Validator],
-    engine: str,
-    workers: int | None,
-    stopped: Callable[[], bool],
-    advance: Callable[[int], None] | None,
-) -> tuple[list[Labelled], Counter[str]]:
-    """The labelled queries with their verdicts, and how many were skipped, by why."""
-    judged, skipped = list[Labelled](), Counter[str]()
-
-    def labelled() -> Iterator[RetrievalDump]:
-        for retrieval in dump:
-            if retrieval.answer_present is None:
-                skipped["unlabelled"] += 1
-            else:
-                yield retrieval
-
-    with (
-        opened_engine(engine, workers=workers) as where,
-        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
-    ):
-        kept, given = tee(labelled())
-        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
-            if outcome.value is None:
-                skipped["failed"] += 1
-            else:
-                is_there, ids = bool(label.answer_present), label.relevant_ids
-                judged.append(Labelled(outcome.value, is_there, ids))
-            if advance is not None:
-                advance(1)
-    if stopped():
-        raise InterruptedRunError("the labels were not all judged; nothing was written")
-    return judged, skipped
+def _labelled(dump: OpenDump, skipped: Counter[str]) -> Iterator[RetrievalDump]:
+    for retrieval in dump:
+        if retrieval.answer_present is None:
+            skipped["unlabelled"] += 1
+        else:
+            yield retrieval

@@ -21,6 +21,7 @@ from ragbench.io.people import LabelBook
 from ragbench.ledger.folder import Manifest, RunFolder, path_of, read_manifest, run_around
 from ragbench.metrics.matching import Matching
 from ragbench.verbs.label import with_labels
+from ragbench.views.history import span_text
 from ragbench.views.run_document import right_text
 
 Reask = Callable[[RunScores, RunScores], RunScores]
@@ -63,10 +64,9 @@ def gate_run(
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
         notes.append("The baseline's system was asked the cases that are new or edited.")
-    if config.labels:
-        book = LabelBook.read(config.labels)
-        run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
-        notes += notes_of(book, [run] if baseline is None else [run, baseline])
+    book = LabelBook.read(config.labels) if config.labels else None
+    run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
+    notes += notes_of(book, [run] if baseline is None else [run, baseline])
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
     return replace(gate(run, baseline, config, notes=notes), dataset=changed)
@@ -172,10 +172,7 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
     if count < 2 and not days:
         return None
     made = f"the mean of {count} runs" if count > 1 else "one run"
-    dates = [made_of.date[:10] for made_of in baseline.made_of if made_of.date is not None]
-    if dates:
-        made += f", {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
-    text = f"The baseline is {made}"
+    text = f"The baseline is {made}{span_text([run.date for run in baseline.made_of])}"
     if days:
         newest = "the newest" if count > 1 else "it"
         text += f"; {newest} is {'1 day' if days == 1 else f'{days:,} days'} older than this run"

@@ -21,24 +21,24 @@ from ragbench.gate.labels import corrections, is_same, labelled, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import HumanLabel, Key, LabelBook, key_of
 from ragbench.ledger.folder import RunFolder, metrics_of, read_manifest, run_around
-from ragbench.stats.agreement import agreement, krippendorff_alpha
+from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 
 
-def with_labels(run: RunScores, book: LabelBook, *, validated: bool = False) -> RunScores:
+def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = False) -> RunScores:
     """A run with the labels of its answers; a baseline file holds no answers, and gets none.
 
     Args:
         validated: its validator's verdicts are a metric, too: ``answer_present``.
     """
     folder = run_around(Path(run.source))
-    if not folder.is_dir():
+    if book is None or not folder.is_dir():
         return run
     judged: dict[str, Key] = {}
     present: dict[str, float] = {}
     for traced in open_traces(folder):
         trace = traced.trace
-        judged[trace.case.id] = _key(trace)
+        judged[trace.case.id] = key_of(trace.case.query, *_given(trace))
         if trace.validation is not None and trace.validation.value is not None:
             present[trace.case.id] = float(trace.validation.value.answer_present)
     return labelled(_validated(run, present) if validated else run, judged, book)
@@ -56,18 +56,10 @@ def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
     return replace(run, metrics=(*run.metrics, column), cases=table)
 
 
-def _key(trace: Trace) -> Key:
-    return key_of(trace.case.query, _answer(trace), _contexts(trace))
-
-
-def _answer(trace: Trace) -> str:
-    made = trace.generation.value
-    return "" if made is None else made.response
-
-
-def _contexts(trace: Trace) -> tuple[str, ...]:
-    found = trace.context.value
-    return () if found is None else tuple(found.contexts)
+def _given(trace: Trace) -> tuple[str, tuple[str, ...]]:
+    """The answer and the contexts that people are shown."""
+    made, found = trace.generation.value, trace.context.value
+    return "" if made is None else made.response, () if found is None else tuple(found.contexts)
 
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
@@ -90,22 +82,16 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
         if not shared:
             continue
         people = sorted({who for known in shared for who in known})
-        levels = sorted({value for known in shared for value in known.values()})
-        weighted = 0.0, 0
+        total, count = 0.0, 0
         for one, other in combinations(people, 2):
-            both = [
-                (levels.index(known[one]), levels.index(known[other]))
-                for known in shared
-                if one in known and other in known
-            ]
-            kappa = agreement(both, len(levels)).kappa.value if both else None
-            if kappa is not None:
-                weighted = weighted[0] + kappa * len(both), weighted[1] + len(both)
+            both = [(k[one], k[other]) for k in shared if one in k and other in k]
+            if (kappa := cohen_kappa(both)) is not None:
+                total, count = total + kappa * len(both), count + len(both)
         yield Raters(
             metric=metric,
             people=len(people),
             items=len(shared),
-            kappa=weighted[0] / weighted[1] if weighted[1] else None,
+            kappa=total / count if count else None,
             alpha=krippendorff_alpha([list(known.values()) for known in shared]),
         )
 
@@ -198,8 +184,8 @@ class _Side(Record):
         return replace(self, scores=scores, names=names)
 
     def judged(self, trace: Trace, value: float | None) -> Judged:
-        key, run = _key(trace), self.scores.source
-        answer, contexts = _answer(trace), _contexts(trace)
+        answer, contexts = _given(trace)
+        key, run = key_of(trace.case.query, answer, contexts), self.scores.source
         return Judged(answer=answer, contexts=contexts, key=key, value=value or 0.0, run=run)
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:

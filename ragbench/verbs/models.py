@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
-from ragbench.errors import ConfigError
-from ragbench.llm.budget import Budget
+from ragbench.llm.budget import Budget, amount_of
 from ragbench.llm.session import Chat, LLMSession, chat_of, open_models
 from ragbench.llm.settings import LLMSettings, resolve, resolve_embeddings
 from ragbench.stages.judge import Judging
@@ -79,9 +78,4 @@ def open_judge(
 
 
 def _budget(max_cost: str | Decimal | None) -> Budget | None:
-    if max_cost is None:
-        return None
-    try:
-        return Budget(Decimal(max_cost))
-    except InvalidOperation:
-        raise ConfigError(f"max_cost must be a number, not {max_cost!r}") from None
+    return None if max_cost is None else Budget(amount_of(max_cost, "max_cost"))

@@ -102,13 +102,10 @@ def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
 def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
     """Two questions alone and in one batch: first, first again, second, then both together."""
     first, again, second, *together = results
-    detail = "the same when asked twice"
-    if first != again:
-        detail = (
-            "asked twice it gives two results: eval --rag-repeats measures how much that moves the "
-            "scores"
-        )
-    yield Probe(f"{what} repeats", first == again, detail)
+    is_steady, detail = first == again, "the same when asked twice"
+    moves = "eval --rag-repeats measures how much that moves the scores"
+    twice = detail if is_steady else f"asked twice it gives two results: {moves}"
+    yield Probe(f"{what} repeats", is_steady, twice)
     holds: bool | None = False
     if together == [first, second]:
         holds, detail = True, "the same alone and in a batch of two"
@@ -117,7 +114,7 @@ def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
             "in a batch of two each question gets the other's result: results must come in the "
             "order of the queries"
         )
-    elif first != again:
+    elif not is_steady:
         holds, detail = None, "unknown: it varies by itself"
     else:
         detail = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import median
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -139,12 +139,11 @@ class TunedCollection(Record):
         return cast("OwnCollection | ForeignCollection", searched.store)
 
 
-@dataclass(slots=True)
-class LegRankings:
+class LegRankings(NamedTuple):
     """The rankings of one leg, and how long each took."""
 
-    rankings: list[list[Chunk]] = field(default_factory=list[list[Chunk]])
-    seconds: list[float] = field(default_factory=list[float])
+    rankings: list[list[Chunk]]
+    seconds: list[float]
 
 
 def tune(
@@ -213,9 +212,7 @@ def _tuned(
     clusters: Sequence[str | None],
     margin: float,
 ) -> TunedSetting:
-    is_dense = setting.strategy == "dense"
-    differences = [one - other for one, other in zip(values, best, strict=True)]
-    difference = mean_interval(differences, clusters, bounds=(-1.0, 1.0))
+    is_dense, difference = setting.strategy == "dense", gain_of(values, best, clusters)
     is_near = difference.low is not None and difference.low > -margin
     return TunedSetting(
         name=setting.name,
@@ -223,8 +220,19 @@ def _tuned(
         score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
         difference=difference,
         overlap=mean_interval(shares, clusters, bounds=(0.0, 1.0)) if is_dense else None,
-        loses_nothing=is_near or not any(differences),
+        loses_nothing=is_near or values == best,
     )
+
+
+def gain_of(
+    values: Sequence[float],
+    base: Sequence[float],
+    clusters: Sequence[str | None],
+    level: float = 0.95,
+) -> Interval:
+    """The mean difference of scores from 0 to 1, question by question."""
+    differences = [one - other for one, other in zip(values, base, strict=True)]
+    return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
 
 Leg: TypeAlias = Effort | Literal["sparse"]
@@ -272,10 +280,10 @@ class _Known(Record, kw_only=False):
 
 
 def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
-    found = LegRankings()
+    found = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
-        found.rankings += strategy.retrieve([query], search)
+        found.rankings.extend(strategy.retrieve([query], search))
         found.seconds.append(time.perf_counter() - begin)
     return found
 

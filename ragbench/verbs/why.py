@@ -20,7 +20,7 @@ from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import Effort
 from ragbench.stores.collection import OwnCollection
-from ragbench.verbs.tune import SearchSetting, TunedCollection, settings_of
+from ragbench.verbs.tune import SearchSetting, TunedCollection, gain_of, settings_of
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
 
 _DEPTH = 100
@@ -174,7 +174,7 @@ class _Trial(NamedTuple):
         return self.way is None or self.way.view in ESTIMATED
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
-        gain = _gain(self.values, self.base, clusters, level)
+        gain = gain_of(self.values, self.base, clusters, level)
         return Change(
             name=self.name,
             how=self.how,
@@ -182,16 +182,6 @@ class _Trial(NamedTuple):
             is_sure=bool(gain.mean) and gain.low is not None and gain.low > 0,
             is_estimate=self.is_estimate,
         )
-
-
-def _gain(
-    values: Sequence[float],
-    base: Sequence[float],
-    clusters: Sequence[str | None],
-    level: float = 0.95,
-) -> Interval:
-    differences = [one - other for one, other in zip(values, base, strict=True)]
-    return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
 
 # --- what could be done otherwise, and how
@@ -304,11 +294,11 @@ def _together(
     """Up to three changes, each the one that adds most to those before it."""
     ways = [(one.name, one.way) for one in trials if one.way and not one.is_estimate]
     base = bench.shares(now)
-    here, names, best = now, list[str](), _gain(base, base, clusters)
+    here, names, best = now, list[str](), gain_of(base, base, clusters)
     while len(names) < _TOGETHER:
         steps = [(name, _joined(here, now, way)) for name, way in ways if way.k == now.k]
         tried = [
-            (_gain(bench.shares(step), base, clusters), name, step)
+            (gain_of(bench.shares(step), base, clusters), name, step)
             for name, step in steps
             if step != here
         ]

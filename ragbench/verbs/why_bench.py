@@ -93,12 +93,13 @@ class Bench:
     def _estimated(self, view: View) -> dict[Leg, LegRankings]:
         self.advance(f"{view}, estimated")
         queries, legs = [case.query for case in self.cases], dict(self.legs(""))
+        untimed = [0.0] * len(queries)
         if view == "bm25":
-            legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), [])
+            legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), untimed)
             return legs
         assert self.english is not None
         words = legs.get("sparse") or self.legs("bm25")["sparse"]
-        found = LegRankings(self.english.batch_search(queries, self.depth), [])
+        found = LegRankings(self.english.batch_search(queries, self.depth), untimed)
         return {"sparse": words, NORMAL: found}
 
     @cached_property
@@ -129,10 +130,7 @@ class Bench:
             return None
 
     def rankings(self, way: Way) -> list[list[Chunk]]:
-        legs = self.legs(way.view)
-        for one in legs.values():  # an estimate has no times
-            one.seconds = one.seconds or [0.0] * len(one.rankings)
-        return combined(way.setting, legs, self.depth).rankings
+        return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
         """What generation would be given for each question."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-import msgspec
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantEffect, VariantReport
+from ragbench.safe_text import shown_line
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
 from ragbench.views.report import values_of
+from ragbench.views.run_document import operator_remarks
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
     metrics = [metric.name for metric in ablation.metrics]
-    found = {
+    return {
         "schema_version": 1,
         **values_of(ablation, "dataset rag cases replayed depth confidence"),
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
@@ -39,7 +41,9 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
                 },
                 "chunks": one.chunks,
                 "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
-                "seconds": _times(one),
+                "seconds": None  # where a score was known from before
+                if one.reused_scores
+                else {"p50": one.seconds_p50, "p95": one.seconds_p95},
                 **values_of(one, "reused_scores failed passed_over"),
                 "failures": [{"failure": text, "count": count} for text, count in one.failures],
                 **values_of(one, "acted answers"),
@@ -50,16 +54,9 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         ],
         "notes": ablation.notes,
     }
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
 
 
-def _times(one: VariantReport) -> dict[str, float] | None:
-    """Of a query, where no score was known from before."""
-    return None if one.reused_scores else {"p50": one.seconds_p50, "p95": one.seconds_p95}
-
-
-def metric_table(ablation: Ablation, at: int) -> Section:
+def _metric_table(ablation: Ablation, at: int) -> Section:
     """One metric: a row per variant, and one for the best order of the same chunks."""
     changes = [variant.changes[at] for variant in ablation.variants]
     drawn = charts.differences([(one.difference, one.low, one.high) for one in changes])
@@ -96,7 +93,7 @@ def _effect_cells(change: VariantEffect, forest: Markup, *, acted: bool) -> tupl
     )
 
 
-def cost_table(ablation: Ablation) -> Section:
+def _cost_table(ablation: Ablation) -> Section:
     """What post-retrieval takes and leaves for generation, per case."""
     rows = [
         (
@@ -115,7 +112,7 @@ def cost_table(ablation: Ablation) -> Section:
     return Section(title="cost per case", columns=columns, rows=rows, hint=hint)
 
 
-def answer_table(ablation: Ablation) -> Section:
+def _answer_table(ablation: Ablation) -> Section:
     """What generation gave and took; empty where nobody was asked."""
     asked = [(one.name, one.answers) for one in ablation.variants if one.answers is not None]
     rows = [
@@ -135,35 +132,69 @@ def answer_table(ablation: Ablation) -> Section:
     return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
 
 
+_REMARKS, _KINDS, _CASES = 4, 3, 3
+"""How many remarks on operators, kinds of failure and lost cases are shown for each variant."""
+
+
+def _remarks(ablation: Ablation) -> Iterator[Section]:
+    first, *others = ablation.variants
+    idle = [one.name for one in others if not one.acted]
+    same = [f"{name} left the same as {first.name} in every case." for name in idle]
+    yield Section(title="Not acted", lines=same)
+    said = [f"{one.name}: {text}" for one in ablation.variants for text in _said(one)]
+    yield Section(title="Operators", lines=said)
+    yield Section(title="Lost cases", lines=[*_lost(ablation)])
+    failed = [
+        f"{one.name}, {count:,} times: {shown_line(text, longest=200)}"
+        for one in ablation.variants
+        for text, count in one.failures[:_KINDS]
+    ]
+    yield Section(title="Failed", lines=failed)
+
+
+def _said(one: VariantReport) -> Iterator[str]:
+    """What its operators lost, and what they said."""
+    found = one.operators
+    if found is not None:
+        losses = islice(operator_remarks(found), len(found.losers[:_REMARKS]) if one.acted else 0)
+        notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
+        yield from (*losses, *(f"{note}." for note in notes))
+
+
+def _lost(ablation: Ablation) -> Iterator[str]:
+    """By the first metric, the cases that lost most; --json lists all."""
+    for variant in ablation.variants[1:]:
+        losses = variant.changes[0].losses
+        cases = (f"{one.case} ({one.before:.2f} to {one.after:.2f})" for one in losses[:_CASES])
+        if losses:
+            name = ablation.metrics[0].name
+            yield f"{variant.name}, {len(losses):,} by {name}: {', '.join(cases)}"
+
+
 def _seconds(value: float) -> str:
     return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
-def ablation_notes(ablation: Ablation) -> Iterator[str]:
-    """What a reader must know to read the numbers right."""
-    if ablation.family > 1:
-        yield (
-            f"The intervals of all {ablation.family:,} comparisons hold together with "
-            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
-            "variants is not taken for more than it is."
-        )
-    yield from ablation.notes
-
-
 def ablation_document(ablation: Ablation) -> Document:
     """Variants of post-retrieval: what each gives, and what it costs."""
+    together = (
+        f"The intervals of all {ablation.family:,} comparisons hold together with "
+        f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
+        "variants is not taken for more than it is."
+    )
     return Document(
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
         headline=(
-            f"{len(ablation.variants)} variants of post-retrieval on {ablation.replayed:,} of "
-            f"{ablation.cases:,} cases, {ablation.depth} chunks each; compared with "
+            f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
+            f"each; {len(ablation.variants)} variants of post-retrieval, compared with "
             f"{ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(
-            *(metric_table(ablation, at) for at in range(len(ablation.metrics))),
-            answer_table(ablation),
-            cost_table(ablation),
+            *(_metric_table(ablation, at) for at in range(len(ablation.metrics))),
+            _cost_table(ablation),
+            _answer_table(ablation),
+            *_remarks(ablation),
         ),
-        notes=list(ablation_notes(ablation)),
+        notes=(*([together] if ablation.family > 1 else ()), *ablation.notes),
     )

@@ -52,6 +52,14 @@ def p_text(found: Difference) -> str:
     return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
 
 
+def difference_cells(found: Difference | None, unit: str) -> tuple[str, str, str, str]:
+    """The difference, its interval, its p-value, and the cases that it is of."""
+    if found is None:
+        return "-", "-", "-", "-"
+    change = number_text(found.difference, unit, sign=True)
+    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
+
+
 _NAMED = 4
 """How many metrics of a kind a result names."""
 
@@ -131,8 +139,7 @@ def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    commit = "" if run.commit is None else f" at {run.commit[:12]}"
-    return f"{run.source}{commit}{' with changes' if commit and run.dirty else ''}"
+    return f"{run.source}{f' at {run.version}' if run.version else ''}"
 
 
 def system_section(before: str, now: str, change: SystemChange | None) -> Section:
@@ -193,16 +200,10 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
         yield (metric.name, *figures, "-", "-", Markup(), "-", "-", "-")
     drawn = charts.differences([(one.difference, one.low, one.high) for one in metric.differences])
     for at, (found, forest) in enumerate(zip(metric.differences, drawn, strict=True)):
-        yield (
-            metric.name,
-            *(figures if at == 0 else [""] * len(figures)),
-            f"{found.second} - {found.first}",
-            number_text(found.difference, metric.unit, sign=True),
-            forest,
-            range_text(found, metric.unit, sign=True),
-            p_text(found) + (" *" if found.is_significant else ""),
-            f"{found.cases:,}",
-        )
+        change, ends, p_value, cases = difference_cells(found, metric.unit)
+        shown = [metric.name, *(figures if at == 0 else [""] * len(figures))]
+        p_value += " *" * found.is_significant
+        yield (*shown, f"{found.second} - {found.first}", change, forest, ends, p_value, cases)
 
 
 def _readings(comparison: Comparison) -> Iterator[str]:

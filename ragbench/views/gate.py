@@ -22,13 +22,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.core.record import replace
-from ragbench.safe_text import (
-    annotation_message,
-    annotation_property,
-    as_line,
-    shown_line,
-    xml_text,
-)
+from ragbench.safe_text import annotation, as_line, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
@@ -50,12 +44,9 @@ _CHECKS, _LOST, _CHANGED = 60, 20, 5
 _LONGEST, _FEW = 160, 5
 _RUNS = 30
 """Of how many runs of main there are bars."""
-_WORDS = {
-    GateOutcome.PASSED: ("passed", "passes", "notice"),
-    GateOutcome.FAILED: ("failed", "fails", "error"),
-    GateOutcome.INCONCLUSIVE: ("inconclusive", "undecided", "warning"),
-}
-"""In a title, as a tone, as a level of annotations."""
+_TONES = {"green": "passes", "red": "fails", "yellow": "undecided"}
+_LEVELS = {"green": "notice", "red": "error", "yellow": "warning"}
+"""Of annotations, by colour."""
 
 
 def comment_marker(verdict: GateResult) -> str:
@@ -71,14 +62,11 @@ def comment_marker(verdict: GateResult) -> str:
 def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
-    word, tone, _ = _WORDS[verdict.outcome]
-    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
-        word, tone = "passed with a warning", "undecided"
     found = Document(
         kind="ragbench gate",
-        title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
+        title=f"{verdict.word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
-        tone=tone,
+        tone=_TONES[verdict.colour],
         sections=(
             Section(
                 title="Not compared",
@@ -161,8 +149,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
                 title="Checks",
                 columns=("check", "outcome", *CHECK_COLUMNS),
                 rows=[
-                    (one.label, _WORDS[one.outcome][0], *check_cells(one))
-                    for one in main[:3] + broken
+                    (one.label, one.outcome.value, *check_cells(one)) for one in main[:3] + broken
                 ],
             ),
             dataset_section(verdict.dataset),
@@ -217,7 +204,7 @@ def _check(check: GateCheck, drawn: Markup) -> Sequence[object]:
     drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
         check.label,
-        _WORDS[check.outcome][0],
+        check.outcome.value,
         drawn,
         *check_cells(check),
         # The smallest true loss that these cases would have shown.
@@ -268,31 +255,22 @@ def _trends(checks: Sequence[GateCheck]) -> list[Sequence[str]]:
 
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
-    level = GateOutcome.INCONCLUSIVE if verdict.colour == "yellow" else verdict.outcome
-    groups = [
-        [(level, verdict.outcome.value, verdict.headline)],
-        [(GateOutcome.INCONCLUSIVE, one.what, refusal_text(one)) for one in verdict.refusals],
+    groups: list[list[tuple[str, str, str]]] = [
+        [(verdict.colour, verdict.outcome.value, verdict.headline)],
+        [("yellow", one.what, refusal_text(one)) for one in verdict.refusals],
     ]
-    for outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE):
-        # A slice that is too small to say anything is no warning.
-        checks = [one for one in verdict.checks if one.outcome is outcome]
-        if outcome is GateOutcome.INCONCLUSIVE:
-            checks = [one for one in checks if one.kind is not CheckKind.SLICE]
-        groups.append([(outcome, one.name, one.reason) for one in checks])
+    for colour in ("red", "yellow"):
+        found = (one for one in verdict.against if one.outcome.colour == colour)
+        groups.append([(colour, one.name, one.reason) for one in found])
     return "".join(
-        _annotation(outcome, name, message)
+        annotation(_LEVELS[colour], f"ragbench {name}", message)
         for group in groups
-        for outcome, name, message in group[:_MOST]
+        for colour, name, message in group[:_MOST]
     )
 
 
 def github_error(message: str) -> str:
-    return _annotation(GateOutcome.FAILED, "gate could not run", message)
-
-
-def _annotation(outcome: GateOutcome, name: str, message: str) -> str:
-    title = annotation_property(f"ragbench {name}")
-    return f"::{_WORDS[outcome][2]} title={title}::{annotation_message(message)}\n"
+    return annotation("error", "ragbench gate could not run", message)
 
 
 def refusal_text(refusal: Refusal) -> str:

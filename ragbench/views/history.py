@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.history import FittedLimit, History, MainTrend
+from ragbench.core.run_scores import RunScores
 from ragbench.safe_text import counted, shown_line
 from ragbench.views.report import values_of
 
@@ -118,12 +120,13 @@ def remarks(history: History) -> Iterator[str]:
 
 
 def limits_yaml(
-    limits: Sequence[FittedLimit], *, command: str, runs: int, cases: int, baseline: str
+    limits: Sequence[FittedLimit], runs: Sequence[RunScores], command: Sequence[str], baseline: str
 ) -> str:
     """A section ``gate`` that `ragbench.gate.config.read_gate_config` reads."""
+    number, cases = len(runs), len(runs[0].cases)
     lines = [
-        f"# Written by: {shown_line(command)}",
-        f"# from {runs} runs of the unchanged system on {cases:,} cases. Run it again when the",
+        f"# Written by: {shown_line(shlex.join(['ragbench', *command]))}",
+        f"# from {number} runs of the unchanged system on {cases:,} cases. Run it again when the",
         "# dataset has changed. max_drop is the noise of one run against their mean, rounded up;",
         "# a larger drop blocks when it is shown. With more cases or more runs it can be smaller.",
         "gate:",

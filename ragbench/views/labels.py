@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.core.metric import Need
-from ragbench.core.report import Correction, Interval
+from ragbench.core.report import Correction
 from ragbench.views.document import Section, number_text, range_text
 from ragbench.views.html.page import Page, render
 
@@ -35,27 +35,21 @@ def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...
             number_text(one.judged, one.unit, sign=sign),
             range_text(one.judged_interval, one.unit, sign=sign),
             number_text(one.corrected, one.unit, sign=sign),
-            _ends(one.interval, one.unit, sign=sign),
+            range_text(one.interval, one.unit, sign=sign) if one.interval else "too few labels",
             f"{one.labels:,} of {one.cases:,}",
             number_text(one.correlation),
         )
 
 
-def _ends(interval: Interval | None, unit: str, *, sign: bool) -> str:
-    return "too few labels" if interval is None else range_text(interval, unit, sign=sign)
-
-
 def corrected_text(one: Correction) -> str:
     """A difference as people see it, and as the judge does."""
-    rows = dict(
-        zip(("metric", "judge", "own", "people", "ends"), next(corrected_rows([one])), strict=False)
-    )
+    metric, judge, own, people, ends, *_ = next(corrected_rows([one]))
     interval = one.interval
     is_shown = interval is not None and not interval.low <= 0.0 <= interval.high
     word = "shown to differ" if is_shown else "not shown to differ"
     return (
-        f"{rows['metric']} by people: {rows['people']} ({rows['ends']}), {word}, from "
-        f"{one.labels:,} labelled pairs; by the judge alone {rows['judge']} ({rows['own']})"
+        f"{metric} by people: {people} ({ends}), {word}, from {one.labels:,} labelled pairs; by "
+        f"the judge alone {judge} ({own})"
     )
 
 

@@ -118,9 +118,9 @@ def test_a_replay_needs_a_rag_and_a_case(ragbench: Ragbench, places: str) -> Non
     row = {**PLACES[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
     assert ragbench("eval", lines("said.jsonl", [row]), "-o", "said", "-q").code == 0
     ragbench("explain", "said", "--replay").refused("name it with --rag or --pipeline")
-    Path("one.py").write_text(
-        "def ask(q):\n    return {'answer': 'a', 'contexts': ['b']}\n", "utf-8"
-    )
+    Path("one.py").write_text("def ask(q):\n return {'answer': 'a', 'contexts': ['']}\n", "utf-8")
+    both = ("--rag", "one.py:ask", "--pipeline", "rag.yaml")
+    ragbench("explain", places, "--replay", *both).refused("cannot be combined: the file")
     done = ragbench("explain", places, "--replay", "--rag", "one.py:ask").refused("in one call")
     assert "asking" not in done.err
 

@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ragbench.core.ablation import Ablation, VariantReport
+from ragbench.core.ablation import Ablation
 from ragbench.core.chat import Price
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.ledger.scores import ScoreStore
-from ragbench.llm.budget import Budget
+from ragbench.llm.budget import Budget, amount_of
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, load_variants
 from ragbench.post.stage import rerankers_of
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
 from ragbench.verbs.ablate import ablate
-from ragbench.views.ablation import (
-    ablation_document,
-    ablation_notes,
-    ablation_object,
-    answer_table,
-    cost_table,
-    metric_table,
-)
-from ragbench.views.document import Section
-from ragbench.views.run_document import operator_remarks
+from ragbench.views.ablation import ablation_document, ablation_object
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.eval_options import complete_metrics
-from ragbench_cli.models import LLMChoice, NamedModel, language_model
-from ragbench_cli.options import Panel, RunArgument, amount, option, takes_records
-from ragbench_cli.output import Blocks, Output, draw, paragraph, styled, table
+from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
+from ragbench_cli.options import Panel, RunArgument, complete_metrics, option, takes_records
+from ragbench_cli.output import Output, document_blocks, draw
 from ragbench_cli.systems import DocumentsBeside, System, chosen_system
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-_REMARKS = 4
-"""How many remarks on operators are shown for each variant."""
-_KINDS = 3
-"""How many kinds of failure are spelled out for each variant."""
 
 
 class GeneratorChoice(Record):
@@ -78,8 +58,6 @@ def _answering(
                 raise ConfigError(f"{name} needs --rag or --pipeline")
         yield None, None
         return
-    if choice.rag is not None and choice.pipeline is not None:
-        raise ConfigError("--rag and --pipeline cannot be combined: give one of them")
     beside = DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source)
     named = chosen_system(choice.rag, choice.pipeline, choice.rag_args, beside, budget=budget)
     with named as system:
@@ -91,7 +69,7 @@ def _answering(
 
 def _price(typed: str) -> Price:
     first, comma, second = typed.partition(",")
-    paid, got = (amount(text, "--price") for text in (first, second if comma else first))
+    paid, got = (amount_of(text, "--price") for text in (first, second if comma else first))
     return Price(input=paid, output=got, origin="--price")
 
 
@@ -117,13 +95,8 @@ class Asked(Record):
     continues."""
 
 
-class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the ablation as Markdown; - prints it."""
-
-
 @takes_records
-def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Shown) -> None:
+def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Output) -> None:
     """Compare variants of post-retrieval on a stored run.
 
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
@@ -142,7 +115,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
-        budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
+        budget = budget_of(asked.max_cost)
         system, price = stack.enter_context(_answering(answering, run, budget))
         model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
@@ -169,10 +142,11 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: S
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
     done = found if system is None else replace(found, generator=system.name)
+    made = ablation_document(done)
     shown.show(
-        partial(ablation_document, done),
+        lambda: made,
         data=partial(ablation_object, done),
-        screen=lambda: draw(_blocks(done)),
+        screen=lambda: draw(document_blocks(made)),
     )
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
@@ -185,64 +159,3 @@ def _is_dead(found: Ablation) -> bool:
         return True
     answers = [variant.answers for variant in found.variants if variant.answers is not None]
     return bool(answers) and not any(one.answered + one.declined for one in answers)
-
-
-def _blocks(ablation: Ablation) -> Blocks:
-    yield styled(
-        (ablation.rag, "bold"),
-        " on ",
-        (ablation.dataset, "bold"),
-        f": {ablation.replayed:,} of {ablation.cases:,} cases replayed, "
-        f"{ablation.depth} chunks each",
-    )
-    for at in range(len(ablation.metrics)):
-        yield ""
-        yield _drawn(metric_table(ablation, at))
-    yield ""
-    yield styled((ablation.keep, "bold"))
-    for section in (cost_table(ablation), answer_table(ablation)):
-        if section.rows:
-            yield ""
-            yield _drawn(section)
-    first, *others = ablation.variants
-    idle = (
-        f"{one.name} left the same as {first.name} in every case."
-        for one in others
-        if not one.acted
-    )
-    yield from paragraph("not acted", idle)
-    remarks = (f"{one.name}: {text}" for one in ablation.variants for text in _remarks(one))
-    yield from paragraph("operators", remarks)
-    yield from paragraph("lost cases", _lost(ablation))
-    failures = (
-        (f"{one.name}, {count:,} times: {' '.join(text.split())[:200]}", "red")
-        for one in ablation.variants
-        for text, count in one.failures[:_KINDS]
-    )
-    yield from paragraph("failed", failures)
-    yield from paragraph("notes", ablation_notes(ablation))
-
-
-def _drawn(section: Section) -> Table:
-    places = [place for place, name in enumerate(section.columns) if name][1:]
-    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
-    return table((section.title, *(section.columns[place] for place in places)), rows)
-
-
-def _remarks(one: VariantReport) -> Iterator[str]:
-    """What its operators lost, and what they said."""
-    found = one.operators
-    if found is not None:
-        losses = islice(operator_remarks(found), len(found.losers[:_REMARKS]) if one.acted else 0)
-        notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
-        yield from (*losses, *(f"{note}." for note in notes))
-
-
-def _lost(ablation: Ablation) -> Iterator[str]:
-    """By the first metric, the cases that lost most; --json lists all."""
-    for variant in ablation.variants[1:]:
-        losses = variant.changes[0].losses
-        cases = (f"{one.case} ({one.before:.2f} to {one.after:.2f})" for one in losses[:3])
-        if losses:
-            name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {', '.join(cases)}"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -27,18 +24,11 @@ from ragbench.views.document import number_text
 from ragbench.views.history import limit_line, limits_yaml, span_text
 from ragbench.views.report import values_of
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
-from ragbench_cli.output import draw, styled, table
+from ragbench_cli.options import JsonOption, Labelled, argument, option, subcommands, takes_records
+from ragbench_cli.output import Blocks, draw, styled, table
+from ragbench_cli.output import show as show_result
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-
-app = typer.Typer(
-    help="Create, update and show the baseline of the gate.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = subcommands("Create, update and show the baseline of the gate.")
 
 _DEFAULT = Path("ragbench-baseline.json")
 _NAMED = 10
@@ -80,18 +70,12 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
     fitted = fitted_limits(scores) if len(scores) > 1 else ()
     write_baseline(baseline, asked.out)
     if limits is not None:
-        words = ["ragbench", "baseline", "set", *(run.source for run in scores)]
-        text = limits_yaml(
-            fitted,
-            command=shlex.join([*words, "-o", str(asked.out), "--limits", str(limits)]),
-            runs=len(scores),
-            cases=len(scores[0].cases),
-            baseline=Path(os.path.relpath(asked.out, limits.parent)).as_posix(),
-        )
+        given = [*(run.source for run in scores), "-o", str(asked.out), "--limits", str(limits)]
+        beside = Path(os.path.relpath(asked.out, limits.parent)).as_posix()
+        text = limits_yaml(fitted, scores, ["baseline", "set", *given], beside)
         write_whole(limits, text.encode())
     if json:
-        measured = [asdict(limit) for limit in fitted]
-        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": measured})
+        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": fitted})
     else:
         typer.echo(asked.out)
         if limits is not None:
@@ -129,9 +113,8 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
       ragbench baseline add reports/main
       ragbench baseline add reports/main --keep 3
     """
-    out, scores, book = asked.out, read_run(asked.run), asked.labelled.book
-    if book is not None:
-        scores = with_labels(scores, book)
+    out, book = asked.out, asked.labelled.book
+    scores = with_labels(read_run(asked.run), book)
     if out.exists():
         added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
     else:
@@ -143,7 +126,7 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
             "known": added.is_known,
             "other": added.other or None,
             "held": added.is_held,
-            "changes": [asdict(change) for change in added.changes],
+            "changes": added.changes,
             "dropped": added.dropped,
         }
         console.print_json({"path": str(out), **_facts(added.baseline), **outcome})
@@ -176,13 +159,10 @@ def show(
     is_run = run_around(file).is_dir()
     baseline = baseline_of([read_run(file)]) if is_run else read_baseline(file)
     facts = _facts(baseline)
-    if json:
-        console.print_json({"path": str(file), **facts})
-    else:
-        draw(_blocks(facts))
+    show_result({"path": str(file), **facts}, lambda: draw(_blocks(facts)), json=json)
 
 
-def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
+def _blocks(facts: dict[str, Any]) -> Blocks:
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
     head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
@@ -232,15 +212,14 @@ def _added_text(added: Added) -> str:
             for change in added.changes[:3]
         )
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
+        moved, then = "changed", "Later runs are compared with this run alone."
         if added.is_held:
-            return (
-                f"Main is shown to have fallen: {shown}{more}. The baseline stays, so that later "
-                "runs fail where they are no better. Accept the lower level with --accept."
+            moved = "fallen"
+            then = (
+                "The baseline stays, so that later runs fail where they are no better. Accept the "
+                "lower level with --accept."
             )
-        return (
-            f"Main is shown to have changed: {shown}{more}. Later runs are compared with this run "
-            "alone."
-        )
+        return f"Main is shown to have {moved}: {shown}{more}. {then}"
     return _size(added.baseline)
 
 

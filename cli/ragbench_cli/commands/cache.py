@@ -12,13 +12,9 @@ import typer
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, option, takes_records
+from ragbench_cli.options import JsonOption, option, subcommands, takes_records
 
-app = typer.Typer(
-    help="Inspect and prune the cache of model responses.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = subcommands("Inspect and prune the cache of model responses.")
 
 _CacheOption = Annotated[
     Path | None,

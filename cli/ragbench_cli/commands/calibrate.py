@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from ragbench.core.record import Record, replace
+from ragbench.core.record import Record
 from ragbench.io.atomic import write_whole
 from ragbench.stages.stage import Progress
 from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
-from ragbench.validators.validator import default_validator
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
-from ragbench_cli.validator_options import (
-    DEFAULT_VALIDATOR,
-    DumpChoice,
-    OnProcesses,
-    ValidatorChoice,
-    judging,
-)
+from ragbench_cli.output import show
+from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorChoice, judging
 
 
 class Given(Record):
@@ -65,35 +59,24 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    judge = asked
-    if asked.name == DEFAULT_VALIDATOR:
-        judge = replace(asked, name=default_validator())
+    judge = asked.named
     with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
-
-        def advance(done: int) -> None:
-            if at.bars is not None:
-                at.bars(Progress("validate", None, done))
-
         found = calibrate_dump(
             at.source, at.make, precision=given.precision, error=given.error, seed=given.seed,
-            engine=at.engine, workers=given.on.workers, stopped=at.stopped, advance=advance,
+            engine=at.engine, workers=given.on.workers, stopped=at.stopped,
+            advance=lambda done: at.bars and at.bars(Progress("validate", None, done)),
         )  # fmt: skip
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
     if found.report.is_better:
         write_whole(given.out, calibration_text(found.report.calibration).encode())
-    if json:
-        console.print_json(asdict(found))
-    else:
-        _print(found)
+    show(found, partial(_print, found), json=json)
     if not found.report.is_better:
         console.say(f"{given.out} was not written: the labels do not show that it would be better")
         raise typer.Exit(1)
     if not given.quiet:
-        console.say("")
-        console.say(f"calibration  {given.out}")
         again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
-        console.say(f"use          {again}")
+        console.say(f"\ncalibration  {given.out}\nuse          {again}")
 
 
 def _print(found: DumpCalibration) -> None:

@@ -69,7 +69,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         cases = [case_object(row, columns) for row in found]
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
-        _print(report, found, count, asked.worst)
+        draw(_lines(report, found, worst_metric(report, asked.worst)))
+        more = f", {count - len(found):,} more with --limit" if count > len(found) else ""
+        console.say(f"{counted(count, 'case')}{more}")
 
 
 def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> None:
@@ -85,12 +87,6 @@ def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> N
     console.say(f"{counted(len(found), 'case')} written to {folder}: ragbench eval {folder}")
     for label, count in lacking.items():
         console.say(f"{counted(count, 'case')} without {label}: add it, or nothing can fail there")
-
-
-def _print(report: Report, found: list[CaseRow], count: int, worst: str | None) -> None:
-    draw(_lines(report, found, worst_metric(report, worst)))
-    more = f", {count - len(found):,} more with --limit" if count > len(found) else ""
-    console.say(f"{counted(count, 'case')}{more}")
 
 
 def _lines(report: Report, found: list[CaseRow], at: int | None) -> Blocks:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
+
+from msgspec import structs
 
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError
@@ -32,13 +33,8 @@ class Asked(Record):
     labelled: Labelled = field(default_factory=Labelled)
 
 
-class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the comparison as Markdown; - prints it."""
-
-
 @takes_records
-def command(asked: Asked, shown: Shown) -> None:
+def command(asked: Asked, shown: Output) -> None:
     """Compare runs of the same cases.
 
     Prints the significant differences, then the pass metrics and those that differ, and the cases
@@ -61,9 +57,8 @@ def command(asked: Asked, shown: Shown) -> None:
 
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
-    runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
-    if book is not None:
-        runs = [with_labels(run, book) for run in runs]
+    book = asked.labelled.book
+    runs = [with_labels(read_run(run), book) for run in asked.runs]
     cases = (0 if shown.md is None else 20) if asked.cases is None else asked.cases
     comparison = compare(
         runs,
@@ -73,15 +68,11 @@ def command(asked: Asked, shown: Shown) -> None:
         same=asked.same,
         told=None if shown.json or shown.page.is_wanted else cases,
     )
-    if book is not None:
-        comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
+    comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
     named = asked.metrics is not None
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
-        data=lambda: {
-            "schema_version": 2,
-            **{each.name: getattr(comparison, each.name) for each in fields(comparison)},
-        },
+        data=lambda: {"schema_version": 2, **structs.asdict(comparison)},
         screen=lambda: draw_fitted(
             lambda page: comparison_blocks(comparison, page, named=named, cases=asked.cases or 0)
         ),

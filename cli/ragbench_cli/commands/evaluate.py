@@ -83,13 +83,12 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
 def _check(asked: EvalOptions) -> None:
     system, asking, measuring = asked.system, asked.asking, asked.measuring
     timeout, share, is_repeated = asking.timeout, asking.max_error_rate, asking.repeats > 1
-    has_pipeline, validates = system.pipeline is not None, measuring.validate is not None
-    whole = "and --pipeline cannot be combined: the file describes the whole system"
+    validates = measuring.validate is not None
     unused = "is for a validator: name one with --validate"
     refusals = {
-        f"--rag {whole}": has_pipeline and system.rag is not None,
-        f"--rag-args {whole}": has_pipeline and system.rag_args is not None,
-        f"--post-retrieval {whole}": has_pipeline and system.operators is not None,
+        "--post-retrieval and --pipeline cannot be combined: the file describes the whole system": (
+            system.pipeline is not None and system.operators is not None
+        ),
         f"--timeout must be more than 0 seconds, not {timeout or 0:g}": (
             timeout is not None and not timeout > 0
         ),
@@ -242,8 +241,9 @@ class _Opened:
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
         if not options.quiet:
             say_source(held, cases, self.system)
-        limit, sample, seed = measuring.limit, measuring.sample, measuring.seed
-        self.selection = Selection(limit=limit, sample=sample, seed=seed)
+        self.selection = Selection(
+            limit=measuring.limit, sample=measuring.sample, seed=measuring.seed
+        )
 
     def _operators(self, file: Path) -> PostRetrieval:
         from ragbench.post.build import Resources, load_post_retrieval
@@ -254,19 +254,13 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
-        from ragbench.validators.validator import default_validator
-        from ragbench_cli.validator_options import (
-            DEFAULT_VALIDATOR,
-            CalibratedChoice,
-            validator_maker,
-        )
+        from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
+        measuring = self.options.measuring
         choice = CalibratedChoice(
-            name=default_validator() if name == DEFAULT_VALIDATOR else name,
-            validator_args=self.options.measuring.validator_args,
-            calibration=self.options.measuring.calibration,
+            name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
         )
-        making = validator_maker(choice, self.models.chat("validate"))
+        making = validator_maker(choice.named, self.models.chat("validate"))
         make, may_be_many = stack.enter_context(making)
         self.validator, self.make_validator = make(), make if may_be_many else None
 
@@ -309,17 +303,12 @@ class _Opened:
         from ragbench.stages.system import EvalSettings
         from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
 
-        options, system, source, judging = (
-            self.options,
-            self.system,
-            self.source,
-            self.models.judging,
-        )
+        options, system, judging = self.options, self.system, self.models.judging
         cases, asking, keeping = options.cases, options.asking, options.keeping
         settings = EvalSettings(
             name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
             rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
-            notes=(*(() if cases.ask_again else source.info.notes), *system.notes),
+            notes=(*(() if cases.ask_again else self.source.info.notes), *system.notes),
             selection=self.selection, matching=Matching(options.measuring.matched),
             corpus=system.documents, locator=system.locator,
             trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,
@@ -335,7 +324,7 @@ class _Opened:
             watch=self.watch, stopped=self.stopped,
             collect=collect if asking.repeats == 1 else None,
         )  # fmt: skip
-        entries = (entry.case for entry in source) if cases.ask_again else source
+        entries = (entry.case for entry in self.source) if cases.ask_again else self.source
         report = evaluate_repeatedly(
             lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
         )

@@ -14,7 +14,6 @@ from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
-from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat
 from ragbench.safe_text import counted, shown_line
 from ragbench.stages.trial import Answering
@@ -24,10 +23,11 @@ from ragbench.verbs.report import report_of
 from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
-from ragbench_cli.options import JsonOption, RunArgument, amount, argument, option, takes_records
-from ragbench_cli.output import Blocks, draw, paragraph, styled, table
+from ragbench_cli.models import budget_of
+from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
+from ragbench_cli.output import Blocks, Cell, draw, paragraph, show, styled, table
 from ragbench_cli.report_tables import causes_table
-from ragbench_cli.systems import DocumentsBeside, chosen_system
+from ragbench_cli.systems import DocumentsBeside, chosen_system, rag_of
 
 
 class Asked(Record):
@@ -91,23 +91,19 @@ def command(
 
 
 def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
-    import msgspec
-
     worst = dict(worst_by_cause(report, each))
     if as_json:
-        counts = msgspec.to_builtins(report.causes)
-        listed = {cause.value: [row.id for row in rows] for cause, rows in worst.items()}
-        console.print_json({"schema_version": 1, "causes": counts, "worst": listed})
+        listed = {cause: [row.id for row in rows] for cause, rows in worst.items()}
+        console.print_json({"schema_version": 1, "causes": report.causes, "worst": listed})
         return
     draw([causes_table(report.causes)])
     for cause, rows in worst.items():
-        draw(paragraph(cause.label, (line for row in rows for line in _short(row))))
-
-
-def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
-    yield f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}", ""
-    if row.attribution is not None:
-        yield f"  {shown_line(row.attribution.detail, longest=300)}", "dim"
+        lines: list[Cell] = []
+        for row in rows:
+            lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
+            if row.attribution is not None:
+                lines.append((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+        draw(paragraph(cause.label, lines))
 
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
@@ -131,12 +127,10 @@ def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
 
 def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
     """Asks the RAG again, with one change at a time."""
-    import msgspec
-
     manifest = read_manifest(RunFolder(path=run).manifest)
     spec, arguments = _system(manifest, asked)
     beside = DocumentsBeside(manifest.dataset.source)
-    budget = Budget(None if asked.max_cost is None else amount(asked.max_cost, "--max-cost"))
+    budget = budget_of(asked.max_cost)
     chosen = chosen_system(spec, asked.pipeline, arguments, beside, budget=budget)
     with console.users_code(), chosen as system:
         assert system.rag is not None
@@ -145,11 +139,8 @@ def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> 
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
             console.say(_price(plan, system.name, system.chats))
             done = list(plan.ask(answering))
-    if as_json:
-        found = {"schema_version": 1, "cures": cures(done), "cases": done}
-        console.print_json(msgspec.to_builtins(found))
-    else:
-        draw(_cures(done) if case is None else _tries(done[0]))
+    data = {"schema_version": 1, "cures": cures(done), "cases": done}
+    show(data, lambda: draw(_cures(done) if case is None else _tries(done[0])), json=as_json)
 
 
 def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, str | None]:
@@ -157,16 +148,15 @@ def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, str | Non
     if asked.rag is not None or asked.pipeline is not None:
         return asked.rag, asked.rag_args
     described = manifest.rag.description
-    spec = str(described.get("spec") or "")
-    arguments = json.dumps(described.get("arguments") or {})
-    if spec == "baseline":
-        return None, arguments
-    if ":" not in spec or "***" in str(described):
+    if described.get("spec") == "baseline":
+        return None, json.dumps(described.get("arguments") or {})
+    known = rag_of(manifest)
+    if known is None:
         raise ConfigError(
             "which RAG gave the answers does not follow from the run: name it with --rag or "
             "--pipeline"
         )
-    return spec, arguments
+    return known
 
 
 def _documents(beside: DocumentsBeside) -> Iterator[Document]:

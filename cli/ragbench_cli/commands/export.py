@@ -10,18 +10,12 @@ import typer
 from ragbench.core.record import Record
 from ragbench.safe_text import counted
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
-
-
-def _names(typed: str) -> list[str]:
-    from ragbench.io.export import EXPORTS
-
-    return [name for name in EXPORTS.targets() if name.startswith(typed)]
+from ragbench_cli.options import JsonOption, RunArgument, completed, option, takes_records
 
 
 class Asked(Record):
     run: RunArgument
-    to: Annotated[str, option("FORMAT", complete=_names)] = "ragas"
+    to: Annotated[str, option("FORMAT", complete=completed("exports"))] = "ragas"
     """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""
     out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
     """File or folder to write. By default in the run's folder."""
@@ -39,21 +33,15 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
     from ragbench.ledger.folder import run_around
-    from ragbench.verbs.export import export_run
+    from ragbench.verbs.cases import export_run
 
     done = export_run(run_around(asked.run), asked.to, asked.out)
+    paths = [str(path) for path in done.paths]
     if json:
-        console.print_json(
-            {
-                "format": asked.to,
-                "paths": [str(path) for path in done.paths],
-                "written": done.written,
-                "left_out": dict(done.left_out),
-            }
-        )
+        found = {"written": done.written, "left_out": dict(done.left_out)}
+        console.print_json({"format": asked.to, "paths": paths, **found})
         return
-    for path in done.paths:
-        typer.echo(path)
+    typer.echo("\n".join(paths))
     console.say(f"{counted(done.written, 'case')} written")
     for reason, count in done.left_out.items():
         console.say(f"{count:,} left out: {reason}")

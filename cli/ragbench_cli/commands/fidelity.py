@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
-from ragbench_cli.output import draw, entry, table
+from ragbench_cli.output import draw, entry, show, table
 
 
 class Asked(Record):
@@ -54,17 +55,10 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     """
     made, real = list(read_cases(asked.made)), list(read_cases(asked.real))
     documents = list(read_documents(asked.corpus))
-
-    def advance(name: str) -> None:
-        if not asked.quiet:
-            console.say(f"searching: {name}")
-
     with console.users_code():
-        found = fidelity(rank(made, real, documents, asked.embedder, advance), asked.seed)
-    if json:
-        console.print_json({**asdict(found), "verdict": _verdict(found)})
-    else:
-        _print(found)
+        searching = console.searching(quiet=asked.quiet)
+        found = fidelity(rank(made, real, documents, asked.embedder, searching), asked.seed)
+    show({**asdict(found), "verdict": _verdict(found)}, partial(_print, found), json=json)
     codes = {Worth.DO_NOT_USE: ExitCode.FAILED, Worth.CANNOT_TELL: ExitCode.INCONCLUSIVE}
     raise typer.Exit(codes.get(found.worth, ExitCode.PASSED))
 

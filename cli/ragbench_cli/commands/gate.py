@@ -71,8 +71,6 @@ class Asked(Record):
 
 
 class Shown(Output):
-    md: Annotated[str | None, option("FILE")] = None
-    """Write the verdict as Markdown; - prints it."""
     junit: Path | None = None
     """Write the verdict as JUnit XML."""
     annotations: Annotated[Literal["github"] | None, option("FORGE", rare=True)] = None
@@ -161,15 +159,14 @@ def _verdict(asked: Asked) -> GateResult:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
-    if not (asked.settle or asked.reask_baseline):
+    if not asks:
         return gate_run(asked.run, wanted)
     from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system
 
     reask = partial(reasked_baseline, asked.run, asked.ask) if asked.reask_baseline else None
-    if asked.settle:
-        most = asked.max_asked
-        return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
-    return gate_run(asked.run, wanted, reask=reask)
+    if not asked.settle:
+        return gate_run(asked.run, wanted, reask=reask)
+    return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=asked.max_asked, reask=reask)
 
 
 def _document(verdict: GateResult) -> Document:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench.safe_text import counted
-from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
-from ragbench_cli.output import Cell, can_show, draw_fitted, paragraph, styled, table
+from ragbench_cli.output import Blocks, Cell, can_show, draw_fitted, paragraph, show, styled, table
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.table import Table
 
     from ragbench.core.history import History, MetricHistory
@@ -37,18 +36,13 @@ def command(
     """
     from ragbench.gate.baseline_file import read_baseline
     from ragbench.gate.history import history_of
+    from ragbench.views.history import history_object
 
     history = history_of(read_baseline(baseline))
-    if json:
-        from ragbench.views.history import history_object
-
-        console.print_json(history_object(history))
-        return
-
-    draw_fitted(partial(_blocks, history))
+    show(history_object(history), lambda: draw_fitted(partial(_blocks, history)), json=json)
 
 
-def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
+def _blocks(history: History, page: Console) -> Blocks:
     from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
     span = span_text([run.date for run in history.runs])

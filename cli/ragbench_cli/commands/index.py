@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,10 +34,8 @@ from ragbench_cli.options import (
     option,
     takes_records,
 )
+from ragbench_cli.output import show
 from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 
 class Asked(Record):
@@ -124,10 +123,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         )
     for line in _notes(result, is_named=asked.stored.embedder is not None):
         console.say(line)
-    if json:
-        console.print_json(asdict(result))
-    else:
-        typer.echo(_summary(result))
+    show(result, lambda: typer.echo(_summary(result)), json=json)
 
 
 @contextmanager
@@ -192,10 +188,7 @@ def _look(asked: Asked, *, json: bool) -> None:
         elif asked.check:
             with database.open(asked.stored.collection or only_collection(database)) as opened:
                 found = check_index(opened)
-            if json:
-                console.print_json(asdict(found))
-            else:
-                typer.echo(str(found))
+            show(found, partial(typer.echo, found), json=json)
         else:
             for name in database.collections():
                 _list(database, name, json=json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.output import show
 
 FILES = {
     "ragbench.yaml": "ragbench.yaml",
@@ -44,8 +46,7 @@ def write_scaffold(
     from ragbench.io.atomic import written_whole
 
     templates = files("ragbench_cli") / "templates"
-    written: list[str] = []
-    kept: list[str] = []
+    written, kept = list[str](), list[str]()
     wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
     contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
     for name, content in (contents | dict(made or {})).items():
@@ -91,11 +92,9 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
     made = _measured(asked.measured) if asked.measured else {}
     written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
-    if json:
-        console.print_json({"folder": str(asked.folder), "written": written, "left": kept})
-    else:
-        for name in written:
-            typer.echo(asked.folder / name)
+    names = "".join(f"{asked.folder / name}\n" for name in written)
+    found = {"folder": str(asked.folder), "written": written, "left": kept}
+    show(found, partial(typer.echo, names, nl=False), json=json)
     for name in kept:
         console.say(f"exists, left as it is: {asked.folder / name}")
     if kept:
@@ -106,38 +105,23 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     """The baseline made of runs, and the limits that fit their cases."""
-    import shlex
-
     from ragbench.gate.baseline_file import baseline_bytes
     from ragbench.gate.history import fitted_limits
     from ragbench.gate.main_runs import baseline_of
     from ragbench.gate.runs import read_run
     from ragbench.views.history import limits_yaml
 
-    scores = [read_run(run) for run in runs]
-    fitted = fitted_limits(scores)
+    scores, name = [read_run(run) for run in runs], "ragbench-baseline.json"
     named = [word for run in runs for word in ("--measured", str(run))]
-    text = limits_yaml(
-        fitted,
-        command=shlex.join(["ragbench", "init", *named]),
-        runs=len(runs),
-        cases=len(scores[0].cases),
-        baseline="ragbench-baseline.json",
-    )
-    return {
-        "ragbench.yaml": text.encode(),
-        "ragbench-baseline.json": baseline_bytes(baseline_of(scores)),
-    }
+    text = limits_yaml(fitted_limits(scores), scores, ["init", *named], name)
+    return {"ragbench.yaml": text.encode(), name: baseline_bytes(baseline_of(scores))}
 
 
 def _say_next(folder: Path, *, pipeline: bool) -> None:
     import shlex
 
-    console.say("")
-    if folder != Path():
-        console.say(f"next  cd {shlex.quote(str(folder))}")
-    first = "next" if folder == Path() else "    "
-    console.say(f"{first}  ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
-    console.say("      ragbench gate reports/ragbench")
-    if pipeline:
-        console.say("      ragbench eval data --pipeline pipeline.yaml")
+    steps = [f"cd {shlex.quote(str(folder))}"] if folder != Path() else []
+    steps.append("ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
+    steps.append("ragbench gate reports/ragbench")
+    steps += ["ragbench eval data --pipeline pipeline.yaml"] if pipeline else []
+    console.say("\nnext  " + "\n      ".join(steps))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
+from msgspec import structs
 
 from ragbench.core.labels import CardFigure, JudgeCard, ProbeFigure, Usefulness
 from ragbench.core.record import Record
@@ -19,9 +21,9 @@ from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import judge_card, probes_named, rehearse_card
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.models import LLMChoice, ModelChoice, ModelsInUse, say_receipt, show_estimate
+from ragbench_cli.models import JudgeChoice, ModelChoice, ModelsInUse, say_receipt, show_estimate
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
-from ragbench_cli.output import entry
+from ragbench_cli.output import entry, show
 
 
 class Asked(Record):
@@ -43,18 +45,12 @@ class Asked(Record):
     probes: Annotated[str, option("LIST")] = "position,verbosity,injection"
     """Robustness probes to run, separated by commas: position, verbosity, injection (a text gives
     orders to the judge); all or none. Each takes about a call per claim."""
-    max_cost: Annotated[str | None, option("AMOUNT", panel=Panel.JUDGING)] = None
-    """Cap on the cost of this command; needs a known price."""
-    dry_run: Annotated[bool, option(panel=Panel.JUDGING)] = False
-    """Print the calls, tokens and money that the card takes, and judge nothing."""
-    no_preflight: Annotated[bool, option(panel=Panel.JUDGING, rare=True)] = False
-    """Do not try the model before the first judgement."""
     quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
     """Show no progress and no hints."""
 
 
 @takes_records
-def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
+def command(asked: Asked, judge: JudgeChoice, json: JsonOption = False) -> None:
     """Measure a judge against human labels.
 
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
@@ -74,10 +70,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         read_labels(asked.labels, judged.name)
     )
     claims = tuple(drawn)
-    choice = ModelChoice(
-        llm=llm, max_cost=asked.max_cost, repeats=asked.repeats, dry_run=asked.dry_run,
-        no_preflight=asked.no_preflight,
-    )  # fmt: skip
+    choice = ModelChoice(**structs.asdict(judge), repeats=asked.repeats)
     with console.stop_on_signal() as stopped, ExitStack() as stack:
         models = ModelsInUse(choice, [judged], stack)
         judging, counted = models.judging, models.dry_run
@@ -95,10 +88,7 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         finally:
             if not asked.quiet:
                 say_receipt(models.session.receipt(), models.session.not_sent())
-    if json:
-        console.print_json(_object(card))
-    else:
-        _print(card)
+    show(_object(card), partial(_print, card), json=json)
     if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
         raise typer.Exit(ExitCode.FAILED)
 

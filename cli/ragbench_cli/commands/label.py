@@ -202,8 +202,6 @@ def _print_labels(
     book: LabelBook, run: Path, against: Path | None, *, as_json: bool = False
 ) -> None:
     """What the labels say so far: how far people agree, and what they make of the figures."""
-    import msgspec
-
     scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]
     if against is not None:
@@ -212,7 +210,7 @@ def _print_labels(
     found = [*corrections(runs)]
     agreed = [*raters(book.labels)]
     if as_json:
-        console.print_json(msgspec.to_builtins({"corrections": found, "raters": agreed}))
+        console.print_json({"corrections": found, "raters": agreed})
         return
     if found:
         draw_fitted(partial(corrected_blocks, found))

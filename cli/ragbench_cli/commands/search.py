@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings
-from ragbench.safe_text import counted, shortened_line
+from ragbench.safe_text import counted, shortened_line, shown_line
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.stores import Ask, CollectionChoice, SearchChoice, StoreOption, search_settings
@@ -99,8 +99,7 @@ class _Question(NamedTuple):
 
 def _lines(text: str, name: str) -> list[_Question]:
     """A question per line: as it is, or a JSON object with it."""
-    problems: list[Problem] = []
-    found: list[_Question] = []
+    problems, found = list[Problem](), list[_Question]()
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         row: dict[str, Any] = {"query": line}
         if line.startswith("{"):
@@ -203,7 +202,5 @@ def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
         ranks = [f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items()]
         found_by = f"  ({', '.join(ranks)})" if ranks else ""
         typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{found_by}")
-        text = " ".join(chunk.text.split())
-        shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}..."
-        about = _about(chunk)
+        shown, about = shown_line(chunk.text, longest=_SNIPPET), _about(chunk)
         typer.echo(f"   {shown}\n   {about}\n" if about else f"   {shown}\n")

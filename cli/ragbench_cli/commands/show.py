@@ -9,25 +9,19 @@ import typer
 
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument
+from ragbench_cli.options import JsonOption, argument, complete_metrics, subcommands
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
     from ragbench.plugins import Registry
 
-app = typer.Typer(
-    help="List metrics, formats, rerankers and what else can be named.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = subcommands("List metrics, formats, rerankers and what else can be named.")
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
-    if json:
-        console.print_json(value)
-        return
-    for line in lines:
-        typer.echo(line)
+    from ragbench_cli.output import show
+
+    show(value, lambda: typer.echo("\n".join(lines)), json=json)
 
 
 def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
@@ -60,12 +54,6 @@ def metrics(json: JsonOption = False) -> None:
     _print([_metric(definition) for definition in known], lines(), json=json)
 
 
-def _names(typed: str) -> list[str]:
-    from ragbench.metrics.registry import definitions
-
-    return [item.name for item in definitions() if item.name.lower().startswith(typed.lower())]
-
-
 @app.command("metric")
 def metric(
     name: Annotated[
@@ -73,7 +61,7 @@ def metric(
         argument(
             metavar="NAME",
             help="A metric, such as nDCG, nDCG@10 or my.py:function.",
-            complete=_names,
+            complete=complete_metrics,
         ),
     ],
     json: JsonOption = False,

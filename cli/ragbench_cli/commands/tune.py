@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -13,7 +13,7 @@ from ragbench.verbs.tune import Tuning, tune
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.output import draw, table
+from ragbench_cli.output import draw, show, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
@@ -56,12 +56,10 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             k=asked.top_k,
             measure=asked.measure,
             margin=asked.margin,
-            advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
+            advance=console.searching(quiet=asked.quiet),
         )
-    if json:
-        console.print_json(asdict(found))  # p50_ms alone differs from run to run
-    else:
-        _print(found)
+    # p50_ms alone differs from run to run
+    show(found, partial(_print, found), json=json)
 
 
 def _print(found: Tuning) -> None:

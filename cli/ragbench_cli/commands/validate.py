@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import Panel, argument, option, takes_records
-from ragbench_cli.output import Page
+from ragbench_cli.output import Page, show
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
@@ -95,11 +95,10 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
       ragbench validate my-dataset/ --stress-test
     """
-    from ragbench.validators.validator import default_validator
     from ragbench.verbs.validate import validate_dump
 
     is_auto = asked.name == DEFAULT_VALIDATOR
-    judge = replace(asked, name=default_validator()) if is_auto else asked
+    judge = asked.named if is_auto else asked
     if given.self_test:
         _self_test(judge, given.dump, given.limit or _SELF_TEST, json=given.json)
         return
@@ -145,18 +144,12 @@ _SELF_TEST = 40
 
 
 def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -> None:
-    from dataclasses import asdict
-
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
     with validator_maker(judge) as (make, _):
         found = run_self_test(make(), corpus, limit=limit)
-    if json:
-        console.print_json(asdict(found))
-        return
-    for line in self_test_lines(found):
-        typer.echo(line)
+    show(found, lambda: typer.echo("\n".join(self_test_lines(found))), json=json)
 
 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ from ragbench.verbs.why import Change, Reasons, why
 from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
-from ragbench_cli.output import draw, paragraph, styled, table
+from ragbench_cli.output import draw, paragraph, show, styled, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
@@ -78,16 +78,10 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             k=settings.top_k,
             post_retrieval=stage,
             command=_command(asked.store, where),
-            advance=lambda name: (
-                None if asked.quiet or len(cases) == 1 else console.say(f"searching: {name}")
-            ),
+            advance=console.searching(quiet=asked.quiet or len(cases) == 1),
         )
-    if json:
-        console.print_json(asdict(found))
-    elif found.golds is None:
-        _print_run(found)
-    else:
-        _print_question(found, cases[0])
+    of_one = partial(_print_question, found, cases[0])
+    show(found, partial(_print_run, found) if found.golds is None else of_one, json=json)
 
 
 def _command(store: str, where: CollectionChoice) -> str:

@@ -193,14 +193,14 @@ def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path
         FittedLimit(metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2,
                     seen=None),
     ]  # fmt: skip
-    text = limits_yaml(limits, command="ragbench x\nrm: y", runs=3, cases=300, baseline="b.json")
+    text = limits_yaml(limits, [run({"m": [0.0] * 300})] * 3, ["x\nrm: y"], "b.json")
     path = tmp_path / "ragbench.yaml"
     path.write_text(text, "utf-8")
     found = read_gate_config(path)
     assert found.baseline == str(tmp_path / "b.json")
     drops = {name: metric.limits.max_drop for name, metric in found.metrics.items()}
     assert drops == {"recall@5": 0.015, "my: own, metric": 0.2}
-    assert text.splitlines()[0].startswith("# Written by: ragbench x")
+    assert text.splitlines()[0].startswith("# Written by: ragbench 'x rm: y'")
     assert "300 cases in 120 clusters, noise 0.012; a true drop of 0.061 is shown" in text
     assert "4 cases, noise 0.200; too few to show any drop" in text
 

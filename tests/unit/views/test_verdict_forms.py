@@ -20,7 +20,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.gate.compare import cases_beside
 from ragbench.gate.gate import gate
-from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
+from ragbench.safe_text import annotation, markdown_text, xml_text
 from ragbench.views.document import markdown
 from ragbench.views.gate import (
     comment_marker,
@@ -257,11 +257,11 @@ def test_annotations_are_a_line_each() -> None:
 @given(texts)
 def test_an_annotation_decodes_to_its_text(text: str) -> None:
     readable = text.encode("utf-8", "backslashreplace").decode()
-    for encoded in (annotation_message(text), annotation_property(text)):
-        assert not set("\r\n") & set(encoded)
+    made = annotation("error", text, text)
+    found = re.fullmatch(r"::error title=([^\r\n:,]*)::([^\r\n]*)\n", made)
+    for encoded in found.groups() if found else [""]:
         decoded = re.sub("%(25|0D|0A|3A|2C)", lambda found: chr(int(found[1], 16)), encoded)
-        assert decoded == readable
-    assert not set(":,") & set(annotation_property(text))
+        assert decoded == readable and found
 
 
 def test_the_page_draws_each_check_with_its_interval_and_its_limit() -> None:
