@@ -61,8 +61,15 @@ def scores(report: Report) -> dict[str, float | None]:
 
 @pytest.mark.parametrize(
     "cases",
-    ["ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")], iter([ROW])],
-    ids=["text", "path", "dicts", "records", "iterator"],
+    [
+        "ds.jsonl",
+        Path("ds.jsonl"),
+        [ROW],
+        [Case(id="1", query="q", reference="27")],
+        lambda: iter([ROW]),
+        lambda: pytest.importorskip("pandas").DataFrame([ROW]),
+    ],
+    ids=["text", "path", "dicts", "records", "iterator", "frame"],
 )
 @pytest.mark.parametrize(
     "rag",
@@ -76,8 +83,8 @@ def scores(report: Report) -> dict[str, float | None]:
     ids=["object", "class", "name", "function", "functions"],
 )
 def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
-    cases = [ROW] if not isinstance(cases, str | Path | list) else cases
-    report = evaluate(cases, rag, out="run", metrics="exact_match")
+    given: Any = cases() if callable(cases) else cases
+    report = evaluate(given, rag, out="run", metrics="exact_match")
     assert scores(report) == {"exact_match": 1.0}
 
 
@@ -104,8 +111,9 @@ def test_a_dump_is_validated_by_its_path_and_a_name(validator: object) -> None:
     assert validate_dump("dump.jsonl", validator).queries == 1
 
 
+UNTYPED = Case(id="a", query="q", tags=cast("Any", "no tuple"))
 WRONG: dict[str, tuple[Any, ...]] = {
-    "cases": (None, 3, [], [3], {"query": "x"}, "nowhere", [{"querry": "x"}], b"x"),
+    "cases": (None, 3, [], [3], {"query": "x"}, "nowhere", [{"querry": "x"}], b"x", [UNTYPED]),
     "rag": (3, "gone.py:Rag", object(), []),
     "out": (None, 3, b"x", ""),
     "metrics": (3, "nope", [3], [None]),
