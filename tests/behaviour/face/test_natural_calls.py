@@ -31,6 +31,7 @@ from ragbench import (
     report_of,
     validate_dump,
 )
+from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
 CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
@@ -100,7 +101,7 @@ def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     report = evaluate("ds.jsonl", Plain, out="run", metrics="recall@5")
     assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
     assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
-    assert [one.trace.case.query for one in open_traces("run")] == ["How many days?"]
+    assert [one.user_input for one in prepare(open_traces("run"))] == ["How many days?"]
     assert compare(["run", "run"]).cases == 1
     assert export_run("run", "ragas", "samples.jsonl").written == 1
     assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
