@@ -165,7 +165,7 @@ class _Section(SettingsFile):
                 self.problems.append(Problem(path=flag, message=twice if found else refusal))
                 continue
             names.add(name.casefold())
-            parts, text = iter(found.groups()), f"0{text}" if text[:1] == "." else text
+            parts = iter(found.groups())
             place = ("gate", *(next(parts) if part == "{}" else part for part in where.split()))
             self.file = replace(self.file, value=_placed(self.file.value, place, text))
             if self.at(place) is text:

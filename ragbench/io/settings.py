@@ -185,6 +185,8 @@ def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> A
     try:
         found: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
     except msgspec.ValidationError as error:
+        if not strict and isinstance(value, str) and re.match(r"\.\d", value):  # as people write .9
+            return converted(f"0{value}", hint, where, strict=False)
         wanted = f"one of {', '.join(map(str, choices))}" if choices else _wanted(str(error))
         raise ConfigError(f"{where} must be {wanted}, not {value!r}") from None
     except (TypeError, NotImplementedError):  # a type of the user's own
