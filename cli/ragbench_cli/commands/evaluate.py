@@ -63,7 +63,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         if files.count or not are_written(report, folder):
             write_reports(report, folder, files)
     if json:
-        console.print_file(folder / "report.json")
+        console.write_json([(folder / "report.json").read_bytes()])
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
