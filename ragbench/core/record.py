@@ -37,7 +37,9 @@ class _OfDataclass:
         self._name = name
 
     def __get__(self, record: object, kind: type[Record]) -> Any:
-        return getattr(_as_dataclass(kind), self._name)
+        found = getattr(_as_dataclass(kind), self._name)
+        setattr(kind, self._name, found)
+        return found
 
 
 class _RecordType(StructMeta):
