@@ -287,9 +287,7 @@ def built_own(
         raise ConfigError(f"'{place}' raised {error_text(error)}") from error
 
 
-def _parts(
-    given: Mapping[Any, object], registry: Registry, what: str
-) -> tuple[str, dict[str, object]]:
+def _parts(given: Mapping[Any, Any], registry: Registry, what: str) -> tuple[str, dict[str, Any]]:
     settings = {str(key): value for key, value in given.items()}
     name = settings.pop("name", None)
     if not isinstance(name, str):

@@ -14,14 +14,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.record import replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
-from ragbench.errors import (
-    ConfigError,
-    DataError,
-    InterfaceError,
-    InterruptedRunError,
-    Problem,
-    RunError,
-)
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES
 from ragbench.io.read import EntryDecoder
@@ -450,7 +443,7 @@ def _event_loop() -> Generator[InLoop]:
 
 
 def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
-    """Records as they are, dicts as lines of a dataset, whose problems are raised at the end."""
+    """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
     if hasattr(records, "to_dict"):  # a DataFrame, which iterates over its columns
@@ -461,9 +454,9 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             try:  # a record does not check what it is built with
                 decode_case(case.id, encode_case(case))
             except (ValidationError, AttributeError, TypeError, ValueError) as error:
-                message = f"case {number} ({case.id!a}) cannot be stored: {error}"
-                raise DataError([Problem(message=message)]) from error
-            yield record
+                problems.add(f"case {number} ({case.id!a}) cannot be stored: {error}")
+            else:
+                yield record
         elif isinstance(record, Mapping):
             values = {str(k): v for k, v in cast("Mapping[object, object]", record).items()}
             if (entry := decoder.decode(Row("cases", number, values))) is not None:
