@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
-from ragbench.core.trace import SampleRow, Trace, sample_row
+from ragbench.core.trace import RunCase, SampleRow, Trace, sample_row
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.plugins import import_ragas
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ragas import EvaluationDataset
 
 
-def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:
-    """A row for every trace, in order, one at a time."""
-    return map(sample_row, traces)
+def prepare(traces: Iterable[Trace | RunCase]) -> Iterator[SampleRow]:
+    """A row for every trace, or case of a run (`ragbench.open_traces`), in order."""
+    return (sample_row(one.trace if isinstance(one, RunCase) else one) for one in traces)
 
 
 def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:

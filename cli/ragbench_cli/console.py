@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -48,10 +47,10 @@ def print_json(value: object, *, in_lines: bool = True) -> None:
     import orjson
 
     if in_lines and isinstance(value, dict):
-        _write(_json_lines(cast("dict[str, object]", value)))
+        write_json(_json_lines(cast("dict[str, object]", value)))
     else:
         options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
-        _write([orjson.dumps(msgspec.to_builtins(value), option=options)])
+        write_json([orjson.dumps(msgspec.to_builtins(value), option=options)])
 
 
 def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
@@ -74,12 +73,7 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     yield b"\n}\n" if value else b"{}\n"
 
 
-def print_file(path: Path) -> None:
-    with path.open("rb") as file:
-        _write(iter(lambda: file.read(1 << 20), b""))
-
-
-def _write(blocks: Iterable[bytes]) -> None:
+def write_json(blocks: Iterable[bytes]) -> None:
     """JSON is UTF-8 by definition, whatever the locale says."""
     sys.stdout.flush()
     for block in blocks:

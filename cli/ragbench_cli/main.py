@@ -368,6 +368,9 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def run() -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: a file opened later would take its number
+            setattr(sys, name, Path(os.devnull).open("r+", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a letter is not an error.
         if isinstance(stream, io.TextIOWrapper):

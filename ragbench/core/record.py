@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct, StructMeta, field
+from msgspec import NODEFAULT, Meta, Struct, StructMeta, field
 
 from ragbench.errors import ConfigError
 
@@ -28,8 +28,33 @@ else:
 __all__ = ["Record", "field", "field_docs", "replace"]
 
 
+@cache
+def _as_dataclass(kind: type[Record]) -> Any:
+    types: dict[str, Any] = {}
+    for one in reversed(kind.__mro__):
+        types |= inspect.get_annotations(one)
+    fields: list[Any] = [(name, types[name]) for name in kind.__struct_fields__]
+    for place, default in enumerate(reversed(kind.__struct_defaults__), 1):
+        if default is not NODEFAULT:
+            made = getattr(default, "factory", None)
+            fields[-place] += (dataclasses.field(default_factory=made) if made else default,)
+    return dataclasses.make_dataclass(kind.__name__, fields, frozen=True, kw_only=True)
+
+
+class _OfDataclass:
+    """What a dataclass with the fields of a record knows of them; made when first asked for."""
+
+    def __set_name__(self, kind: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: object, kind: type[Record]) -> Any:
+        found = getattr(_as_dataclass(kind), self._name)
+        setattr(kind, self._name, found)
+        return found
+
+
 class _RecordType(StructMeta):
-    """Hands ``kw_only`` down, which msgspec asks for in each class anew."""
+    """Hands ``kw_only`` down, which msgspec asks for in each class anew, as orjson for fields."""
 
     def __new__(
         cls,
@@ -41,24 +66,12 @@ class _RecordType(StructMeta):
         kw_only: bool = True,
         **options: Any,
     ) -> _RecordType:
+        scope |= {"__dataclass_fields__": _OfDataclass(), "__dataclass_params__": _OfDataclass()}
         return super().__new__(cls, name, bases, scope, kw_only=kw_only, **options)
 
-
-class _DataclassFields:
-    """The fields of a record as those of a dataclass, made when they are first asked for."""
-
-    def __init__(self) -> None:
-        self._known: dict[type, Any] = {}
-
-    def __get__(self, record: object, kind: type[Record]) -> Any:
-        if kind not in self._known:
-            types: dict[str, Any] = {}
-            for one in reversed(kind.__mro__):
-                types |= inspect.get_annotations(one)
-            listed = [(name, types[name]) for name in kind.__struct_fields__]
-            made: Any = dataclasses.make_dataclass(kind.__name__, listed)
-            self._known[kind] = made.__dataclass_fields__
-        return self._known[kind]
+    @property
+    def __signature__(cls) -> inspect.Signature:  # that of msgspec fails at names for type checkers
+        return inspect.signature(_as_dataclass(cls))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
@@ -68,8 +81,6 @@ class Record(Struct, metaclass=_RecordType, frozen=True):
     A class of msgspec, which is made and built in a tenth of the time of a frozen dataclass; what
     takes dataclasses (``dataclasses.replace``, ``asdict``, ``fields``) takes it, too.
     """
-
-    __dataclass_fields__ = _DataclassFields()
 
 
 def field_docs(target: type) -> dict[str, str]:

@@ -66,16 +66,15 @@ def written_whole(
         draft = _beside(target, make_folders=make_folders)
         handle = draft.open("xb+")
     try:
-        with handle:
-            with _saying(path, only_full=True):
-                packed = None
-                if target.suffix.lower() == ".gz":
-                    packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
-                with packed or nullcontext():
-                    out = handle if packed is None else cast("BinaryIO", packed)
-                    masked = _Masked(out)
-                    yield cast("BinaryIO", masked) if is_text else out
-                    masked.finish()
+        with _saying(path, only_full=True), handle:  # closing it writes what is left
+            packed = None
+            if target.suffix.lower() == ".gz":
+                packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
+            with packed or nullcontext():
+                out = handle if packed is None else cast("BinaryIO", packed)
+                masked = _Masked(out)
+                yield cast("BinaryIO", masked) if is_text else out
+                masked.finish()
             with _saying(path):
                 handle.flush()
                 os.fsync(handle.fileno())

@@ -183,6 +183,8 @@ def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> A
     try:
         found: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
     except msgspec.ValidationError as error:
+        if not strict and isinstance(value, str) and re.match(r"\.\d", value):  # as people write .9
+            return converted(f"0{value}", hint, where, strict=False)
         wanted = f"one of {', '.join(map(str, choices))}" if choices else _wanted(str(error))
         raise ConfigError(f"{where} must be {wanted}, not {value!r}") from None
     except (TypeError, NotImplementedError):  # a type of the user's own
@@ -227,6 +229,9 @@ def build_named(
     if isinstance(given, protocol):
         return given
     what = registry.kind.removesuffix("s")
+    if not isinstance(given, (str, Mapping)):
+        lacks = _lacking(given, protocol)
+        raise ConfigError(f"{given!r} is no name, and no {what} either: it lacks {lacks}")
     name, settings = (given, {}) if isinstance(given, str) else _parts(given, registry, what)
 
     def nested(value: object) -> BuiltT:
@@ -249,10 +254,13 @@ def build_named(
     else:
         built = from_settings(registry.load(name), settings, where=name, made=made, folder=folder)
     if not isinstance(built, protocol):
-        raise ConfigError(
-            f"'{name}' is not a {what}: it needs an attribute 'name' and a method {method}()"
-        )
+        raise ConfigError(f"'{name}' is not a {what}: it lacks {_lacking(built, protocol)}")
     return built
+
+
+def _lacking(value: object, protocol: type) -> str:
+    needed = (*inspect.get_annotations(protocol), *vars(protocol))
+    return ", ".join(one for one in needed if one[0] != "_" and not hasattr(value, one))
 
 
 def built_own(
@@ -277,10 +285,8 @@ def built_own(
         raise ConfigError(f"'{place}' raised {error_text(error)}") from error
 
 
-def _parts(given: object, registry: Registry, what: str) -> tuple[str, dict[str, object]]:
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"a {what} is a name or a mapping with a name, not {given!r}")
-    settings = {str(key): value for key, value in cast("Mapping[object, object]", given).items()}
+def _parts(given: Mapping[Any, Any], registry: Registry, what: str) -> tuple[str, dict[str, Any]]:
+    settings = {str(key): value for key, value in given.items()}
     name = settings.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(f"a {what} needs a 'name'. Known: " + ", ".join(registry.targets()))

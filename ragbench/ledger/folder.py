@@ -90,15 +90,15 @@ class RunFolder:
             self.path.mkdir(mode=0o700, exist_ok=True)  # it holds what users asked
             lock = FileLock(self.path / _LOCK)
             lock.acquire(timeout=0)
-        except Timeout as error:
+        except Timeout:
             raise RunLockedError(
                 f"another ragbench process{self._holder()} is working on {self.path}. Wait for it, "
                 f"or choose another folder with --out"
-            ) from error
+            ) from None
         except OSError as error:
             raise RunError(
                 f"{self.path} cannot be written: {error.strerror}. Choose another with --out"
-            ) from error
+            ) from None
         try:
             self._pid.write_text(str(os.getpid()), encoding="utf-8")
             yield is_new

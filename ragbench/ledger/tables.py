@@ -14,6 +14,7 @@ replaced as a whole, with a digest of what they depend on.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager
@@ -51,24 +52,34 @@ COMMIT;
 
 @contextmanager
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
-    """A journal that may lie where nothing can be written.
-
-    Where nobody has it open, it is read as one that does not change: else SQLite would leave files
-    of its own beside it.
-    """
-    still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    """A journal that may lie where nothing can be written."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)) as db:
+        with closing(sqlite3.connect(_to_read(path), uri=True)) as db:
             _check_version(db, path)
             yield db
     except sqlite3.Error as error:
         raise RunMismatchError(f"{path} cannot be read as a journal: {error}") from error
 
 
+def _to_read(path: Path) -> str:
+    """The address of a journal that is only read.
+
+    Where nobody has it open, it is read as one that does not change: else SQLite would leave files
+    of its own beside it.
+    """
+    still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    return f"{path.absolute().as_uri()}?mode=ro{still}"
+
+
 def connect(path: Path | None) -> sqlite3.Connection:
     """Opens a journal's file, creating it when it does not exist."""
+    place: Path | str = path or ":memory:"
+    if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
+        place = _to_read(path)
     try:
-        db = sqlite3.connect(path or ":memory:", isolation_level=None, cached_statements=256)
+        db = sqlite3.connect(
+            place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
+        )
     except sqlite3.Error as error:
         raise RunMismatchError(f"{path} cannot be opened: {error}") from error
     try:

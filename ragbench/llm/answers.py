@@ -204,10 +204,9 @@ def _count(value: object) -> int | None:
 
 
 def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    texts = [part.get("text") for part in _dicts(content)]
-    return "".join(text for text in texts if isinstance(text, str))
+    texts = [part.get("text") for part in _dicts(content)] or [content]
+    text = "".join(text for text in texts if isinstance(text, str))
+    return text.encode(errors="replace").decode()  # models break off within a surrogate pair
 
 
 def shortened(line: str, most: int = _SHOWN) -> str:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import ValidationError
+
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.record import replace
@@ -17,6 +19,7 @@ from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES
 from ragbench.io.read import EntryDecoder
 from ragbench.io.source import Problems, Row
+from ragbench.ledger.codec import decode_case, encode_case
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import STARTED, Watch
@@ -89,9 +92,9 @@ def evaluate(
 
     Args:
         cases: the dataset: the path of a file, folder or earlier run, in any form that `ragbench
-            eval` reads; or records (`Case`, `Entry`, or dicts with the fields of a dataset's
-            line), which are read once, from front to back. A recorded outcome is taken, and its
-            stage is not asked.
+            eval` reads; or records (`Case`, `Entry`, dicts with the fields of a dataset's line,
+            or a DataFrame), which are read once, from front to back. A recorded outcome is taken,
+            and its stage is not asked.
         rag: the system: what `as_rag` takes (an object or class with ``retrieve`` and
             ``generate``, a function of the query, a retriever or chain), or a text that names one,
             as ``--rag`` does (``"my_rag.py:MyRAG"``, a URL). None scores what was recorded.
@@ -442,9 +445,17 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
     """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
+    if hasattr(records, "to_dict"):  # a DataFrame, which iterates over its columns
+        records = cast("Any", records).to_dict("records")
     for number, record in enumerate(records, 1):
         if isinstance(record, (Case, Entry)):
-            yield record
+            case = record if isinstance(record, Case) else record.case
+            try:  # a record does not check what it is built with
+                decode_case(case.id, encode_case(case))
+            except (ValidationError, AttributeError, TypeError, ValueError) as error:
+                problems.add(f"case {number} ({case.id!a}) cannot be stored: {error}")
+            else:
+                yield record
         elif isinstance(record, Mapping):
             values = {str(k): v for k, v in cast("Mapping[object, object]", record).items()}
             if (entry := decoder.decode(Row("cases", number, values))) is not None:

@@ -19,6 +19,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
 from ragbench.metrics.answer import abstained, holds_answer, is_telling
 from ragbench.metrics.matching import Matching, normalised
+from ragbench.rag.parts import AdaptedRAG
 from ragbench.safe_text import as_line, counted, shortened_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.corpus_gold import corpus_gold
@@ -76,6 +77,8 @@ async def probe_generation(
         yield Probe("generation reads", True, "with other contexts it answers something else")
     elif abstained(first):
         yield Probe("generation reads", None, "unknown: it declined the question")
+    elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+        yield Probe("generation reads", None, "unknown: it retrieves and answers in one call")
     else:
         detail = (
             "its answer is the same with contexts of something else: it does not come from the "

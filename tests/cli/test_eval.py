@@ -163,6 +163,8 @@ def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench
 
 def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench: Ragbench) -> None:
     assert NO_GOLD not in ragbench(*PLAIN).err
+    lines("r.jsonl", [{"query": "q", "reference": "r", "retrieved_contexts": ["c"]}])
+    assert NO_GOLD not in ragbench("eval", "r.jsonl", "-o", "r", "-m", "token_f1").err
     # Every answer declines: exact_match has no value, and yet there are references.
     shy = own_rag('return "I don\'t know."')
     silent = ragbench("eval", "office", "--rag", shy, "--out", "s", "-m", "exact_match")

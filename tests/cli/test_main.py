@@ -14,7 +14,7 @@ import typer.main
 
 from ragbench_cli import renamed
 from ragbench_cli.main import COMMANDS, app
-from tests.cli.runs import Ragbench, lines
+from tests.cli.runs import Ragbench, in_python, lines
 
 
 def every_command() -> Iterator[list[str]]:
@@ -123,6 +123,11 @@ def test_an_exit_code_of_1_is_left_for_failed_judgements(
     monkeypatch.setattr("importlib.metadata.version", mock.Mock(side_effect=raised))
     done = ragbench("--version").ends(code).told(error)
     assert ("Traceback" in done.err) == isinstance(raised, RuntimeError)
+
+
+def test_a_command_runs_where_the_standard_streams_are_closed() -> None:
+    closed = "sys.stdin = sys.stdout = sys.stderr = None"
+    in_python(f"import sys; {closed}; from ragbench_cli.main import run; run()", "show", "metrics")
 
 
 def test_what_is_too_large_names_the_option_that_allows_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from pathlib import Path
 
@@ -16,7 +17,9 @@ def run(ragbench: Ragbench) -> str:
     return ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
 
 
-def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: str) -> None:
+def test_a_stored_run_is_reported_as_when_it_was_made(
+    ragbench: Ragbench, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = {path: path.read_bytes() for path in Path("run").glob("report.*")}
     for path in made:
         path.unlink()
@@ -25,6 +28,10 @@ def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: s
     assert {"retrieve  3 done", *run.splitlines()[:2]} <= {*done.out.splitlines()}
     assert {path: path.read_bytes() for path in Path("run").glob("report.*")} == made
     assert calls() == 3
+    before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
+    monkeypatch.setattr(os, "access", lambda *_: False)  # nor does it need to be written to
+    assert ragbench("report", "run").ok().out == done.out
+    assert {path: path.stat().st_mtime_ns for path in Path("run").iterdir()} == before
 
 
 def test_a_page_shows_each_case_beside_that_of_another_run(ragbench: Ragbench, run: str) -> None:

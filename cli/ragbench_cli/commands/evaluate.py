@@ -63,7 +63,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         if files.count or not are_written(report, folder):
             write_reports(report, folder, files)
     if json:
-        console.print_file(folder / "report.json")
+        console.write_json([(folder / "report.json").read_bytes()])
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
@@ -159,6 +159,8 @@ def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked:
         *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
         *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
     }
+    if any(one.stage == "generate" and one.skipped for one in report.stages):
+        gold -= {Need.REFERENCE, Need.ANSWERABLE, Need.RUBRICS}  # an answer was missing
     compared = [one for one in report.summaries if one.metric.definition.needs & gold]
     if any(is_asked or group.stage == "score" for group in report.failures):
         console.say(f"retry   {again()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     """Print the report of a stored run.
 
     Nothing is recomputed. report.json, report.md, report.html, cases.csv and timings.json are
-    written into the run's folder again.
+    written into the run's folder again, where it can be written.
 
     \b
     Example:
@@ -39,6 +40,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     from ragbench.verbs.label import corrected_report
     from ragbench.verbs.report import report_of
     from ragbench.views.html.run_page import run_page
+    from ragbench.views.report import report_json
     from ragbench.views.write import write_reports
     from ragbench_cli.report_tables import print_report
 
@@ -48,12 +50,15 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     report, book = report_of(run), asked.labelled.book
     if book is not None:
         report = corrected_report(report, run, book)
-    write_reports(report, run)
+    if os.access(run, os.W_OK):
+        write_reports(report, run)
+    else:
+        console.say(f"{run} cannot be written: its files stay as they are")
     if page.is_wanted:
         against = None if asked.against is None else read_run(asked.against)
         made = run_page(report, None if against is None else cases_beside(read_run(run), against))
         page.write(made.body(), made.title)
     if json:
-        console.print_file(run / "report.json")
+        console.write_json([report_json(report)])
     else:
         print_report(report, is_full=True)

@@ -31,6 +31,7 @@ from ragbench import (
     report_of,
     validate_dump,
 )
+from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
 CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
@@ -59,25 +60,18 @@ def scores(report: Report) -> dict[str, float | None]:
     return {one.metric.name: one.score for one in report.summaries}
 
 
-@pytest.mark.parametrize(
-    "cases",
-    ["ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")], iter([ROW])],
-    ids=["text", "path", "dicts", "records", "iterator"],
-)
-@pytest.mark.parametrize(
-    "rag",
-    [
-        Plain(),
-        Plain,
-        "plain_rag.py:Plain",
-        lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
-        as_rag(generate=lambda query, contexts: "27", retrieve=lambda query: ["27 days"]),
-    ],
-    ids=["object", "class", "name", "function", "functions"],
-)
+@pytest.mark.parametrize("cases", [
+    "ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")],
+    lambda: iter([ROW]), lambda: pytest.importorskip("pandas").DataFrame([ROW]),
+], ids=["text", "path", "dicts", "records", "iterator", "frame"])  # fmt: skip
+@pytest.mark.parametrize("rag", [
+    Plain(), Plain, "plain_rag.py:Plain",
+    lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
+    as_rag(generate=lambda query, contexts: "27", retrieve=lambda query: ["27 days"]),
+], ids=["object", "class", "name", "function", "functions"])  # fmt: skip
 def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
-    cases = [ROW] if not isinstance(cases, str | Path | list) else cases
-    report = evaluate(cases, rag, out="run", metrics="exact_match")
+    given: Any = cases() if callable(cases) else cases
+    report = evaluate(given, rag, out="run", metrics="exact_match")
     assert scores(report) == {"exact_match": 1.0}
 
 
@@ -93,7 +87,7 @@ def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     report = evaluate("ds.jsonl", Plain, out="run", metrics="recall@5")
     assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
     assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
-    assert [one.trace.case.query for one in open_traces("run")] == ["How many days?"]
+    assert [one.user_input for one in prepare(open_traces("run"))] == ["How many days?"]
     assert compare(["run", "run"]).cases == 1
     assert export_run("run", "ragas", "samples.jsonl").written == 1
     assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
@@ -104,8 +98,9 @@ def test_a_dump_is_validated_by_its_path_and_a_name(validator: object) -> None:
     assert validate_dump("dump.jsonl", validator).queries == 1
 
 
+UNTYPED = Case(id="a", query="q", tags=cast("Any", "no tuple"))
 WRONG: dict[str, tuple[Any, ...]] = {
-    "cases": (None, 3, [], [3], {"query": "x"}, "nowhere", [{"querry": "x"}], b"x"),
+    "cases": (None, 3, [], [3], {"query": "x"}, "nowhere", [{"querry": "x"}], b"x", [UNTYPED]),
     "rag": (3, "gone.py:Rag", object(), []),
     "out": (None, 3, b"x", ""),
     "metrics": (3, "nope", [3], [None]),

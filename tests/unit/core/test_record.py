@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
+import pprint
 
+import orjson
 import pytest
 
-from ragbench import Case, Chunk, Failure
+from ragbench import Case, Chunk, EvalSettings, Failure
 
 CASE = Case(id="a", query="Capital?", tags=("t",), metadata={"k": [1]})
 
@@ -17,10 +20,11 @@ def test_a_record_is_changed_and_taken_apart_as_a_dataclass_is() -> None:
     assert dataclasses.replace(CASE, query="b") == Case(
         id="a", query="b", tags=("t",), metadata={"k": [1]}
     )
-    failure = Failure(type="E", message="m", stage="score")
-    assert dataclasses.asdict(failure)["message"] == "m"
-    assert [one.name for one in dataclasses.fields(Chunk)][:2] == ["id", "text"]
-    assert {one.name: one.type for one in dataclasses.fields(Case)}["id"] == "str"
+    assert dataclasses.asdict(Failure(type="E", message="m", stage="score"))["message"] == "m"
+    assert [(one.type, one.default) for one in dataclasses.fields(Chunk)][3] == ("str | None", None)
+    assert repr(CASE) in pprint.pformat([CASE])
+    assert inspect.signature(EvalSettings).parameters["top_k"].default is None
+    assert orjson.loads(orjson.dumps(CASE))["metadata"] == {"k": [1]}
 
 
 def test_a_record_is_frozen_built_by_keyword_and_comes_back_from_copies() -> None:

@@ -143,7 +143,7 @@ def test_options_go_before_the_file(tmp_path: Path) -> None:
     file = "gate:\n  max_latency: {generate: {p95: 1}}\n  metrics: {m: {min: 0.5, max_drop: 0.1}}\n"
     found = demanded(
         written(tmp_path, file), baseline=None, strict=True, must_pass=["q7"], maximum=["n=1e1"],
-        minimum=["m=0.7", "P(rel=2)@5=0.1"], max_drop=["n=0"],
+        minimum=["m=.7", "P(rel=2)@5=0.1"], max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
     )  # fmt: skip
     limits: dict[str, Any] = {

@@ -194,7 +194,7 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
 @pytest.mark.parametrize(("row", "field", "value"), [
     *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
     *((given, "references", ("a", "b")) for given in (
-        {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]},
+        {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]}, {"golden_answers": ["a", "b"]},
         {"answer": "a", "answers": ["b", "a"]},
         {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
         {"reference": "a", "alternative_references": ["b"]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,13 +122,13 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_that_names_the_output(tmp_path: Path) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    for name, writing in (
-        ("o.txt", written_whole(tmp_path / "o.txt")),
-        ("o", folder_written_whole(tmp_path / "o", replaceable=lambda _: False)),
-    ):
-        with pytest.raises(InputError, match=f"{name}: cannot be written: No space"), writing:
-            raise full
+    folder = folder_written_whole(tmp_path / "o", replaceable=lambda _: False)
+    with pytest.raises(InputError, match=r"/o: cannot be written: No space"), folder:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    whole = written_whole(tmp_path / "o.txt", is_text=False)
+    with pytest.raises(InputError, match=r"o\.txt: cannot be written: No space"), whole as file:
+        os.dup2(os.open("/dev/full", os.O_RDWR), file.fileno())
+        file.write(b"seen when it is closed")
     assert list(tmp_path.iterdir()) == []
 
 

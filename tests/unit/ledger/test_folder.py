@@ -66,8 +66,9 @@ def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path, e
     folder = RunFolder(path=tmp_path / "run")
     with another_process(folder.path) as holder:
         message = rf"process \(pid {holder.pid}\) is working on"
-        with pytest.raises(RunLockedError, match=message), folder.locked():
+        with pytest.raises(RunLockedError, match=message) as refused, folder.locked():
             pass
+        assert refused.value.__cause__ is None  # what a command takes for the user's own code
         if end == "killed":
             holder.kill()
         else:

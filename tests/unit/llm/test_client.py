@@ -88,8 +88,8 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
     chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5}, price=None)
     assert using(script, ask, judge=chosen).cost is None  # not known is not 0
     assert script.sent[1] == {"model": "m", "messages": messages, "seed": 7, "top_p": 0.5}
-    untold = using(Script([said("a", usage=None)]), ask)
-    assert (untold.cost, untold.usage.reported) == (None, False)
+    untold = using(Script([said("a \ud83d", usage=None)]), ask)  # half of an emoji
+    assert (untold.text, untold.cost, untold.usage.reported) == ("a ?", None, False)
 
 
 # --- errors that pass

@@ -155,7 +155,7 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize(("given", "message"), [
     ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
-    (7, "a name or a mapping"),
+    (7, "no reranker either: it lacks name, score"),
     ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
     ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
     ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
@@ -246,7 +246,7 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("given", "message"), [
     ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
-    ("mine.py:NoScore", "it needs an attribute 'name' and a method score()"),
+    ("mine.py:NoScore", "'mine.py:NoScore' is not a reranker: it lacks "),
     ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
     ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
     ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),

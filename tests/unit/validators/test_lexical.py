@@ -86,7 +86,7 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
     ("lexicla", "Did you mean 'lexical'"),
     ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
     ({"present": 0.5}, "needs a 'name'"),
-    (3, "a name or a mapping"),
+    (3, "it lacks name, identity, validate"),
     ({"name": "lexical", "present": 0.0}, "between 0 and 1"),
     ({"name": "lexical", "relevant": 0.9, "present": 0.5}, "at most as high as present"),
     ({**CASCADE, "low": 0.99}, "low first"),

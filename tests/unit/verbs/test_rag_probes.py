@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.verbs.probes import Probe, probe_generation, probe_retrieval
 
 QUESTION = "How many days of leave?"
@@ -130,5 +130,9 @@ def test_a_rag_that_refuses_a_number_says_so_in_an_evaluation_too() -> None:
 def test_what_varies_by_itself_or_declines_cannot_be_told() -> None:
     found = tried(Sound(**RESTLESS))
     assert found["retrieval in batches"][0] is found["generation in batches"][0] is None
-    declining = Sound(said=lambda *_: "I don't know.")
-    assert tried(declining)["generation reads"] == (None, "unknown: it declined the question")
+    answer = {"answer": "27 days", "contexts": ["There are 27 days of leave."]}
+    for rag, why in (
+        (Sound(said=lambda *_: "I don't know."), "it declined the question"),
+        (as_rag(lambda query: answer), "it retrieves and answers in one call"),
+    ):
+        assert tried(rag)["generation reads"] == (None, f"unknown: {why}")
