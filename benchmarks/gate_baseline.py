@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench import RegressionQuestion, pair
-from ragbench.core.case_table import ScoredCase
+from ragbench.core.case_table import CaseTable, ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores
@@ -135,7 +135,7 @@ def run_of(scores: Array, world: World, day: int) -> RunScores:
     )  # fmt: skip
     return RunScores(
         source="run", dataset="d", rag="r", fingerprints={"rag": "r", "settings": "s"},
-        matching="id", commit=f"{day}", dirty=False, metrics=columns, cases=cases,
+        matching="id", commit=f"{day}", dirty=False, metrics=columns, cases=CaseTable.of(cases),
         date=f"2026-01-01T00:{day:02}:00+00:00",
     )  # fmt: skip
 

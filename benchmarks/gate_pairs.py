@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.case_table import ScoredCase
+from ragbench.core.case_table import CaseTable, ScoredCase
 from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
@@ -133,7 +133,7 @@ def run_of(scores: Array, world: World, rng: Generator, tags: Sequence[str] = ()
     )  # fmt: skip
     return RunScores(
         source="run", dataset="d", rag="r", fingerprints={}, matching="id", commit=None,
-        dirty=False, metrics=columns, cases=cases,
+        dirty=False, metrics=columns, cases=CaseTable.of(cases),
     )  # fmt: skip
 
 

@@ -152,11 +152,11 @@ def others() -> None:
     """Prints what defining a class and remembering an answer cost."""
     print("\nonce                                                       us")
     print(f"  {'defining a class with two methods':58} {microseconds(lambda: build(_TWO)):6.0f}")
-    memo, given = OneCall("a benchmark"), (CONTEXTS, "answer")
+    memo = OneCall("a benchmark", lambda _: (CONTEXTS, "answer"), "a benchmark")
 
     def remember() -> None:
-        memo.retrieval("q", given)
-        memo.known("q", CONTEXTS, ())
+        memo.retrieve("q")
+        memo.generate("q", CONTEXTS)
 
     print(f"  {'remembering and finding a one-call answer':58} {microseconds(remember):6.2f}")
 

@@ -25,7 +25,7 @@ from benchmarks.train_validator.same_page_documents import Repository, files_of
 from benchmarks.validation_pools import HELD_OUT, rows
 from ragbench import Chunk
 from ragbench.pipeline.baseline import Bm25Index
-from ragbench.text.sentences import split_sentences
+from ragbench.text.sentences import Span, split_sentences
 from ragbench.validators.slots import is_yes_or_no
 
 BOOLQ = Repository("vinayak93+BoolQ", "d31ff65cffabea4c24f8e15b30ba8e95d7b44a4b", "CC BY-SA 3.0")
@@ -57,6 +57,8 @@ class Pair:
     text: str
     label: float
     weight: float = 1.0
+    answer: Span | None = None
+    """Where people marked it, in the text."""
 
 
 class Tested:
@@ -120,12 +122,12 @@ def _first_sentences(text: str, count: int) -> str:
     return text[found[0].start : found[min(count, len(found)) - 1].end] if found else text
 
 
-def _tested_titles(data: Path) -> frozenset[str]:
+def tested_titles(data: Path) -> frozenset[str]:
     titles = {row["title"] for name in TESTED for row in rows(data / f"{name}.passages.jsonl")}
-    return frozenset(_lowered(title) for title in (*titles, *HELD_OUT))
+    return frozenset(lowered(title) for title in (*titles, *HELD_OUT))
 
 
-def _lowered(title: str) -> str:
+def lowered(title: str) -> str:
     return title.replace("_", " ").lower()
 
 
@@ -136,7 +138,7 @@ BOOLQ_QUESTIONS, BOOLQ_TITLES_HELD = 2600, 170
 
 def _boolq(data: Path, repositories: Path, tested: Tested, draw: random.Random) -> list[Pair]:
     """A question with its passage, and with another that a search finds for it."""
-    asked = list(_boolq_rows(repositories, _tested_titles(data), tested))
+    asked = list(_boolq_rows(repositories, tested_titles(data), tested))
     chunks: dict[str, Chunk] = {}
     for at, (_, title, text) in enumerate(asked):
         chunks.setdefault(text, Chunk(id=str(at), text=text, document_id=title))
@@ -150,7 +152,7 @@ def _boolq(data: Path, repositories: Path, tested: Tested, draw: random.Random) 
         typed = question if draw.random() < 0.4 else f"{question[0].upper()}{question[1:]}?"
         near = [
             one.text
-            for one in index.search(question, 8)
+            for one in index.batch_search([question], 8)[0]
             if one.text != text and one.document_id not in held
         ]
         shown = text if draw.random() < 0.75 else f"{title}\n{text}"
@@ -171,7 +173,7 @@ def _boolq_rows(
             row = json.loads(line)
             title, _, text = row["passage"].partition(" -- ")
             text = text or row["passage"]
-            if _lowered(title.split(" (")[0]) not in titles and not tested.holds(text):
+            if lowered(title.split(" (")[0]) not in titles and not tested.holds(text):
                 yield row["question"], title, text
 
 
@@ -347,7 +349,8 @@ class _Talks:
         for turn in self._turns:
             found += self._answering(turn)
             of_talk = self._of_talk[turn.talk]
-            near = [one.text for one in self._indexes[turn.domain].search(turn.question, 15)]
+            index = self._indexes[turn.domain]
+            near = [one.text for one in index.batch_search([turn.question], 15)[0]]
             near = [one for one in near if one not in of_talk][:6]
             for one in draw.sample(near, min(3, len(near))):
                 found.append(Pair("mtrag", turn.question, one, 0.0))
@@ -431,11 +434,11 @@ SQUAD_ANSWERED, SQUAD_WITHOUT = 1500, 900
 
 
 def _selqa(data: Path, tested: Tested, draw: random.Random) -> list[Pair]:
-    titles = _tested_titles(data)
+    titles = tested_titles(data)
     found: list[Pair] = []
     for row in rows(data / "selqa_ass_dev.jsonl"):
         sentences, answers = row["sentences"], row["answer_sentences"]
-        if _lowered(row["article"]) in titles or not answers or tested.holds(" ".join(sentences)):
+        if lowered(row["article"]) in titles or not answers or tested.holds(" ".join(sentences)):
             continue
         first = max(0, answers[0] - draw.randint(0, 3))
         end = min(len(sentences), answers[0] + draw.randint(1, 4))
@@ -486,7 +489,9 @@ def sharc(repositories: Path, vague: Sequence[str], draw: random.Random) -> list
     count = 0
     for question, rule in asked:
         near = [
-            one.text for one in index.search(question, 6) if one.id != rule and len(one.text) > 60
+            one.text
+            for one in index.batch_search([question], 6)[0]
+            if one.id != rule and len(one.text) > 60
         ]
         if not is_yes_or_no(question) or len(rules[rule]) < 50:
             continue

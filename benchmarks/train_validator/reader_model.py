@@ -188,6 +188,13 @@ def upper(
     return answer, _linear(weights, "span", hidden), topic
 
 
+def between(weights: Tensors, hidden: Any, mask: Any, *, first: int, upto: int) -> Any:
+    """What the layers from one to before another make of what `trunk` made, without dropout."""
+    for layer in range(first, upto):
+        hidden = _layer(weights, str(layer), hidden, _hidden_mask(mask, hidden), 0.0)
+    return hidden
+
+
 def _hidden_mask(mask: Any, hidden: Any) -> Any:
     return (1.0 - mask[:, None, None, :].to(hidden.dtype)) * -10_000.0
 

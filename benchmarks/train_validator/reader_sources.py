@@ -88,7 +88,7 @@ def _sources(
         wanted = [answer.lower() for answer in question.answers]
         others = [
             chunk
-            for chunk in index.search(question.text, 60)
+            for chunk in index.batch_search([question.text], 60)[0]
             if chunk.id not in question.gold
             and not any(one in chunk.text.lower() for one in wanted)
         ]

@@ -16,8 +16,6 @@ from ragbench.core.record import Record
 from ragbench.core.report import Latency, StageCount
 from ragbench.plugins import Floats, Integers, np
 
-_AS_DEFINED = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
-
 
 class MetricColumn(Record):
     """One metric of a run: the facts of its definition, and its figure over the run."""
@@ -52,7 +50,6 @@ class MetricColumn(Record):
         known = metric.definition
         shared = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
         return cls(
-            **{name: getattr(known, name) for name in _AS_DEFINED},
             name=metric.name,
             group=known.group.value,
             score=score,

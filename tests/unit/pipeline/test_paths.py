@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ragbench import load_pipeline
+from ragbench.core.record import field_docs
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.errors import DataError
-from ragbench.io.settings import FilePath, ModelPath, field_docs, setting_fields
+from ragbench.io.settings import FilePath, ModelPath, setting_fields
 from ragbench.pipeline.documents import ChunkSize, Indexing, IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
