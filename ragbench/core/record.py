@@ -1,24 +1,16 @@
-"""The kinds of classes: records, and settings whose types name a range.
-
-A record is frozen, built by keyword, and equal where its fields are.
-"""
+"""The kind of every record: frozen, built by keyword, equal where its fields are."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
-import msgspec
-from msgspec import NODEFAULT, Meta, Struct, StructMeta, field
-
-from ragbench.errors import ConfigError
+from msgspec import NODEFAULT, Struct, StructMeta, field
 
 if TYPE_CHECKING:  # type checkers know of a dataclass which changes fit
     from dataclasses import replace
@@ -112,61 +104,3 @@ def _documents(module: str) -> Mapping[tuple[str, str], str]:
         and isinstance(text.value, ast.Constant)
         and isinstance(text.value.value, str)
     }
-
-
-# --- settings
-
-Positive = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
-Weight = Annotated[float, Meta(ge=0)]
-AboveZero = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Filled = Annotated[str, Meta(min_length=1, pattern=r"\S")]
-
-
-_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
-
-
-class Checked:
-    """Settings whose types say in what range they lie: refused out of it, however they are made."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        kind: Any = type(self)
-        refuse(*(_problem(name, getattr(self, name), hint) for name, hint in _hints(kind)))
-
-
-def refuse(*problems: str | None) -> None:
-    found = [problem for problem in problems if problem is not None]
-    if found:
-        raise ConfigError("\n".join(found))
-
-
-@cache
-def _hints(kind: Any) -> Sequence[tuple[str, Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    return [(one.name, hints[one.name]) for one in dataclasses.fields(kind) if one.init]
-
-
-def _problem(name: str, value: Any, hint: Any) -> str | None:
-    """What is wrong with the range of a value; its type is looked at where settings are read."""
-    given = float(value) if isinstance(value, float) else value  # also one of numpy's
-    if isinstance(given, float) and not math.isfinite(given):
-        return f"{name} must be a finite number, not {value!r}"
-    try:
-        msgspec.convert(given, hint)
-    except msgspec.ValidationError as error:
-        message = str(error)
-    except TypeError:  # a service or a model
-        return None
-    else:
-        return None
-    if "of length" in message or "regex" in message:
-        return f"{name} must not be empty"
-    if "enum" in message:
-        return f"{name} must be one of {', '.join(map(str, get_args(hint)))}, not {value!r}"
-    bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)
-    if bound is None:
-        return None
-    return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from ragbench.core.chat import Price
-from ragbench.core.record import Checked, NotNegative, Positive, Record
+from ragbench.core.checked import Checked, NotNegative, Positive
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.masking import hide, is_secret, mask_url
 

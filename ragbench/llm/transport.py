@@ -17,8 +17,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ragbench.core.checked import AboveZero, Checked, NotNegative, Positive
 from ragbench.core.origin import accounted
-from ragbench.core.record import AboveZero, Checked, NotNegative, Positive, Record
+from ragbench.core.record import Record
 from ragbench.errors import InterruptedRunError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint

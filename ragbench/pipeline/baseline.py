@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 
 import orjson
 
+from ragbench.core.checked import Checked, NotNegative, Positive, Share, Weight
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.record import Checked, NotNegative, Positive, Share, Weight, replace
+from ragbench.core.record import replace
 from ragbench.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery

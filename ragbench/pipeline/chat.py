@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage, task_messages
-from ragbench.core.record import Checked, Positive
+from ragbench.core.checked import Checked, Positive
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described

@@ -10,7 +10,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from ragbench.core.record import Checked, Positive, Record, Share, replace
+from ragbench.core.checked import Checked, Positive, Share
+from ragbench.core.record import Record, replace
 from ragbench.core.result import GenerationResult
 from ragbench.text.question import (
     SPANS_VERSION,

@@ -21,8 +21,9 @@ from ragbench.core.biography import record_of
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, task_messages
+from ragbench.core.checked import AboveZero, Checked
 from ragbench.core.outcome import Failure
-from ragbench.core.record import AboveZero, Checked, Record
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import (
     ConfigError,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from ragbench.core.checked import Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.core.record import Positive, Weight
 from ragbench.embedders.embedder import Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content

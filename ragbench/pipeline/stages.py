@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Protocol, cast
 from ragbench.core.biography import POST_RETRIEVE, written_text
 from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
+from ragbench.core.checked import Checked, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import reciprocal_rank_fusion
-from ragbench.core.record import Checked, Positive, Record, field
+from ragbench.core.record import Record, field
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.ledger.identity import described_class

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 
+from ragbench.core.checked import Checked, Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
-from ragbench.core.record import Checked, Positive, Record, Weight
+from ragbench.core.record import Record
 from ragbench.embedders.embedder import CosineScale, Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted

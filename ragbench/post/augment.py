@@ -11,9 +11,10 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from ragbench.core.chat import ChatModel
+from ragbench.core.checked import AboveZero, Checked, Filled, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
-from ragbench.core.record import AboveZero, Checked, Filled, Positive, replace
+from ragbench.core.record import replace
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import age_text, asked_of, known_time, made_from, rewritten, rewritten_by

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel
-from ragbench.core.record import Checked, Positive, Record, Share
+from ragbench.core.checked import Checked, Positive, Share
+from ragbench.core.record import Record
 from ragbench.llm.schema import ask_structure, ask_text
 from ragbench.post.chunks import asked_of, made_from, numbers_schema, rewritten, sliced
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk

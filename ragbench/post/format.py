@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Meta
 
-from ragbench.core.record import Checked, Filled, NotNegative, refuse
+from ragbench.core.checked import Checked, Filled, NotNegative, refuse
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
+from ragbench.core.checked import AboveZero, Checked, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.core.record import AboveZero, Checked, Positive, Record, replace
+from ragbench.core.record import Record, replace
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described

@@ -10,9 +10,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ragbench.core.biography import POST_RETRIEVE, Step
+from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.core.record import Checked, Record
+from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.io.values import as_list, as_object

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from ragbench.core.record import AboveZero, Checked, Record
+from ragbench.core.checked import AboveZero, Checked
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, task_messages
+from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
-from ragbench.core.record import Checked
 from ragbench.core.validation import Verdict
 from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure

@@ -16,8 +16,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from ragbench.core.checked import Checked, Positive
 from ragbench.core.chunk import Chunk
-from ragbench.core.record import Checked, Positive, replace
+from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import RunError
 from ragbench.ledger.scores import ScoreStore, digest, user_cache

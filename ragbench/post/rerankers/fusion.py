@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import ClassVar, Literal
 
+from ragbench.core.checked import Checked, Share, Weight, refuse
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
-from ragbench.core.record import Checked, Share, Weight, refuse
 from ragbench.errors import ConfigError
 from ragbench.post.chunks import ages_in_hours
 from ragbench.post.operator import Query

@@ -10,9 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from ragbench.core.checked import Checked, NotNegative, Positive, Share, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.core.record import Checked, NotNegative, Positive, Record, Share, Weight
+from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.read import read_documents
 from ragbench.io.settings import FilePath

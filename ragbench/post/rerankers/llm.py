@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from ragbench.core.chat import ChatModel, task_messages
+from ragbench.core.checked import Checked, Positive, refuse
 from ragbench.core.chunk import Chunk
-from ragbench.core.record import Checked, Positive, refuse
 from ragbench.io.values import as_list
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.post.operator import Query

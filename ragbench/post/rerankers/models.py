@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from ragbench.core.checked import Checked, NotNegative, Positive
 from ragbench.core.chunk import Chunk
-from ragbench.core.record import Checked, NotNegative, Positive
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
 from ragbench.io.settings import ModelPath

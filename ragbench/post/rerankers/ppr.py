@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
 
+from ragbench.core.checked import Checked, NotNegative, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.core.record import Checked, NotNegative, Weight
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
 from ragbench.post.operator import Query

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
+from ragbench.core.checked import Checked, Share
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.core.record import Checked, Share
 from ragbench.errors import InterfaceError
 from ragbench.plugins import Floats, np
 from ragbench.post.operator import Query
