@@ -74,11 +74,6 @@ class ModelEmbedder:
     named_by: str = "model"
     """The setting that stands behind the colon of its name; empty for none."""
 
-    @cached_property
-    def dimension(self) -> int:
-        """Of the vector of a word, which is asked for where nothing else says it."""
-        return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
-
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
         return self._embedded(texts, "query")
 
@@ -87,13 +82,21 @@ class ModelEmbedder:
 
     def _embedded(self, texts: Sequence[str], kind: Kind) -> Floats32:
         if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
+            return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
         raise NotImplementedError
 
     def close(self) -> None: ...
+
+
+class MeasuredEmbedder(ModelEmbedder):
+    """One that nothing says the dimension of: it is that of the vector of a word."""
+
+    @cached_property
+    def dimension(self) -> int:
+        return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
 
 
 def readable_text(text: str) -> str:

@@ -17,7 +17,7 @@ from ragbench.core.chat import Vector
 from ragbench.embedders.embedder import (
     Embedder,
     Kind,
-    ModelEmbedder,
+    MeasuredEmbedder,
     PrefixedEmbedder,
     checked_rows,
     prefixes_of,
@@ -78,7 +78,7 @@ class FastembedEmbedder(PrefixedEmbedder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceTransformersEmbedder(PrefixedEmbedder):
+class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
     """Any model of sentence-transformers, with the prompts that it brings.
 
     The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
@@ -177,7 +177,7 @@ def _has(thing: object, *methods: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Adapted(ModelEmbedder):
+class _Adapted(MeasuredEmbedder):
     asks_endpoint: ClassVar[bool] = True
     """Most wait for a service: workers would only share out its rate limit."""
 
@@ -205,7 +205,7 @@ class _Adapted(ModelEmbedder):
 _PREFIXES = ("query_prefix", "passage_prefix")
 
 
-class OpenAIEmbedder(ModelEmbedder):
+class OpenAIEmbedder(MeasuredEmbedder):
     """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
 
     asks_endpoint = True

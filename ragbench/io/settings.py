@@ -232,7 +232,10 @@ def build_named(
     if not isinstance(given, (str, Mapping)):
         lacks = _lacking(given, protocol)
         raise ConfigError(f"{given!r} is no name, and no {what} either: it lacks {lacks}")
-    name, settings = (given, {}) if isinstance(given, str) else _parts(given, registry, what)
+    if isinstance(given, str):
+        name, settings = given, dict[str, object]()
+    else:
+        name, settings = _parts(cast("Mapping[object, object]", given), registry, what)
 
     def nested(value: object) -> BuiltT:
         return build_named(
