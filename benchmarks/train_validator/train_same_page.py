@@ -10,7 +10,7 @@ stand beside the output; the same command goes on after the stages that are ther
 clones that ``same_page_documents.py``, ``asked_elsewhere.py`` and ``natural_questions.py`` name, in
 ``repositories``. The
 same data and stages give the same weights on the same machine, but not those that are shipped: the
-runs that made these were ended by the clock. Needs 4 GB, torch, onnx and tokenizers.
+runs that made these were ended by the clock. Needs 8 GB, torch, onnx and tokenizers.
 """
 
 from __future__ import annotations

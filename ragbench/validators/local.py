@@ -66,14 +66,9 @@ def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
     return max(words.logit, _FEWEST_WORDS) / _LOGIT_SCALE, logit / _LOGIT_SCALE
 
 
-_DOUBT = 0.75
-"""Of what a second tower takes off: the whole costs answers, half lets near misses pass."""
-
-
 def settled_logit(reading: PairReading) -> float:
-    """What decides: the first tower's logit, and what the second one takes off."""
-    taken = 0.0 if reading.answers is None else reading.logit - reading.answers
-    return reading.logit - _DOUBT * taken
+    """What decides: the second tower's logit, where there is one."""
+    return reading.logit if reading.answers is None else reading.answers
 
 
 def shipped_reader() -> OnnxFiles:
