@@ -31,7 +31,7 @@ _RIDGE = (25.0, 1.0)
 """How much slope and offset are held near doing nothing: few labels move only the offset."""
 _TARGET = 0.98
 _MANY = 200
-"""Labels below which a threshold does not move at the price of the F1 of answers."""
+"""Labels below which a threshold moves only if that is shown to make more verdicts right."""
 _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
@@ -119,12 +119,13 @@ def calibrate(
     One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
     It shrinks toward what ships, and by itself changes no Yes: the shipped thresholds move along.
     They move further where the 95 % interval of the precision they have on the labels does not hold
-    the target, and a threshold that is learned comes nearer to it in cross-validation; with few
-    labels, or where no precision is asked for (then it is 98 %), only if it costs no F1. With
-    ``error`` the threshold is the conformal one: of queries without the answer at most that share
-    is called Yes, on average over sets of labels like these (split conformal prediction; Vovk et
-    al. 2005, Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation
-    over queries, so that they hold for queries that were not learned from.
+    the target, and a threshold that is learned comes nearer to it in cross-validation; where no
+    precision is asked for (then it is 98 %), only if it costs no F1, and with few labels only if
+    more verdicts become right than wrong beyond chance. With ``error`` the threshold is the
+    conformal one: of queries without the answer at most that share is called Yes, on average over
+    sets of labels like these (split conformal prediction; Vovk et al. 2005, Angelopoulos and Bates
+    2023). Figures "after" come from five-fold cross-validation over queries, so that they hold for
+    queries that were not learned from.
 
     Args:
         shipped: the thresholds of the verdicts.
@@ -134,7 +135,7 @@ def calibrate(
     before = [row for one in queries for row in one.chunks]
     relevant = sum(row.positive for row in before)
     has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
-    costs = precision is not None and len(queries) >= _MANY
+    asked, many = precision is not None, len(queries) >= _MANY
     aim = _Aim(
         shipped=shipped,
         precision=_TARGET if precision is None else precision,
@@ -148,7 +149,8 @@ def calibrate(
     if error is None:
         moving = replace(aim, moves=True)
         moved = _crossed(queries, moving, seed)
-        if _reaches_more(_quality(told), _quality(moved[0]), aim.precision, costs=costs):
+        reaches = _reaches_more(_quality(told), _quality(moved[0]), aim.precision, costs=asked)
+        if reaches and (many or _decides_better(told, moved[0])):
             aim, crossed = moving, moved
         else:
             is_better, notes = _is_better(told, crossed[0])
@@ -201,6 +203,13 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
         return False
     nearer = abs(after.precision - precision) < abs(before.precision - precision)
     return nearer and (costs or _f1(after) >= _f1(before))
+
+
+def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool:
+    """Whether more queries become right than wrong, beyond chance (McNemar 1947, 5 %)."""
+    right = [[row.called == row.positive for row in rows] for rows in (before, after)]
+    changes = [int(now) - int(then) for then, now in zip(*right, strict=True)]
+    return sum(changes) > 1.645 * math.sqrt(sum(map(abs, changes)))
 
 
 def _f1(quality: Quality) -> float:
