@@ -27,7 +27,13 @@ from ragbench.core.validation import (
     ValidationTable,
     Verdict,
 )
-from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, MissingExtraError
+from ragbench.errors import (
+    ConfigError,
+    InterfaceError,
+    InterruptedRunError,
+    LLMStoppedError,
+    MissingExtraError,
+)
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
 from ragbench.stages.call_stage import Ahead, CallStage, Given
@@ -72,9 +78,13 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
     Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
     """
     if history:
-        verdict = in_conversation(validator, dump.query, dump.chunks, history)
+        given = in_conversation(validator, dump.query, dump.chunks, history)
     else:
-        verdict = validator.validate(dump.query, dump.chunks)
+        given = validator.validate(dump.query, dump.chunks)
+    verdict = cast("object", given)  # one of the user's own gives what it likes
+    if not isinstance(verdict, Verdict):
+        kind = type(verdict).__name__
+        raise InterfaceError(f"validator '{validator.name}' returned a {kind}, not a Verdict")
     found = verdict.inspection
     if found is None:
         found = inspect_chunks(dump.query, dump.chunks).found

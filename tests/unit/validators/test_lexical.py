@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ragbench import Chunk, build_validator
-from ragbench.core.validation import Verdict
-from ragbench.errors import ConfigError
+from ragbench.core.validation import RetrievalDump, Verdict
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.stages.validate import validate_query
 from ragbench.text.sentences import split_sentences
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import VALIDATORS, CascadeValidator, Validator
@@ -94,6 +97,12 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
 def test_what_cannot_be_built_is_refused(given: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         build_validator(given)
+
+
+def test_a_validator_of_ones_own_that_gives_no_verdict_is_named() -> None:
+    own: Any = SimpleNamespace(name="own", validate=lambda query, chunks: {"answer": query})
+    with pytest.raises(InterfaceError, match="'own' returned a dict, not a Verdict"):
+        validate_query(own, RetrievalDump(query_id="q", query="Who?", chunks=()))
 
 
 # --- a cascade
