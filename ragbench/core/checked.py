@@ -63,8 +63,7 @@ def _problem(name: str, value: Any, hint: Any) -> str | None:
     if "of length" in message or "regex" in message:
         return f"{name} must not be empty"
     if "enum" in message:
-        return f"{name} must be one of {', '.join(map(str, get_args(hint)))}, not {value!r}"
-    bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)
-    if bound is None:
-        return None
-    return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"
+        return f"{name} must be one of {', '.join(map(str, get_args(hint) or hint))}, not {value!r}"
+    if bound := re.match(r"Expected `\w+` ([<>]=?) (\S+)", message):
+        return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"
+    return None if ", got " in message else f"{name}: {message}, not {value!r}"

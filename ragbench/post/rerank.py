@@ -41,6 +41,10 @@ class Reranker(Protocol):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]: ...
 
 
+IReranker = Reranker
+"""The post-retrieval specification's name for it."""
+
+
 class NotedScores(tuple[float, ...]):
     """Scores with what a reader should know about them, such as that embeddings were missing."""
 
