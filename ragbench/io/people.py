@@ -30,8 +30,9 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
-from ragbench.io.export import Exported, Scores, in_case, json_bytes
+from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, named
+from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,

@@ -24,8 +24,9 @@ from zipfile import BadZipFile, ZipFile
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, columns, json_text, plain, table_row
+from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.json_files import decode_line, read_lines
+from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require

@@ -212,6 +212,17 @@ def openinference_flat(value: object) -> object:
     return next(filter(None, found), None)
 
 
+_FUNCTIONS: Mapping[str, Any] = {
+    function.__name__: function
+    for function in (
+        *(plain, chroma, cohere, vertex, elasticsearch, milvus, qdrant, qdrant_groups),
+        *(qdrant_points, weaviate, openai_response, haystack_pipeline, langchain, ragas),
+        openinference_flat,
+    )
+}
+"""Those that ``forms.toml`` names."""
+
+
 @cache
 def forms() -> Mapping[str, DumpForm]:
     """Forms whose records hold everything, by name, in the order in which they are tried."""
@@ -224,11 +235,11 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
         if field in row:
             row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
     at = row.get("at", "").split()
-    row["at"] = tuple(globals()[p[1:-1]] if p.startswith("(") else p for p in at)
+    row["at"] = tuple(_FUNCTIONS[p[1:-1]] if p.startswith("(") else p for p in at)
     row["hit"] = tuple(row.get("hit", ()))
     for field in ("special", "adapt"):
         if field in row:
-            row[field] = globals()[row[field]]
+            row[field] = _FUNCTIONS[row[field]]
     return DumpForm(name=name, **row)
 
 

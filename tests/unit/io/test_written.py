@@ -31,8 +31,9 @@ from ragbench.core.trace import Entry, Trace
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
-from ragbench.io.export import export, json_bytes
+from ragbench.io.export import export
 from ragbench.io.joined import open_dump
+from ragbench.io.json_text import json_bytes
 from ragbench.verbs.cases import select_cases, write_dataset
 from tests.unit.io.traces import (
     ALL,
