@@ -445,7 +445,7 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
     """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
-    if hasattr(records, "to_dict"):  # a DataFrame, which iterates over its columns
+    if hasattr(records, "iterrows"):  # a DataFrame, which iterates over its columns
         records = cast("Any", records).to_dict("records")
     for number, record in enumerate(records, 1):
         if isinstance(record, (Case, Entry)):

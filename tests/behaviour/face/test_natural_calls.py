@@ -63,7 +63,8 @@ def scores(report: Report) -> dict[str, float | None]:
 @pytest.mark.parametrize("cases", [
     "ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")],
     lambda: iter([ROW]), lambda: pytest.importorskip("pandas").DataFrame([ROW]),
-], ids=["text", "path", "dicts", "records", "iterator", "frame"])  # fmt: skip
+    lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
+], ids=["text", "path", "dicts", "records", "iterator", "frame", "hugging face"])  # fmt: skip
 @pytest.mark.parametrize("rag", [
     Plain(), Plain, "plain_rag.py:Plain",
     lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
