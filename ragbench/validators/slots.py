@@ -22,11 +22,13 @@ from ragbench.text.tokens import normalise, tokenise
 _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 _CODE = re.compile(r"(?<![\w.-])(?:--?)?[^\W_]\w*(?:[._/-]\w+)*")
 _PLAIN = re.compile(
-    r"\d+(?:st|nd|rd|th|s)?(?:-[a-z-]+)?|(?:mid|early|late|pre|post)-\d+\w*|\d+(?:[.,]\d+)?[a-z]{1,3}"
+    r"\d+(?:st|nd|rd|th|s)?(?:-[a-z-]{2,})?|(?:mid|early|late|pre|post)-\d+\w*|\d+(?:[.,]\d+)?[a-z]{1,3}"
     r"|(?:[a-z]\.)+[a-z]?",
     re.IGNORECASE,
 )
 """What looks like an identifier and is none: ordinals, decades, ages, amounts, "U.S"."""
+
+_FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
 
 
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
@@ -66,7 +68,7 @@ def is_yes_or_no(query: str) -> bool:
     return _WORDS["yes_or_no"].match(query) is not None
 
 
-# --- identifiers: a token with letter and digit, an underscore or an inner dot
+# --- identifiers: a token with letter and digit, an underscore or an inner dot; an option
 
 
 @lru_cache(maxsize=4096)
@@ -79,7 +81,11 @@ def _is_identifier(word: str) -> bool:
         return False
     if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
         return True
-    return "_" in word or re.fullmatch(r"[a-z]\w+(?:\.[a-z]\w+)+", word) is not None
+    return (
+        "_" in word
+        or _FLAG.match(word) is not None
+        or re.fullmatch(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+", word) is not None
+    )
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -97,11 +103,20 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
 
 def _is_rival(one: str, other: str) -> bool:
     """Whether two identifiers are of one form: INC-48213 and INC-48231, load_config and save_."""
-    if re.search(r"\d", one):
-        return re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other)
-    mine, theirs = (re.split(r"[._/-]", word.lstrip("-")) for word in (one, other))
-    shared = set(mine) & set(theirs) if "_" in one else {mine[0]} & {theirs[0]}
-    return len(mine) == len(theirs) and bool(shared)
+    if _FLAG.match(one):
+        return _FLAG.match(other) is not None
+    if re.search(r"\d", one) and re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other):
+        return True
+    mine, theirs = (re.split(r"[._/-]", word) for word in (one, other))
+    apart = [pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]]
+    # GPT-4 may stand for GPT-4o, IL-18 beside IL-1beta.
+    is_alike = all(_form(a) == _form(b) for a, b in apart)
+    is_near = mine[0] == theirs[0] if "_" not in one else len(apart) < len(mine)
+    return len(mine) == len(theirs) and is_near and is_alike
+
+
+def _form(part: str) -> str:
+    return re.sub(r"[^\W\d]+", "a", re.sub(r"\d+", "0", part))
 
 
 # --- numbers and names, by what stands beside them
