@@ -96,6 +96,26 @@ def test_equal_values_on_a_scale_that_does_not_begin_at_zero(
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
+@pytest.mark.parametrize(("values", "clusters", "low", "high"), [
+    # m (1 - m) / 20: 20 trials; t(0.975; 19) = 2.093024, t^2 / 20 = 0.2190375.
+    # (0.007 + 0.1095187 -+ sqrt(0.2190375 (0.006951 + 0.0547594))) / 1.2190375
+    ([0.007] * 20, None, 0.00021, 0.19096),
+    ([0.993] * 20, None, 1 - 0.19096, 1 - 0.00021),
+    # Of five clusters t(0.975; 4) = 2.776445, t^2 / 20 = 0.3854323.
+    ([0.007] * 20, [*range(5)] * 4, 0.00012, 0.28819),
+    # SE^2 = 2 * (0.8^2 + 0.8^2) / 4^2 = 0.16, and 4 * 0.09 / 4^2 = 0.0225 around it: 0.25 / 0.1825
+    # trials of t(0.975; 1) = 12.7062: nearly nothing is known.
+    ([0.1, 0.1, 0.9, 0.9], [1, 1, 2, 2], 0.00211, 0.99789),
+    # Of 0 and 1 alone it is the interval of any score: 0.5 +- 3.182446 * 0.288675.
+    ([0.0, 0.0, 1.0, 1.0], None, 0.0, 1.0), ([0.0, 0.0], None, 0.0, 1 - UNSEEN),
+])  # fmt: skip
+def test_the_interval_of_probabilities_is_that_of_the_outcomes(
+    values: list[float], clusters: list[int] | None, low: float, high: float
+) -> None:
+    found = mean_interval(values, clusters, bounds=(0.0, 1.0), probability=True)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
+
+
 def test_an_end_that_the_mean_lies_beyond_does_not_cut_the_interval_off_its_mean() -> None:
     below, above = (mean_interval(v, bounds=(0.0, 1.0)) for v in ([-0.5, -0.1], [1.1, 1.5]))
     assert (below.mean, above.mean) == pytest.approx((-0.3, 1.3))
