@@ -90,7 +90,7 @@ def answers(rng: Generator, golds: Sequence[Gold]) -> list[float]:
     ease = {one: rng.normal(0.0, SPREAD) for gold in golds for one in gold}
     odds = [EASE + sum(ease[one] for one in gold) / len(gold) ** 0.5 for gold in golds]
     chance = 1.0 / (1.0 + np.exp(-np.array(odds)))
-    return (rng.random(len(golds)) < chance).astype(float).tolist()
+    return [float(one) for one in rng.random(len(golds)) < chance]
 
 
 def cell(found: Sequence[Interval], true: Sequence[float]) -> str:

@@ -326,8 +326,5 @@ def clusters_note(clusters: Sequence[str | None]) -> str | None:
     if groups == len(clusters):
         return None
     is_of_gold = any(name.startswith(GOLD) for name in named if name is not None)
-    which = "Cases that share gold" if is_of_gold else NAMED
-    return f"{which} count as one observation: {len(clusters):,} cases, {groups:,} clusters."
-
-
-NAMED = "Cases of one cluster"
+    which = "that share gold" if is_of_gold else "of one cluster"
+    return f"Cases {which} count as one observation: {len(clusters):,} cases, {groups:,} clusters."

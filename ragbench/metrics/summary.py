@@ -43,7 +43,8 @@ class SummaryBuilder:
         self._reasons: list[Counter[tuple[Status, str]]] = [Counter() for _ in self.metrics]
         """Of the cells that have no value."""
         self._named: list[str | None] = []
-        self._names: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """Clusters that cases name."""
         self._gold = array("q")
         self._members: dict[tuple[str, str], array[int]] = defaultdict(partial(array, "q"))
 
@@ -57,8 +58,8 @@ class SummaryBuilder:
                 reasons[cell.status, reason] += 1
             column.append(value)
         row, cluster = len(self._named), case.cluster
-        self._named.append(cluster and self._names.setdefault(cluster, cluster))
-        self._gold.extend((-1, -1) if self._names else case.gold_pair)
+        self._named.append(cluster and self.names.setdefault(cluster, cluster))
+        self._gold.extend((-1, -1) if self.names else case.gold_pair)
         for tag in dict.fromkeys(case.tags):
             self._members["tag", tag].append(row)
         if case.language is not None:
