@@ -14,6 +14,7 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.record import Record, field, replace
 from ragbench.plugins import Floats, Integers, NDArray, np
+from ragbench.safe_text import counted
 
 GOLD = "gold: "
 """How a cluster's name begins that is made of the cases' gold."""
@@ -327,4 +328,5 @@ def clusters_note(clusters: Sequence[str | None]) -> str | None:
         return None
     is_of_gold = any(name.startswith(GOLD) for name in named if name is not None)
     which = "that share gold" if is_of_gold else "of one cluster"
-    return f"Cases {which} count as one observation: {len(clusters):,} cases, {groups:,} clusters."
+    counts = f"{counted(len(clusters), 'case')}, {counted(groups, 'cluster')}"
+    return f"Cases {which} count as one observation: {counts}."

@@ -23,9 +23,6 @@ KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with where there is no figure."""
 
-_LEVEL = 0.95
-"""Confidence of the intervals."""
-
 
 class SummaryBuilder:
     """Collects the cells of a run and sums them up.
@@ -134,7 +131,7 @@ def _figures(
             pairs = zip(column, clusters, strict=True)
             labels = [label for value, label in pairs if not math.isnan(value)]
         ends, is_chance = (definition.low, definition.high), definition.probability
-        found = mean_interval(values, labels, _LEVEL, bounds=ends, probability=is_chance)
+        found = mean_interval(values, labels, bounds=ends, probability=is_chance)
         interval = found.reported
         groups = 0 if interval is None else found.clusters
     figures = {"total": len(column), "measured": len(values), "score": score, "interval": interval}

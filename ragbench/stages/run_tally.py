@@ -261,7 +261,6 @@ def _without_figure(summary: Summary) -> str:
 # --- what became of the cases
 
 _EXAMPLES = 5
-_BOUNDS = (0.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -349,7 +348,7 @@ class CauseTally:
 
     def _interval(self, clusters: Sequence[str | None]) -> tuple[float, float | None, float | None]:
         labels = [clusters[place] for place in self._places] if clusters else None
-        found = mean_interval(self._right, labels, bounds=_BOUNDS, probability=True)
+        found = mean_interval(self._right, labels, bounds=(0.0, 1.0), probability=True)
         mean, known = found.mean or 0.0, len(self._right)
         if found.low is None or found.high is None:
             return mean, None, None
