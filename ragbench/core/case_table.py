@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Protocol
 
 from ragbench.core.attribution import Cause
+from ragbench.core.case import Case
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.record import Record, field, replace
 from ragbench.plugins import Floats, Integers, NDArray, np
+from ragbench.safe_text import counted
 
 GOLD = "gold: "
 """How a cluster's name begins that is made of the cases' gold."""
@@ -283,24 +285,48 @@ class CaseTable:
         )
 
 
-def clusters_by_gold(clusters: Sequence[str | None], gold: Sequence[int]) -> Sequence[str | None]:
-    """Cases with the same gold as one cluster, where none names a cluster.
+def clusters_of(names: Sequence[str | None], gold: Sequence[int]) -> Sequence[str | None]:
+    """The cluster that each case names; where none does, one of those that share a gold passage.
 
-    Five questions about one document rise and fall together, whether somebody wrote that down or
-    not.
+    Five questions about one passage rise and fall together, whether somebody wrote that down or
+    not. Of two passages the one counts that more cases share: were everything one cluster that a
+    chain of shared passages connects, most questions of two hops would be. Of more passages all
+    have to be the same. benchmarks/interval_coverage.py compares these ways.
 
     Args:
-        gold: a number for each case's gold, by `gold_number`; -1 without.
+        gold: `Case.gold_pair` of each case, one behind the other.
     """
-    if any(name is not None for name in clusters):
-        return clusters
-    numbers, counts = np.unique(np.array(gold, np.int64), return_counts=True)
-    kept = zip(numbers.tolist(), counts.tolist(), strict=True)
+    if any(names):
+        return names
+    # Sorted, a million passages of a case each take a third of what a counter of them takes.
+    several = {one for one, other in pairwise(sorted(gold)) if one == other >= 0}
+    if not several:
+        return names
+    shared = Counter(one for one in gold if one in several)
+    chosen = [
+        second
+        if second in shared and (shared.get(first, 0), first) < (shared[second], second)
+        else first
+        for first, second in zip(gold[::2], gold[1::2], strict=True)
+    ]
+    counts = Counter(chosen)
     # A name is a digest: baseline files hold the names of clusters, and no ids of chunks.
-    shared = {one: f"{GOLD}{one:012x}" for one, count in kept if count > 1 and one >= 0}
-    return [shared.get(number) for number in gold]
+    known = {one: f"{GOLD}{one:012x}" for one, n in counts.items() if n > 1 and one >= 0}
+    return [known.get(one) for one in chosen]
 
 
-def gold_number(ids: Sequence[str]) -> int:
-    joined = "\0".join(sorted(ids)).encode("utf-8", "surrogatepass")
-    return int(hashlib.sha256(joined).hexdigest()[:12], 16)
+def clusters_among(cases: Sequence[Case]) -> Sequence[str | None]:
+    gold = [number for case in cases for number in case.gold_pair]
+    return clusters_of([case.cluster for case in cases], gold)
+
+
+def clusters_note(clusters: Sequence[str | None]) -> str | None:
+    """How many observations the cases are to intervals and tests; None where each is one."""
+    named = {*clusters} - {None}
+    groups = len(named) + clusters.count(None)
+    if groups == len(clusters):
+        return None
+    is_of_gold = any(name.startswith(GOLD) for name in named if name is not None)
+    which = "that share gold" if is_of_gold else "of one cluster"
+    counts = f"{counted(len(clusters), 'case')}, {counted(groups, 'cluster')}"
+    return f"Cases {which} count as one observation: {counts}."

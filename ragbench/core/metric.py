@@ -139,6 +139,9 @@ class MetricDefinition:
     """Unit of the value, such as ``"s"``; empty for a plain ratio."""
     version: int = 1
     """Raised whenever the same inputs give another value than before."""
+    probability: bool = False
+    """Whether each value is the probability of an outcome of 0 or 1, which intervals add the
+    variance of."""
     extra: str | None = None
     cost: Cost = Cost.FREE
     calls: str = ""

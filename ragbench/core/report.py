@@ -159,6 +159,8 @@ class Slice(Record):
     """The metric's figure over those; None when none is measured."""
     interval: Interval | None = None
     """Confidence interval of the mean, of this slice alone; None when it cannot be estimated."""
+    clusters: int = 0
+    """Observations that it rests on: cases of one cluster are one. 0 without an interval."""
 
 
 class Counted(Record):
@@ -178,6 +180,8 @@ class Counted(Record):
     when nothing was measured."""
     interval: Interval | None
     """Confidence interval of the mean; None when it cannot be estimated."""
+    clusters: int
+    """Observations that it rests on: cases of one cluster are one. 0 without an interval."""
     unproved: int = 0
     """Cases whose judge gave a verdict that none of its quotes proves."""
     reasons: tuple[tuple[str, int], ...] = ()

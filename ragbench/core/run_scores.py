@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ragbench.core.attribution import CauseCount, RightShare
-from ragbench.core.case_table import GOLD, CaseTable, Cells
+from ragbench.core.case_table import CaseTable, Cells
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction, Metric, Need
 from ragbench.core.origin import Origin
@@ -39,6 +39,8 @@ class MetricColumn(Record):
     """False for measured times: a report holds their figure, but no value a case."""
     digest: str = ""
     """Of the source of a user's formula; empty for ragbench's own."""
+    probability: bool = False
+    """Whether each value is the probability of an outcome of 0 or 1; see `mean_interval`."""
     is_judged: bool = False
     """Whether a model computes it: an opinion, until labels correct it."""
     reads_answer: bool = True
@@ -54,6 +56,7 @@ class MetricColumn(Record):
             group=known.group.value,
             score=score,
             has_cells=known.deterministic,
+            probability=known.probability,
             is_judged=metric.is_judged,
             reads_answer=Need.RESPONSE in known.needs,
             reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
@@ -138,11 +141,6 @@ class RunScores:
     def table(self) -> CaseTable:
         """The cases as columns."""
         return self.cases
-
-    @property
-    def clusters_are_of_gold(self) -> bool:
-        """Whether cases are clustered by their gold, because none names a cluster."""
-        return any(name is not None and name.startswith(GOLD) for name in self.clusters)
 
     @property
     def clusters(self) -> Sequence[str | None]:

@@ -211,8 +211,10 @@ def _run(run: MainRun) -> dict[str, Any]:
 def _metric(column: MetricColumn) -> dict[str, Any]:
     known = {"metric": column.name, **asdict(column)}
     seen = ("is_judged", "reads_answer", "reads_contexts")  # the run says what labels of it rest on
-    left_out = ("name", "has_cells", *seen, "digest" if not column.digest else "")
-    return _short({key: value for key, value in known.items() if key not in left_out})
+    left_out = ("name", "has_cells", *seen)
+    rare = ("digest", "probability")
+    found = {key: value for key, value in known.items() if key not in left_out}
+    return _short({key: value for key, value in found.items() if value or key not in rare})
 
 
 def _column(stored: Json) -> MetricColumn:

@@ -90,12 +90,14 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     return bool(2 * marks.sum() >= len(marks)) if known else None
 
 
-def interval_of(run: RunScores, column: MetricColumn, clusters: Sequence[str | None]) -> Interval:
+def interval_of(run: RunScores, column: MetricColumn) -> Interval:
     """The mean of a metric over the cases that were measured."""
-    values = run.cells(column.name).values
+    values, clusters = run.cells(column.name).values, run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
     labels = [clusters[place] for place in places]
-    return mean_interval(values[places].tolist(), labels, bounds=column.bounds)
+    ends = (column.low, column.high)
+    known = values[places].tolist()
+    return mean_interval(known, labels, bounds=ends, probability=column.probability)
 
 
 def main_metrics(

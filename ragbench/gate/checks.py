@@ -194,7 +194,7 @@ def _figure(
     if column.aggregate is not None:
         measured = int((~np.isnan(run.cells(column.name).values)).sum())
         return (column.score if whole else None), None, measured
-    found = interval_of(run, column, run.clusters)
+    found = interval_of(run, column)
     return found.mean, found.reported, found.cases
 
 

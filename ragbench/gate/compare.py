@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragbench.core.attribution import Cause, CauseFlow
+from ragbench.core.case_table import clusters_note
 from ragbench.core.comparison import (
     Against,
     CaseBefore,
@@ -203,6 +204,8 @@ def _notes(
     judges = {run.fingerprints.get("judge") for _, run in marked}
     if len(judges) > 1:
         yield "The runs were graded by different judges, which changes scores by itself."
+    if note := clusters_note(marked[0][1].clusters):
+        yield note
     yield from _left_out(metrics)
 
 

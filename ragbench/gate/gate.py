@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 
+from ragbench.core.case_table import clusters_note
 from ragbench.core.comparison import RunPair
 from ragbench.core.gate_result import (
     CaseChange,
@@ -100,16 +101,6 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
         yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
 
 
-def _gold_note(run: RunScores) -> Iterator[str]:
-    if run.clusters_are_of_gold:
-        names = zip(run.clusters, run.table.ids, strict=True)
-        clusters = len({cluster or id_ for cluster, id_ in names})
-        yield (
-            f"No case names a cluster, so cases with the same gold count as one observation: "
-            f"{len(run.cases):,} cases, {clusters:,} clusters."
-        )
-
-
 def with_settled(
     verdict: GateResult, settled: Mapping[str, Settled], config: GateConfig
 ) -> GateResult:
@@ -187,7 +178,7 @@ def gate(
         notes=(
             *notes,
             *compared.notes,
-            *_gold_note(run),
+            *filter(None, [clusters_note(run.clusters)]),
             *dearer_notes(run, baseline),
             *notes_on(checks, config),
         ),

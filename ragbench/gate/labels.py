@@ -117,16 +117,17 @@ def corrected(
 ) -> tuple[Corrected, Correction] | None:
     """A figure as people see it, or with two runs their difference; None without a label."""
     judged, known = [one.judged for one in points], [one.label for one in points]
-    clusters, bounds = [one.cluster for one in points], column.bounds
+    clusters = [one.cluster for one in points]
     same = [one.is_same for one in points]
     if len(runs) < 2:
-        found = corrected_mean(judged, known, clusters, bounds=bounds)
+        found = corrected_mean(judged, known, clusters, bounds=column.bounds)
     else:
-        bounds = column.reach
         found = corrected_difference(judged, known, clusters, same=same, scale=column.scale)
     if found is None:
         return None
-    raw = mean_interval(judged, clusters, bounds=bounds)
+    ends = column.reach if len(runs) > 1 else (column.low, column.high)
+    is_chance = column.probability and len(runs) < 2
+    raw = mean_interval(judged, clusters, bounds=ends, probability=is_chance)
     used = [one.said for one in points if one.label is not None and not one.is_same]
     interval = None
     if found.low is not None and found.high is not None:
@@ -206,8 +207,6 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
 
 
-_ESTIMATED = frozenset({"answer_correct"})
-"""Not a judge's, and yet no fact: people can be asked."""
 _FIRST = 60
 """Labels whose chance is named beside the number that is enough."""
 
@@ -318,7 +317,9 @@ def opinions(
     for check in checks:
         column = run.column(check.subject)
         is_judged = column is not None and column.is_judged
-        if is_judged or (check.subject in _ESTIMATED and check.is_open_drop):
+        # A probability is not a judge's, and yet no fact: people can be asked.
+        is_estimate = column is not None and column.probability
+        if is_judged or (is_estimate and check.is_open_drop):
             plan = None
             if check.kind is CheckKind.DROP and check.drop:
                 (one,) = [one for one in questions if (one.column, one.slice) == (column, None)]

@@ -37,14 +37,13 @@ def metric_comparisons(
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
     """
-    labels = runs[0][1].clusters
     untested = {column.name: _untested(column, runs) for column in columns}
     tested = sorted((c for c in columns if untested[c.name] is None), key=lambda c: c.name)
     differences, family = _differences(runs, tested)
     listed: list[MetricComparison] = []
     for column in columns:
         found = differences.get(column.name, [])
-        figures = [_figure(mark, run, column.name, labels, restricted) for mark, run in runs]
+        figures = [_figure(mark, run, column.name, restricted) for mark, run in runs]
         listed.append(
             MetricComparison(
                 name=column.name,
@@ -135,13 +134,11 @@ def _difference(
     )
 
 
-def _figure(
-    mark: str, run: RunScores, metric: str, clusters: Sequence[str | None], restricted: bool
-) -> RunFigure:
+def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
     cells, own = run.cells(metric), run.column(metric)
     score, interval = None, None
     if own is not None and not own.no_mean:
-        found = interval_of(run, own, clusters)
+        found = interval_of(run, own)
         score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score

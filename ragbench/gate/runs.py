@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ragbench.core.attribution import Cause, CauseCount, RightShare
-from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_by_gold, gold_number
+from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Failure, Status
@@ -190,18 +190,18 @@ def _table(
     shared: dict[Any, Any] = {None: None}
     for rows in found.batches():
         known = [case_facts(body) for _, _, _, body, *_ in rows]
-        prints.append(np.array([one.fingerprint.encode() for one in known], np.bytes_))
-        for one, (number, id_, digest, _, cause, stages, *_) in zip(known, rows, strict=True):
+        prints.append(np.array([print_.encode() for print_, _ in known], np.bytes_))
+        for (_, one), (number, id_, digest, _, cause, stages, *_) in zip(known, rows, strict=True):
             ids.append(id_)
             numbers.append(number)
-            gold.append(gold_number(one.gold) if one.gold else -1)
+            gold.extend(one.gold_pair)
             labels = (one.cluster, one.tags, one.language)
             told = (*(shared.setdefault(known, known) for known in labels), ended.of(stages))
             for name, fact in zip(names, (*told, cause and Cause(cause)), strict=True):
                 facts[name].append(fact)
             if folders:
                 digests.append(digest)
-    facts["cluster"] = [*clusters_by_gold(facts["cluster"], gold)]
+    facts["cluster"] = [*clusters_of(facts["cluster"], gold)]
     cells = found.cells(numbers)
     repeats = [_repeat(folder, metrics) for folder in folders]
     for metric in metrics if repeats else ():
@@ -230,8 +230,9 @@ class _JournalTexts(Record, kw_only=False):
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         for body, ids, response in self._rows(self.numbers[place] for place in places):
-            facts, retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
-            yield CaseTexts(facts.query, response, retrieved, facts.gold, right_answer(body))
+            (_, case), retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
+            gold = case.reference_context_ids or ()
+            yield CaseTexts(case.query, response, retrieved, gold, right_answer(body))
 
     def marks(self) -> Integers:
         found = array("q")

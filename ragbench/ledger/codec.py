@@ -104,30 +104,16 @@ TAGS = f"$[{_CASE.index('tags')}]"
 """Where a stored case has its tags."""
 
 
-class CaseFacts(NamedTuple):
-    """What two runs' cases are paired and grouped by."""
+def case_facts(body: bytes) -> tuple[str, Case]:
+    """What two runs' cases are paired by, and a case by itself, without its id.
 
-    fingerprint: str
-    """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
-    are left out (tags, language, cluster): a case under another one is the same."""
-    query: str
-    cluster: str | None
-    tags: tuple[str, ...]
-    language: str | None
-    gold: tuple[str, ...]
-
-
-def case_facts(body: bytes) -> CaseFacts:
+    The former is a fingerprint of what is asked and of the right answer: all that a score can rest
+    on. The id and the labels are left out (tags, language, cluster): a case under another one is
+    the same.
+    """
     raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
     asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
-    return CaseFacts(
-        fingerprint=digest((asked,)).hex(),
-        query=raw["query"],
-        cluster=raw["cluster"],
-        tags=tuple(raw["tags"]),
-        language=raw["language"],
-        gold=tuple(raw["reference_context_ids"] or ()),
-    )
+    return digest((asked,)).hex(), decode_case("", body)
 
 
 def right_answer(body: bytes) -> str:

@@ -19,7 +19,7 @@ _CITE = (
 )
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=4)
+@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=4)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     known = len(references)

@@ -84,6 +84,9 @@ class Options(TypedDict, total=False):
     """Largest value that it can take; 1 when not given, None for no end."""
     unit: str
     """Unit of the value, such as ``"s"``."""
+    probability: bool
+    """Whether each value is the probability of an unseen outcome of 0 or 1: the interval of the
+    mean is then that of so many outcomes."""
     cutoff: str
     """The keyword-only parameter that is k of ``@k``. Where it has a default, ``@k`` may be left
     out."""
@@ -197,6 +200,8 @@ class _Signature:
         unknown = options.keys() - Options.__annotations__.keys()
         if unknown:
             self.refuse(f"has the option {_unknown(min(unknown), Options.__annotations__)}")
+        if options.get("probability") and (options.get("low", 0), options.get("high", 1)) != (0, 1):
+            self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
         # The rules of declining are a part of the formula. A user's own version stays as it is
@@ -288,7 +293,7 @@ class _Signature:
 EnumT = TypeVar("EnumT", bound=StrEnum)
 _NAME = re.compile(r"[^\W\d][\w.:-]*")
 _AS_GIVEN = frozenset(
-    {"name", "summary", "low", "high", "unit", "abstains", "deterministic", "extra"}
+    {"name", "summary", "low", "high", "unit", "abstains", "probability", "deterministic", "extra"}
 )
 """Options that are fields of the definition."""
 

@@ -12,9 +12,10 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from ragbench.core.case import Case
+from ragbench.core.case_table import clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.report import Interval, Slice, Summary
+from ragbench.core.report import Slice, Summary
 from ragbench.errors import ConfigError
 from ragbench.stats.mean import mean_interval
 
@@ -22,25 +23,26 @@ KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with where there is no figure."""
 
-_LEVEL = 0.95
-"""Confidence of the intervals."""
-_ALONE = -1
-"""In place of the number of a cluster, for a case that has none."""
-
 
 class SummaryBuilder:
     """Collects the cells of a run and sums them up.
 
-    Memory is eight bytes a case and metric, and a few more for its cluster, tags and language.
+    Memory is eight bytes a case and metric, and a few more for its cluster, gold, tags and
+    language.
     """
+
+    clusters: Sequence[str | None] = ()
+    """What each case shares with others, once they are summed up; empty where none does."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
         self._columns = [array("d") for _ in self.metrics]
         self._reasons: list[Counter[tuple[Status, str]]] = [Counter() for _ in self.metrics]
         """Of the cells that have no value."""
-        self._clusters = array("q")
-        self._cluster_numbers: dict[str, int] = {}
+        self._named: list[str | None] = []
+        self.names: dict[str, str] = {}
+        """Clusters that cases name."""
+        self._gold = array("q")
         self._members: dict[tuple[str, str], array[int]] = defaultdict(partial(array, "q"))
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
@@ -52,8 +54,9 @@ class SummaryBuilder:
                     reason = f"{failure.stage}: {failure.type}"
                 reasons[cell.status, reason] += 1
             column.append(value)
-        row, named, cluster = len(self._clusters), self._cluster_numbers, case.cluster
-        self._clusters.append(_ALONE if cluster is None else named.setdefault(cluster, len(named)))
+        row, cluster = len(self._named), case.cluster
+        self._named.append(cluster and self.names.setdefault(cluster, cluster))
+        self._gold.extend((-1, -1) if self.names else case.gold_pair)
         for tag in dict.fromkeys(case.tags):
             self._members["tag", tag].append(row)
         if case.language is not None:
@@ -63,8 +66,11 @@ class SummaryBuilder:
         """One summary a metric, in their order, of the cases added so far."""
         found: list[Summary] = []
         members = sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
+        if len(self._named) > 1:
+            clusters = clusters_of(self._named, self._gold)
+            self.clusters = clusters if any(clusters) else ()
         for metric, column, counts in zip(self.metrics, self._columns, self._reasons, strict=True):
-            whole, problem = _figures(metric, column, self._clusters)
+            whole, problem = _figures(metric, column, self.clusters)
             statuses: Counter[Status] = Counter()
             reasons: Counter[str] = Counter()
             for (status, reason), count in counts.items():
@@ -75,8 +81,8 @@ class SummaryBuilder:
             slices: list[Slice] = []
             for by, value in members:
                 rows = self._members[by, value]
-                clusters = [self._clusters[row] for row in rows]
-                part, _ = _figures(metric, [column[row] for row in rows], clusters)
+                own = [self.clusters[row] for row in rows] if self.clusters else ()
+                part, _ = _figures(metric, [column[row] for row in rows], own)
                 slices.append(Slice(by=by, value=value, **part))
             summary = Summary(
                 metric=metric,
@@ -84,7 +90,8 @@ class SummaryBuilder:
                 skipped=statuses[Status.SKIPPED],
                 failed=statuses[Status.FAILED],
                 unproved=statuses[Status.UNPROVED],
-                reasons=most_frequent(reasons)[:10],
+                # One reason, as most have, is in order.
+                reasons=most_frequent(reasons)[:10] if len(reasons) > 1 else (*reasons.items(),),
                 slices=tuple(slices),
                 **whole,
             )
@@ -98,17 +105,19 @@ def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
 
 
 def _figures(
-    metric: Metric, column: Sequence[float], clusters: Sequence[int]
+    metric: Metric, column: Sequence[float], clusters: Sequence[str | None]
 ) -> tuple[dict[str, Any], str | None]:
     """What a summary and a slice say of some cases; why there is no figure, where one was due.
 
     The interval of a mean is None when there are fewer than two clusters, or when all of them agree
-    (on a scale without ends exactly, else but for the last digits): from those no spread can be
-    estimated, and an interval without width would claim certainty.
+    on a scale without ends: from those no spread can be estimated.
+
+    Args:
+        clusters: what each case shares with others; empty where none does.
     """
     values = [value for value in column if not math.isnan(value)]
     definition = metric.definition
-    score, problem, interval = None, None, None
+    score, problem, interval, groups = None, None, None, 0
     if values:
         try:
             score = fmean(values) if definition.aggregate is None else _aggregated(metric, values)
@@ -117,19 +126,16 @@ def _figures(
         if score is not None and not math.isfinite(score):
             score, problem = None, f"it is {score}"
     if definition.aggregate is None and len(values) > 1:  # of a mean only
-        low, high = definition.low, definition.high
-        pairs = zip(column, clusters, strict=True)
-        labels = [None if one == _ALONE else one for value, one in pairs if not math.isnan(value)]
-        bounds = None if low is None or high is None else (low, high)
-        found = mean_interval(values, labels, _LEVEL, bounds=bounds)
-        if found.low is not None and found.high is not None and found.low != found.high:
-            interval = Interval(
-                low=found.low if low is None else max(found.low, low),
-                high=found.high if high is None else min(found.high, high),
-                level=_LEVEL,
-            )
+        labels = clusters or None
+        if clusters and len(values) < len(column):
+            pairs = zip(column, clusters, strict=True)
+            labels = [label for value, label in pairs if not math.isnan(value)]
+        ends, is_chance = (definition.low, definition.high), definition.probability
+        found = mean_interval(values, labels, bounds=ends, probability=is_chance)
+        interval = found.reported
+        groups = 0 if interval is None else found.clusters
     figures = {"total": len(column), "measured": len(values), "score": score, "interval": interval}
-    return figures, problem
+    return {**figures, "clusters": groups}, problem
 
 
 def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:

@@ -29,7 +29,7 @@ from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.safe_text import counted
-from ragbench.stats.mean import mean_interval, student_quantile
+from ragbench.stats.mean import mean_interval
 from ragbench.text.declining import read_answer
 from ragbench.text.tables import table
 
@@ -261,8 +261,6 @@ def _without_figure(summary: Summary) -> str:
 # --- what became of the cases
 
 _EXAMPLES = 5
-_LEVEL = 0.95
-_BOUNDS = (0.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -279,7 +277,8 @@ class CauseTally:
     _found: dict[Cause, _Counts] = field(default_factory=dict[Cause, _Counts])
     _right: array[float] = field(default_factory=lambda: array("d"))
     """How likely each case ended well of which that is known."""
-    _clusters: list[str | None] = field(default_factory=list["str | None"])
+    _places: array[int] = field(default_factory=lambda: array("q"))
+    """Of each of them, the place among all cases."""
     _kinds: bytearray = field(default_factory=bytearray)
     """Of each of them, what judged its answer; a place in `_BIASES`."""
     _total: int = 0
@@ -302,16 +301,20 @@ class CauseTally:
             return
         self._untold += found.by_words and found.answer is Answer.UNCHECKED
         self._right.append(found.right)
-        self._clusters.append(case.cluster)
+        self._places.append(self._total - 1)
         self._kinds.append(found.by_words + found.is_long)
 
-    def result(self) -> tuple[tuple[CauseCount, ...], RightShare | None]:
+    def result(
+        self, clusters: Sequence[str | None] = ()
+    ) -> tuple[tuple[CauseCount, ...], RightShare | None]:
         """Every cause that occurred, in the order of a case's way through the stages.
 
         Beside it the share of cases that ended well; None where nothing is known of any case.
-        Each case is right or not, of which only the probability is known: to the spread of the
-        probabilities that of the cases around them is added. By so much as probabilities were
-        seen to lie beside people's shares, the interval is wider.
+        Each case is right or not, of which only the probability is known. By so much as
+        probabilities were seen to lie beside people's shares, the interval is wider.
+
+        Args:
+            clusters: what each case shares with others; empty where none does.
         """
         known = table("ragbench.stages", "reliability")["causes"]
         causes = tuple(
@@ -332,7 +335,7 @@ class CauseTally:
         known = len(self._right)
         if not known:
             return causes, None
-        mean, low, high = self._interval() if known > 1 else (self._right[0], None, None)
+        mean, low, high = self._interval(clusters) if known > 1 else (self._right[0], None, None)
         return causes, RightShare(
             share=mean,
             low=low,
@@ -343,19 +346,17 @@ class CauseTally:
             total=self._total,
         )
 
-    def _interval(self) -> tuple[float, float | None, float | None]:
-        found = mean_interval(self._right, self._clusters, _LEVEL, bounds=_BOUNDS)
+    def _interval(self, clusters: Sequence[str | None]) -> tuple[float, float | None, float | None]:
+        labels = [clusters[place] for place in self._places] if clusters else None
+        found = mean_interval(self._right, labels, bounds=(0.0, 1.0), probability=True)
         mean, known = found.mean or 0.0, len(self._right)
         if found.low is None or found.high is None:
             return mean, None, None
         bias = table("ragbench.stages", "reliability")["bias"]
         biases = tuple(bias.get(kind, 0.0) for kind in _BIASES)
-        around = math.fsum(p * (1 - p) for p in self._right) / known**2
-        of_cases = student_quantile(0.5 + _LEVEL / 2, max(found.clusters - 1, 1))
         wide = math.fsum(map(biases.__getitem__, self._kinds)) / known
-        reach = math.sqrt(of_cases**2 * around + wide**2)
-        low = max(mean - math.hypot(mean - found.low, reach), 0.0)
-        return mean, low, min(mean + math.hypot(found.high - mean, reach), 1.0)
+        low = max(mean - math.hypot(mean - found.low, wide), 0.0)
+        return mean, low, min(mean + math.hypot(found.high - mean, wide), 1.0)
 
 
 _BIASES = ("known", "short", "long")

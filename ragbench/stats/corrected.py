@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
 from ragbench.plugins import np
-from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile
+from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile, wilson
 from ragbench.stats.power import POWER, smallest_count
 
 _ROUNDING = 1e-9
@@ -139,10 +139,7 @@ def _wilson(found: Corrected, bounds: tuple[float, float]) -> Corrected:
     if error > 0.0 and not found.is_told:
         least = 0.5 / count * (1.0 - 0.5 / count)
         count = min(max(share * (1.0 - share), least) / error**2, _MOST * count)
-    square = student_quantile(0.5 + CONFIDENCE / 2, found.degrees) ** 2 / count
-    centre = (share + square / 2.0) / (1.0 + square)
-    half = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    low, high = wilson(share, count, student_quantile(0.5 + CONFIDENCE / 2, found.degrees))
     return replace(found, low=start + scale * low, high=start + scale * high)
 
 

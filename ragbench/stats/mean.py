@@ -86,10 +86,15 @@ class ClusterTotals(Record):
         if labels is None or labels.count(None) == len(labels):
             sums = tuple(sorted(map(float, values)))
             return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
-        members: dict[object, list[float]] = defaultdict(list)
-        for place, (label, value) in enumerate(zip(labels, values, strict=True)):
-            members[(place,) if label is None else label].append(value)
-        pairs = sorted((math.fsum(group), len(group)) for group in members.values())
+        members: dict[str | int, list[float]] = defaultdict(list)
+        pairs: list[tuple[float, int]] = []
+        for label, value in zip(labels, values, strict=True):
+            if label is None:
+                pairs.append((float(value), 1))
+            else:
+                members[label].append(value)
+        pairs += [(math.fsum(group), len(group)) for group in members.values()]
+        pairs.sort()
         sums, sizes = zip(*pairs, strict=True)
         return cls(sums=sums, sizes=sizes, rounding=rounding)
 
@@ -164,8 +169,8 @@ class Interval(Record):
 
     @property
     def reported(self) -> report.Interval | None:
-        """As reports hold it; None where there is none."""
-        if self.low is None or self.high is None:
+        """As reports hold it; None where there is none: one without width would claim certainty."""
+        if self.low is None or self.high is None or self.low == self.high:
             return None
         return report.Interval(low=self.low, high=self.high, level=self.confidence)
 
@@ -221,7 +226,8 @@ def mean_interval(
     clusters: Sequence[Label] | None = None,
     confidence: float = 0.95,
     *,
-    bounds: tuple[float, float] | None = None,
+    bounds: tuple[float | None, float | None] | None = None,
+    probability: bool = False,
 ) -> Interval:
     """Mean of the values and the range in which the true mean is to be expected.
 
@@ -233,23 +239,35 @@ def mean_interval(
     Args:
         values: one for each case, or summed up by cluster already.
         confidence: share of repetitions whose interval shall hold the true mean.
+        bounds: ends of the scale, which cut the interval; None where it has none.
+        probability: each value, one for each case, is the probability of an outcome of 0 or 1.
+            The interval is that of the outcomes, which vary around it: Wilson's, of as many trials
+            as would give the variance of their mean.
     """
     totals = values if isinstance(values, ClusterTotals) else ClusterTotals.of(values, clusters)
     mean, error, count = totals.mean, totals.standard_error, len(totals.sizes)
-    low = high = None
-    if mean is not None and error:
+    start, end = bounds or (None, None)
+    low, high, around = None, None, 0.0
+    if probability and not isinstance(values, ClusterTotals):
+        around = math.fsum(p * (1.0 - p) for p in values)
+    if mean is not None and error is not None and around:
+        # Of an outcome: between the probabilities, those of a cluster together, and around each.
+        cases = sum(totals.sizes)
+        variance = error * error + around / cases**2
+        trials, error = min(mean * (1.0 - mean) / variance, cases), math.sqrt(variance)
+        low, high = wilson(mean, trials, student_quantile(0.5 + confidence / 2, count - 1))
+    elif mean is not None and error:
         reach = student_quantile(0.5 + confidence / 2, count - 1) * error
-        low, high = mean - reach, mean + reach
-        if bounds is not None:
-            low, high = max(low, min(bounds[0], mean)), min(high, max(bounds[1], mean))
-    elif mean is not None and error is not None and bounds is not None:
+        low = mean - reach if start is None else max(mean - reach, min(start, mean))
+        high = mean + reach if end is None else min(mean + reach, max(end, mean))
+    elif mean is not None and error is not None and start is not None and end is not None:
         # Whatever differs was not met so many times in a row. For a 0/1 metric this is the exact
         # interval of Clopper & Pearson 1934 at its ends (the "rule of three"); for other values
         # the bound of Learned-Miller & Thomas 2019 takes this form when all of them are equal.
         check_share(confidence, name="confidence")
         unseen = ((1.0 - confidence) / 2.0) ** (1.0 / count)
-        low = min(mean, bounds[0] + (mean - bounds[0]) * unseen)
-        high = max(mean, bounds[1] - (bounds[1] - mean) * unseen)
+        low = min(mean, start + (mean - start) * unseen)
+        high = max(mean, end - (end - mean) * unseen)
     return Interval(
         mean=mean,
         low=low,
@@ -259,6 +277,20 @@ def mean_interval(
         cases=sum(totals.sizes),
         clusters=count,
     )
+
+
+def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
+    """The range of a share of so many independent outcomes, which need be no whole number.
+
+    It is never empty: of 20 outcomes that are all 0 it reaches .161 at 95%.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference";
+    with an effective number, Korn & Graubard 1998, and for clusters Dean & Pagano 2015.
+    """
+    square = quantile * quantile / trials
+    centre = (share + square / 2.0) / (1.0 + square)
+    half = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:

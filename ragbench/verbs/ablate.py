@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from ragbench.core.ablation import Ablation
+from ragbench.core.case_table import clusters_of
 from ragbench.core.chat import Price
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.metric import Group, Metric
@@ -125,7 +126,9 @@ class _Replay(Record):
     plan: Plan
     pool: ThreadPoolExecutor
     clusters: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """Cluster by case id, of all cases."""
+    """What each case names, by its id."""
+    gold: list[int] = field(default_factory=list[int])
+    """`Case.gold_pair` of all of them."""
     depths: list[int] = field(default_factory=list[int])
     """How many chunks each stored retrieval holds."""
     score_orders: ScoreOrders = field(default_factory=ScoreOrders)
@@ -134,7 +137,9 @@ class _Replay(Record):
         """Takes a window of cases through all variants."""
         first = self.trials[0]
         self.ceiling.take(window, self.plan)
-        self.clusters.update((trace.case.id, trace.case.cluster) for trace in window)
+        for case in (trace.case for trace in window):
+            self.clusters[case.id] = case.cluster
+            self.gold.extend(case.gold_pair)
         for found in (t.retrieval.value for t in window if t.retrieval.value is not None):
             self.depths.append(len(found))
             self.score_orders.add(found.scores or ())
@@ -152,7 +157,9 @@ class _Replay(Record):
             Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
             for one in self.trials
         ]
-        effects, family = variant_effects(metrics, measured, self.clusters, confidence=confidence)
+        shared = clusters_of([*self.clusters.values()], self.gold)
+        clusters = dict(zip(self.clusters, shared, strict=True))
+        effects, family = variant_effects(metrics, measured, clusters, confidence=confidence)
         reports = [
             trial.report(row, is_first=at == 0, price=price)
             for at, (trial, row) in enumerate(zip(self.trials, effects, strict=True))

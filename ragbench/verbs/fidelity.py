@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ragbench.core.case import Case
+from ragbench.core.case_table import clusters_among
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.record import Record, replace
@@ -253,7 +254,7 @@ class _Side(NamedTuple):
             for case, row in rows
             if None not in row and (by_text or any(id in texts for id in _gold_ids(case)))
         ]
-        clusters = [case.cluster for case, _ in kept]
+        clusters = clusters_among([case for case, _ in kept])
         groups = len(set(cluster_codes(clusters)))
         if len(kept) < fewest or groups < _FEWEST_CLUSTERS:
             some = f"{len(kept):,} of {len(cases):,} {what} questions"

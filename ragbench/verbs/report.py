@@ -13,6 +13,7 @@ import orjson
 
 from ragbench.core.attribution import Attribution, Cause
 from ragbench.core.biography import Biography
+from ragbench.core.case_table import clusters_note
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure
@@ -238,9 +239,13 @@ class ReportBuilder:
                 run is complete then.
         """
         tally, repeated = self._tally, self._repeated
-        (stages, latencies), (causes, right) = tally.stages(), self._causes.result()
         summaries, earlier = self._summaries.summaries(), list[str]()
+        clusters = self._summaries.clusters
+        (stages, latencies), (causes, right) = tally.stages(), self._causes.result(clusters)
         notes, asides = tally.notes(summaries)
+        if clusters and (note := clusters_note(clusters)):
+            notes.append(note)
+            asides += [note] if self._summaries.names else []
         repeats = () if repeated is None else repeated.notes(tally.seconds)
         if any(stage.reused for stage in stages):
             earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]

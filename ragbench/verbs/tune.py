@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from ragbench.core.case import Case
+from ragbench.core.case_table import clusters_among
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.core.fusion import reciprocal_rank_fusion
@@ -172,7 +173,7 @@ def tune(
     kept = _comparable(cases, scores)
     table = {one: [cast("float", column[at]) for at in kept] for one, column in scores.items()}
     best = max(table, key=lambda one: round(math.fsum(table[one]), 9))  # the cheapest comes first
-    clusters = [asked[at].cluster for at in kept]
+    clusters = clusters_among([asked[at] for at in kept])
     settings: list[TunedSetting] = []
     for setting, values in table.items():
         found, true = rankings[setting], rankings.get(_EXACT, rankings[setting])

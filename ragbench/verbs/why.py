@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ragbench.core.case import Case
+from ragbench.core.case_table import clusters_among
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.core.record import Record, replace
@@ -108,7 +109,7 @@ def why(
     operators = tuple(range(len(bench.stage.operators)))
     now = Way(setting=collection.present, k=k, operators=operators)
     shares, is_one = bench.shares(now), len(bench.cases) == 1
-    clusters = [case.cluster for case in bench.cases]
+    clusters = clusters_among(bench.cases)
     ways = _ways(bench, now, command)
     trials = [_Trial(name, how, bench.shares(way), shares, way) for name, how, way in ways]
     if not is_one:

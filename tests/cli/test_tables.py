@@ -21,7 +21,7 @@ def summary(name: str, measured: int = 10, *, abstained: int = 0, failed: int = 
     return Summary(
         metric=parse_metric(name), total=10, measured=measured, abstained=abstained, failed=failed,
         skipped=10 - measured - abstained - failed, score=0.5 if measured else None,
-        interval=Interval(low=0.25, high=0.75) if measured > 1 else None,
+        interval=Interval(low=0.25, high=0.75) if measured > 1 else None, clusters=measured,
     )  # fmt: skip
 
 

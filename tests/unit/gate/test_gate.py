@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.case_table import clusters_by_gold
+from ragbench import Case, FigureLimits, GateConfig, MetricGate
+from ragbench.core.case_table import clusters_among, clusters_of
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -173,18 +173,30 @@ def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
 
 
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
-    bare = run({"m": [0.0] * 20})
-    clusters = clusters_by_gold([None] * 20, [place // 5 for place in range(20)])
-    both = zip(bare.cases, clusters, strict=True)
-    cases = [replace(case, cluster=name) for case, name in both]
-    verdict = gate(with_cases(bare, cases), run({"m": [1.0] * 20}), config(m={"max_drop": 0.0}))
-    drop = check_of(verdict, "m").drop
-    assert drop is not None
-    assert (drop.cases, drop.clusters, check_of(verdict, "m").ground) == (20, 4, Ground.ALL_LOST)
-    (note,) = [note for note in verdict.notes if "gold" in note]
-    assert note.endswith("count as one observation: 20 cases, 4 clusters.")
-    named = ["one", *[None] * 19]
-    assert clusters_by_gold(named, [1] * 20) == named  # a cluster that is named stays
+    clusters = clusters_of([None] * 20, [at for place in range(20) for at in (place // 5, -1)])
+    now, before = run({"m": [0.0] * 20}, clusters=clusters), run({"m": [1.0] * 20})
+    verdict = gate(now, before, config(m={"max_drop": 0.0}))
+    check = check_of(verdict, "m")
+    assert check.drop is not None and check.ground is Ground.ALL_LOST
+    assert (check.drop.cases, check.drop.clusters) == (20, 4)
+    note = "Cases that share gold count as one observation: 20 cases, 4 clusters."
+    assert note in verdict.notes
+    assert clusters_of(["one", None], [1, -1] * 2) == ["one", None]  # one that is named stays
+
+
+@pytest.mark.parametrize(("gold", "groups"), [
+    (["a", "a b", "a", "b", "b c", "b"], "121222"),  # b has four, a three, c one
+    (["a b", "b a", "c d", "d e"], "1122"),
+    (["a b c", "c b a", "a b d", "a", "", ""], "11...."),
+])  # fmt: skip
+def test_a_case_of_two_passages_joins_the_one_that_more_cases_share(
+    gold: list[str], groups: str
+) -> None:
+    cases = [Case(id="", query="", reference_context_ids=tuple(ids.split())) for ids in gold]
+    for turned in (1, -1):
+        found, wanted = clusters_among(cases[::turned]), groups[::turned]
+        assert [name is None for name in found] == [one == "." for one in wanted]
+        assert len({*zip(found, wanted, strict=True)}) == len({*wanted})
 
 
 # --- red without a test, yellow, one row

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from ragbench.core.report import Report
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
+from ragbench.gate.compare import compare
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
@@ -153,8 +156,44 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
         assert row.attribution is not None and case.cause is row.attribution.cause
         assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
     assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
-    assert found.clusters_are_of_gold
     assert read_run(tmp_path / "manifest.json").cases == found.cases
+
+
+PASSAGE = "passage {} of the handbook, about holidays".format
+
+
+@pytest.mark.parametrize("gold", [
+    lambda of: {"reference_context_ids": [f"p{of}"]},
+    lambda of: {"grades": {f"p{of}": 2, "p9": 0}},
+    lambda of: {"evidence": [{"document_id": "handbook", "text": PASSAGE(of)}]},
+    lambda of: {"reference_contexts": [PASSAGE(of)]},
+    lambda of: {"reference_context_ids": [f"p{of}"], "cluster": f"c{of}"},
+])  # fmt: skip
+def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_printed(
+    tmp_path: Path, gold: Callable[[int], dict[str, Any]]
+) -> None:
+    # Of the four questions of each passage so many find it.
+    cases = [
+        {"query": f"q{of} {at}", "reference": "red", "response": "blue", **gold(of),
+         "retrieved_contexts": [PASSAGE(place)], "retrieved_context_ids": [f"p{place}"]}
+        for of, count in enumerate((4, 0, 4, 3, 4)) for at in range(4)
+        for place in [of if at < count else 7]
+    ]  # fmt: skip
+    report = evaluate(cases, out=tmp_path, metrics="recall@5,answer_correct")
+    recall, correct = report.summaries
+    assert recall.interval is not None and correct.interval is not None
+    # Residuals of the passages 1, -3, 1, 0, 1; t(0.975; 4) = 2.776445.
+    assert recall.interval.low == pytest.approx(0.75 - 2.776445 * math.sqrt(5 / 4 * 12) / 20)
+    assert (recall.interval.high, recall.clusters, correct.clusters) == (1.0, 5, 5)
+    known = {one.metric.name: one.interval for one in report.summaries}
+    wanted = config(**{name: {"minimum": 0.5} for name in known})
+    checks = gate_run(tmp_path, wanted).checks
+    assert known.items() <= {one.subject: one.interval for one in checks}.items()
+    assert known == {m.name: m.figures[1].interval for m in compare([tmp_path] * 2).metrics}
+    write_reports(report, tmp_path)
+    for name in ("report.md", "report.html", "report.json"):
+        note = "count as one observation: 20 cases, 5 clusters."
+        assert note in (tmp_path / name).read_text("utf-8")
 
 
 def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
     ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
     ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
     ({"name": "two words"}, "needs a name of letters"),
+    ({"probability": True, "high": 5}, "is a probability: its values go from 0 to 1"),
 ])  # fmt: skip
 def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: dict[str, Any], shown: str

@@ -61,24 +61,21 @@ def signed(response: str) -> float:
     ("token_f1", [0.2, 0.3, 0.4, 0.5, 0.6], 0.2036757, 0.5963243),
     # Clopper and Pearson's, as a gate prints it
     ("token_f1", [1.0] * 4, 0.025**0.25, 1.0), ("token_f1", [0.0] * 4, 0.0, 1 - 0.025**0.25),
-    # It stays in the metric's range.
-    ("token_f1", [1.0, 1.0, 0.9], None, 1.0), ("retrieval_latency", [0.1, 4.0], 0.0, None),
+    # It stays in the metric's range: 2.9 / 3 -+ 4.302653 / 30, and 2.05 -+ 12.706205 * 1.95.
+    ("token_f1", [1.0, 1.0, 0.9], 0.8232449, 1.0), ("retrieval_latency", [0.1, 4.0], 0.0, 26.8271),
     # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
-    (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
+    (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0), (signed, [1.0] * 3, None, None),
+    # As 20 trials, of values that are probabilities; see test_mean.py.
+    ("answer_correct", [0.007] * 20, 0.0002105, 0.1909547),
 ])  # fmt: skip
 def test_intervals_of_means(
     metric: MetricLike, values: list[float], low: float | None, high: float | None
 ) -> None:
     found = summarised(measured(*values), name=metric).interval
-    assert found is not None and found.level == 0.95
-    assert low is None or found.low == pytest.approx(low)
-    assert high is None or found.high == pytest.approx(high)
+    ends = (None, None) if found is None else (found.low, found.high)
+    assert ends == pytest.approx((low, high), abs=1e-6)
     clustered = summarised(measured(*values), [case(cluster="one")] * len(values), metric).interval
-    assert clustered is None or clustered.high - clustered.low > 0.9
-
-
-def test_no_spread_on_a_scale_without_ends_is_no_interval() -> None:
-    assert summarised(measured(1.0, 1.0, 1.0), name=signed).interval is None
+    assert clustered is None and (found is None or found.level == 0.95)
 
 
 def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
@@ -94,7 +91,7 @@ def test_slices_by_tag_and_language() -> None:
     tags = ("new hard hard", "zh"), ("hard", "en"), ("", "zh")
     cases = [case(tags=found.split(), language=language) for found, language in tags]
     found = summarised([*measured(1.0), FAILED, *measured(0.5)], cases)
-    assert tuple(replace(part, interval=None) for part in found.slices) == (
+    assert tuple(replace(part, interval=None, clusters=0) for part in found.slices) == (
         Slice(by="tag", value="hard", total=2, measured=1, score=1.0),
         Slice(by="tag", value="new", total=1, measured=1, score=1.0),
         Slice(by="language", value="en", total=1, measured=0, score=None),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import math
 import random
+from collections.abc import Callable
+from functools import partial
 from statistics import NormalDist, stdev
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import nct
 
 from ragbench import RegressionQuestion, decide, pair
+from ragbench.core.record import replace
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.mean import ClusterTotals
@@ -86,19 +89,20 @@ def test_whatever_the_data(
     assert first.p_worse > 0.05 or first.p_not_worse > 0.05
 
 
-@pytest.mark.parametrize(("differences", "tolerance", "scale", "message"), [
-    ([0.0], -0.1, 1.0, "tolerance"), ([0.0], 1.0, 1.0, "tolerance"),
-    ([0.0], float("nan"), 1.0, "tolerance"), ([0.0], 0.1, float("inf"), "tolerance"),
-    ([-3.0, 0.0], 0.05, 1.0, "below the smallest possible"),
-])  # fmt: skip
-def test_a_question_that_cannot_fail_is_refused(
-    differences: list[float], tolerance: float, scale: float, message: str
-) -> None:
-    with pytest.raises((ConfigError, InputError), match=message):
-        decide(question(differences, tolerance=tolerance, largest_drop=scale))
-
-
 UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
+
+
+@pytest.mark.parametrize(("work", "message"), [
+    *((partial(question, [0.0], tolerance=tolerance, largest_drop=scale), "tolerance")
+      for tolerance, scale in ((-0.1, 1.0), (1.0, 1.0), (math.nan, 1.0), (0.1, math.inf))),
+    (partial(question, [-3.0, 0.0], tolerance=0.05), "below the smallest possible"),
+    (partial(detectable, UNIT, 10, alpha=0.0), "alpha"),
+    (partial(detectable, UNIT, 10, power=1.0), "power"),
+    (partial(clusters_to_rule_out, 0.1, UNIT, reach=0.0), "reach"),
+])  # fmt: skip
+def test_what_cannot_be_answered_is_refused(work: Callable[[], Any], message: str) -> None:
+    with pytest.raises((ConfigError, InputError), match=message):
+        decide(work())
 
 
 @pytest.mark.extra("dev", package="statsmodels")
@@ -131,10 +135,7 @@ def test_the_spread_of_a_sample() -> None:
 
 
 def test_whole_numbers_lose_a_step() -> None:
-    smooth, stepped = (
-        detectable(UNIT, 50),
-        detectable(Spread(per_cluster=1.0, cluster_size=1.0, step=1.0), 50),
-    )
+    smooth, stepped = (detectable(replace(UNIT, step=step), 50) for step in (0.0, 1.0))
     assert smooth is not None and stepped == pytest.approx(smooth + 1 / 50)
 
 
@@ -162,15 +163,6 @@ def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
     # (1.645 + 0.842)^2 * (0.6 / 0.05)^2 = 890 clusters of two.
     assert student == 892
     assert bounded is not None and student < bounded < 1.1 * student
-
-
-def test_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="alpha"):
-        detectable(UNIT, 10, alpha=0.0)
-    with pytest.raises(ConfigError, match="power"):
-        detectable(UNIT, 10, power=1.0)
-    with pytest.raises(ConfigError, match="reach"):
-        clusters_to_rule_out(0.1, UNIT, reach=0.0)
 
 
 @pytest.mark.parametrize(("values", "step"), [

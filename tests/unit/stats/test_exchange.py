@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,17 +39,14 @@ def test_the_direction_and_what_is_tolerated() -> None:
     assert exchange_p_values([loss], null_means=[-0.6])[0] > 0.5
 
 
-def test_runs_that_did_not_measure_a_case_are_no_evidence() -> None:
-    full = sample_of([[0.0]] * 4, [[1.0, None]] * 4)
-    (p_value,) = exchange_p_values([full], null_means=[0.0], resamples=20_000)
+@pytest.mark.parametrize(("present", "earlier", "expected"), [
     # One of three runs is the present one; the one that did not measure is neither up nor down.
-    assert p_value == pytest.approx(1 / 81, rel=0.2)
-
-
-def test_nothing_differs_or_nothing_is_compared() -> None:
-    same = sample_of([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3)
-    nothing = sample_of([[None]], [[1.0, 1.0]])
-    assert exchange_p_values([same, nothing], null_means=[0.0, 0.0]) == (1.0, 1.0)
+    ([[0.0]] * 4, [[1.0, None]] * 4, pytest.approx(1 / 81, rel=0.2)),
+    ([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3, 1.0), ([[None]], [[1.0, 1.0]], 1.0),
+])  # fmt: skip
+def test_what_was_not_measured_is_no_evidence(present: Any, earlier: Any, expected: float) -> None:
+    sample = sample_of(present, earlier)
+    assert exchange_p_values([sample], null_means=[0.0], resamples=20_000) == (expected,)
 
 
 def test_a_second_metric_that_is_the_same_costs_nothing_and_the_seed_decides() -> None:

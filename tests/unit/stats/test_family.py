@@ -52,10 +52,9 @@ def test_drawn_p_values_are_near_the_exact_ones_and_the_same_numbers_everywhere(
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(ConfigError, match="resamples"):
-        family_test([sample([0.1])], resamples=0)
-    with pytest.raises(ConfigError, match="seed"):
-        family_test([sample([0.1])], seed=-1)
+    for resamples, seed, option in ((0, 0, "resamples"), (1, -1, "seed")):
+        with pytest.raises(ConfigError, match=option):
+            family_test([sample([0.1])], resamples=resamples, seed=seed)
 
 
 @pytest.mark.parametrize(("metrics", "cases"), [(2, 6), (9, 7)])

@@ -29,15 +29,6 @@ from ragbench.stats.mean import (
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30)
 
 
-def test_independent_values_are_the_textbook_interval() -> None:
-    stats: Any = importlib.import_module("scipy.stats")
-    values = [0.2, 0.9, 0.4, 0.7, 0.5, 0.3]
-    interval = mean_interval(values)
-    low, high = stats.t.interval(0.95, 5, loc=0.5, scale=interval.standard_error)
-    assert interval.mean == pytest.approx(0.5)
-    assert (interval.low, interval.high) == pytest.approx((low, high))
-
-
 def test_copies_of_a_case_in_its_cluster_add_nothing() -> None:
     values = [0.2, 0.9, 0.4, 0.7]
     once = mean_interval(values)
@@ -47,17 +38,6 @@ def test_copies_of_a_case_in_its_cluster_add_nothing() -> None:
     careless = mean_interval(values * 5)
     assert careless.standard_error is not None and once.standard_error is not None
     assert careless.standard_error < once.standard_error / 2
-
-
-@pytest.mark.parametrize(
-    ("values", "clusters"),
-    [([], None), ([0.5], None), ([0.5, 0.7], ["a", "a"]), ([1.0, 1.0, 1.0], None)],
-)
-def test_no_interval_where_the_data_hold_none(
-    values: list[float], clusters: list[str] | None
-) -> None:
-    interval = mean_interval(values, clusters)
-    assert (interval.low, interval.high) == (None, None)
 
 
 @given(VALUES)
@@ -82,18 +62,37 @@ def test_without_a_spread_a_p_value_is_a_half() -> None:
 
 UNSEEN = 0.025**0.5
 """Of two equal values so much of the way to each end is left."""
+UNIT = {"bounds": (0.0, 1.0)}
+OUTCOMES = {"bounds": (0.0, 1.0), "probability": True}
 
 
-@pytest.mark.parametrize(
-    ("value", "bounds", "low", "high"),
-    [(0.0, (-1.0, 3.0), -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN), (1.0, (0.0, 1.0), UNSEEN, 1.0),
-     (2.0, (1.0, 3.0), 1.0 + UNSEEN, 3.0 - UNSEEN)],
-)  # fmt: skip
-def test_equal_values_on_a_scale_that_does_not_begin_at_zero(
-    value: float, bounds: tuple[float, float], low: float, high: float
-) -> None:
-    found = mean_interval([value, value], bounds=bounds)
-    assert (found.low, found.high) == pytest.approx((low, high))
+@pytest.mark.parametrize(("values", "clusters", "facts", "low", "high"), [
+    ([], None, {}, None, None), ([0.5], None, {}, None, None), ([1.0] * 3, None, {}, None, None),
+    ([0.5, 0.7], ["a", "a"], {}, None, None), ([0.5, 0.7], ["a", "a"], OUTCOMES, None, None),
+    # Squares of .34: 0.5 +- 2.570582 * sqrt(.34 / 5 / 6).
+    ([0.2, 0.9, 0.4, 0.7, 0.5, 0.3], None, {}, 0.226341, 0.773659),
+    ([0.0] * 2, None, {"bounds": (-1.0, 3.0)}, -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN),
+    ([1.0] * 2, None, UNIT, UNSEEN, 1.0),
+    ([2.0] * 2, None, {"bounds": (1.0, 3.0)}, 1.0 + UNSEEN, 3.0 - UNSEEN),
+    # m (1 - m) / 20: 20 trials; t(0.975; 19) = 2.093024, t^2 / 20 = 0.2190375.
+    # (0.007 + 0.1095187 -+ sqrt(0.2190375 (0.006951 + 0.0547594))) / 1.2190375
+    ([0.007] * 20, None, OUTCOMES, 0.00021, 0.19096),
+    ([0.993] * 20, None, OUTCOMES, 1 - 0.19096, 1 - 0.00021),
+    # Of five clusters t(0.975; 4) = 2.776445, t^2 / 20 = 0.3854323.
+    ([0.007] * 20, [*range(5)] * 4, OUTCOMES, 0.00012, 0.28819),
+    # SE^2 = 2 * (0.8^2 + 0.8^2) / 4^2 = 0.16, and 4 * 0.09 / 4^2 = 0.0225 around it: 0.25 / 0.1825
+    # trials of t(0.975; 1) = 12.7062: nearly nothing is known.
+    ([0.1, 0.1, 0.9, 0.9], [1, 1, 2, 2], OUTCOMES, 0.00211, 0.99789),
+    # Of 0 and 1 alone it is the interval of any score: 0.75 +- 3.182446 * 0.25.
+    ([0.0, 1.0, 1.0, 1.0], None, OUTCOMES, 0.0, 1.0),
+    ([0.0] * 2, None, OUTCOMES, 0.0, 1.0 - UNSEEN),
+])  # fmt: skip
+def test_intervals_by_hand(
+    values: list[float], clusters: list[Any] | None, facts: dict[str, Any],
+    low: float | None, high: float | None,
+) -> None:  # fmt: skip
+    found = mean_interval(values, clusters, **facts)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
 
 
 def test_an_end_that_the_mean_lies_beyond_does_not_cut_the_interval_off_its_mean() -> None:
@@ -136,8 +135,6 @@ def test_totals_by_hand() -> None:
 
 @pytest.mark.extra("dev", package="statsmodels")
 def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
-    import numpy as np
-
     models: Any = importlib.import_module("statsmodels.regression.linear_model")
     draw = np.random.default_rng(3)
     codes = [int(code) for code in draw.integers(0, 12, 60)]
@@ -148,16 +145,15 @@ def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
     assert ClusterTotals.of(values, codes).standard_error == pytest.approx(float(fitted.bse[0]))
 
 
-def test_one_cluster_or_none_has_no_standard_error() -> None:
-    assert ClusterTotals.of([]).standard_error is None
-    assert ClusterTotals.of([]).mean is None
-    assert ClusterTotals.of([1.0]).standard_error is None
-    assert ClusterTotals.of([1.0, 2.0], ["a", "a"]).standard_error is None
-
-
-def test_equal_values_have_no_spread_though_their_sum_is_rounded() -> None:
-    assert ClusterTotals.of([0.1] * 7).standard_error == 0.0
-    assert ClusterTotals.of([0.1] * 7, [0, 0, 0, 1, 2, 2, 3]).standard_error == 0.0
+@pytest.mark.parametrize(("values", "labels", "error"), [
+    ([], None, None), ([1.0], None, None), ([1.0, 2.0], ["a", "a"], None),
+    # No spread, though the sum of equal values is rounded.
+    ([0.1] * 7, None, 0.0), ([0.1] * 7, [0, 0, 0, 1, 2, 2, 3], 0.0),
+])  # fmt: skip
+def test_without_clusters_there_is_no_standard_error_and_without_spread_it_is_0(
+    values: list[float], labels: list[Any] | None, error: float | None
+) -> None:
+    assert ClusterTotals.of(values, labels).standard_error == error
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=30), st.randoms(use_true_random=False))
