@@ -231,10 +231,11 @@ def mean_interval(
 ) -> Interval:
     """Mean of the values and the range in which the true mean is to be expected.
 
-    Student-t with cluster-robust standard errors. Without a spread (one cluster, or equal values
-    whose scale has no ends) there is no interval.
+    Student-t with cluster-robust standard errors, or those of single cases where these are larger.
+    Without a spread (one cluster, or equal values whose scale has no ends) there is no interval.
 
-    Source: Miller 2024, "Adding Error Bars to Evals", sections 2.1 and 2.2; Cameron & Miller 2015.
+    Source: Miller 2024, "Adding Error Bars to Evals", sections 2.1 and 2.2; Cameron & Miller 2015;
+    the larger of both errors: Angrist & Pischke 2009, "Mostly Harmless Econometrics", section 8.2.
 
     Args:
         values: one for each case, or summed up by cluster already.
@@ -248,8 +249,12 @@ def mean_interval(
     mean, error, count = totals.mean, totals.standard_error, len(totals.sizes)
     start, end = bounds or (None, None)
     low, high, around = None, None, 0.0
-    if probability and not isinstance(values, ClusterTotals):
-        around = math.fsum(p * (1.0 - p) for p in values)
+    if not isinstance(values, ClusterTotals):
+        if error is not None and count < len(values):
+            # Few clusters may look more alike than their cases are, by chance.
+            error = max(error, ClusterTotals.of(values).standard_error or 0.0)
+        if probability:
+            around = math.fsum(p * (1.0 - p) for p in values)
     if mean is not None and error is not None and around:
         # Of an outcome: between the probabilities, those of a cluster together, and around each.
         cases = sum(totals.sizes)

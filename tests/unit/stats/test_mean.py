@@ -71,6 +71,8 @@ OUTCOMES = {"bounds": (0.0, 1.0), "probability": True}
     ([0.5, 0.7], ["a", "a"], {}, None, None), ([0.5, 0.7], ["a", "a"], OUTCOMES, None, None),
     # Squares of .34: 0.5 +- 2.570582 * sqrt(.34 / 5 / 6).
     ([0.2, 0.9, 0.4, 0.7, 0.5, 0.3], None, {}, 0.226341, 0.773659),
+    # Two clusters that are alike by chance: the error of the cases, t(0.975; 1) * sqrt(1 / 12).
+    ([0.0, 1.0, 0.0, 1.0], [1, 1, 2, 2], {}, -3.167965, 4.167965),
     ([0.0] * 2, None, {"bounds": (-1.0, 3.0)}, -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN),
     ([1.0] * 2, None, UNIT, UNSEEN, 1.0),
     ([2.0] * 2, None, {"bounds": (1.0, 3.0)}, 1.0 + UNSEEN, 3.0 - UNSEEN),
