@@ -14,6 +14,8 @@ from typing import Any, cast
 import orjson
 from msgspec import Struct, structs
 
+from ragbench.safe_text import storable
+
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
 
@@ -60,7 +62,7 @@ def readable(value: object, depth: int = 32) -> object:
     deeper than ``depth`` levels is left out.
     """
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return storable(value)
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else str(value)
     if isinstance(value, (Mapping, list, tuple, set, frozenset)):
@@ -71,6 +73,8 @@ def readable(value: object, depth: int = 32) -> object:
             plain = [(readable(key), readable(entry, depth - 1)) for key, entry in entries]
             return {k if isinstance(k, str) else jsonable(k).decode(): v for k, v in plain}
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
+    if isinstance(value, Struct):
+        return readable(structs.asdict(value), depth)
     try:
         return orjson.loads(jsonable(value))
     except TypeError:

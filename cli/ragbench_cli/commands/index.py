@@ -212,7 +212,7 @@ def _list(database: Database, name: str, *, json: bool) -> None:
         not info.complete
     )
     typer.echo(
-        f"{name}  {row['chunks']:,} chunks  {info.made_by.embedder_name} "
+        f"{name}  {counted(row['chunks'], 'chunk')}  {info.made_by.embedder_name} "
         f"({info.dimension} dimensions){whole}"
     )
 
@@ -232,7 +232,7 @@ def _summary(result: IndexResult) -> str:
     empty = f" ({result.empty:,} without text)" if result.empty else ""
     continued = ", an interrupted indexing continued" if result.continued else ""
     return (
-        f"{result.collection}: {documents}{empty}, {result.chunks:,} chunks: "
+        f"{result.collection}: {documents}{empty}, {counted(result.chunks, 'chunk')}: "
         f"{result.written:,} written, {result.unchanged:,} unchanged, {result.removed:,} removed"
         f"{continued}"
     )
