@@ -60,7 +60,8 @@ def annotation(level: str, title: str, message: str) -> str:
 
 
 def _encoded(text: str) -> str:
-    return storable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    readable = text.encode("utf-8", "backslashreplace").decode()
+    return readable.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 _ACTING = re.compile(
@@ -75,14 +76,6 @@ Anderson 2021, "Trojan Source", arXiv:2111.00169.
 _ACTING_IN_TEXT = re.compile(_ACTING.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 _JOINERS = "\u200c\u200d"
 """Persian, Hindi and emoji are written with these."""
-
-
-def storable(text: str) -> str:
-    """A text that UTF-8 can hold; names of files, and texts of models, may hold bytes that cannot.
-
-    Those are spelled by their numbers.
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shown_line(text: str, *, longest: int | None = None) -> str:

@@ -21,7 +21,7 @@ from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits, UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require, silenced
-from ragbench.safe_text import shortened_line, storable
+from ragbench.safe_text import shortened_line
 
 EXTRA = "documents"
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
@@ -124,7 +124,9 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
             continue
         found = (_converted if file.suffix in CONVERTED else _plain_text)(file, problems)
         if found is not None:
-            yield Row(file.name, None, {"id": storable(name), "text": found[0], "title": found[1]})
+            # Names of files may hold bytes that are no text.
+            id = name.encode("utf-8", "backslashreplace").decode()
+            yield Row(file.name, None, {"id": id, "text": found[0], "title": found[1]})
 
 
 def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:

@@ -14,8 +14,6 @@ from typing import Any, cast
 import orjson
 from msgspec import Struct, structs
 
-from ragbench.safe_text import storable
-
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
 
@@ -62,7 +60,7 @@ def readable(value: object, depth: int = 32) -> object:
     deeper than ``depth`` levels is left out.
     """
     if isinstance(value, str):
-        return storable(value)
+        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else str(value)
     if isinstance(value, (Mapping, list, tuple, set, frozenset)):

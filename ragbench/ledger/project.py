@@ -43,7 +43,6 @@ from ragbench.ledger.origin import (
 from ragbench.ledger.watch import STARTED, Watch, file_of
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
-from ragbench.safe_text import storable
 
 _LONGEST_SHOWN = 120
 _MOST_FILES = 20_000
@@ -151,7 +150,7 @@ class Project:
                 text = f"{before}{text[len(root) + 1 :]}"
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
-        name = storable(text)
+        name = text.encode("utf-8", "backslashreplace").decode()
         return _kinds().get(name[name.rfind(".") :], "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
