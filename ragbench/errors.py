@@ -65,6 +65,7 @@ IN_PYTHON = {
     "ragbench eval DATASET --rag": "evaluate(DATASET, {})",
     "ragbench eval DATASET --outputs": "join_answers(open_source(DATASET), open_source({}))",
     "--rag": "rag={}",
+    "--rag-args": "load_rag(arguments={})",
     "--out": "out={}",
     "--metrics": "metrics={}",
     "--post-retrieval": "post_retrieval={}",
@@ -84,7 +85,9 @@ IN_PYTHON = {
     "--encoding": "open_source(encoding={})",
     "--format": "open_source(form={})",
     "--baseline": "GateConfig(baseline={})",
-    "--min 'recall@5=0.8'": 'metrics={{"recall@5": MetricGate(FigureLimits(minimum=0.8))}}',
+    "--min 'recall@5=0.8'": (
+        'metrics={{"recall@5": MetricGate(limits=FigureLimits(minimum=0.8))}}'
+    ),
     "--labels": "GateConfig(labels={})",
     "--only-common-cases": "compare(only_common_cases=True)",
     "--same": "compare(same={})",

@@ -22,7 +22,8 @@ from ragbench.errors import InterfaceError, NoContextsError, warn
 from ragbench.rag.fallback import settled, to_batch
 from ragbench.rag.forms import FORMS, RETRIEVAL, pass_top_k
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.rag.shapes import as_mapping, read_answer
+from ragbench.rag.shapes import answer_fields, as_mapping, read_answer
+from ragbench.safe_text import listed
 
 
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
@@ -302,9 +303,11 @@ class OneCall:
         if found is None:
             if not self._warned:
                 self._warned = True
+                fields = answer_fields(value)
+                there = "" if fields is None else f" (there are {listed([*fields])})"
                 warn(
-                    f"{self.where} returns answers without contexts: they are scored, retrieval "
-                    "is not. Return {'answer': ..., 'contexts': [...]} to have it measured"
+                    f"{self.where} returns answers without contexts: they are scored, retrieval is "
+                    f"not. Return {{'answer': ..., 'contexts': [...]}} to have it measured{there}"
                 )
             raise NoContextsError
         return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})

@@ -115,7 +115,8 @@ def find_case(report: Report, id: str) -> CaseRow:
     row = next(report.find([id]), None)
     if row is None:
         known = [case.id for case in report.index(None, None)]
-        raise ConfigError(f"the run has no case '{id}'.{did_you_mean(id, known)}")
+        near = did_you_mean(id, known) or " 'ragbench cases RUN' lists them"
+        raise ConfigError(f"the run has no case '{id}'.{near}")
     return row
 
 

@@ -75,7 +75,7 @@ def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, st
 def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
     found = checks(ragbench("doctor", "--rag", f"rags.py:{rag}", "--json").ok())
     assert found["rag loads"] == ("ok", rag)
-    assert found["rag retrieves"] == ("ok", "1 contexts, without ids, without scores")
+    assert found["rag retrieves"] == ("ok", "1 context, without ids, without scores")
     assert found["rag generates"] == ("ok", "27 days")
 
 

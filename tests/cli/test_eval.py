@@ -47,6 +47,11 @@ def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> Non
     ragbench("eval", "office", "--rag", dead, "-o", "run", "-m", "token_f1").refused(
         "Error: no call of generate succeeded."
     )
+    # Answers that come without contexts are some, though each other call fails.
+    Path("some.py").write_text("def ask(question):\n    return {'o': '27'}[question[1]]\n", "utf-8")
+    ragbench("eval", "office", "--rag", "some.py:ask", "-o", "some", "-m", "token_f1").ok(
+        "2 failed"
+    )
 
 
 @pytest.mark.parametrize(("share", "code"), [("0.2", 1), ("0.4", 0), ("1", 0)])

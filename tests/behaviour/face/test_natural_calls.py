@@ -74,20 +74,17 @@ def scores(report: Report) -> dict[str, float | None]:
     return {one.metric.name: one.score for one in report.summaries}
 
 
-@pytest.mark.parametrize(
-    "cases",
-    [
-        "ds.jsonl",
-        Path("ds.jsonl"),
-        [ROW],
-        [Case(id="1", query="q", reference="27")],
-        lambda: iter([ROW]),
-        lambda: pytest.importorskip("pandas").DataFrame([ROW]),
-        lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
-        lambda: Polars(),
-    ],
-    ids=["text", "path", "dicts", "records", "iterator", "frame", "hugging face", "polars"],
-)
+def evaluated() -> str:
+    evaluate("ds.jsonl", Plain, out="gated", metrics="exact_match")
+    return "gated"
+
+
+@pytest.mark.parametrize("cases", [
+    "ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")],
+    lambda: iter([ROW]), lambda: pytest.importorskip("pandas").DataFrame([ROW]), lambda: Polars(),
+    lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
+], ids=["text", "path", "dicts", "records", "iterator", "pandas", "polars", "hugging face"],
+)  # fmt: skip
 @pytest.mark.parametrize("rag", [
     Plain(), Plain, "plain_rag.py:Plain",
     lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
@@ -97,6 +94,7 @@ def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) ->
     given: Any = cases() if callable(cases) else cases
     report = evaluate(given, rag, out="run", metrics="exact_match")
     assert scores(report) == {"exact_match": 1.0}
+    assert repr(report).splitlines()[1] == "exact_match  1.000  1 of 1"
 
 
 def test_a_path_names_the_dataset_and_the_settings_overrule_it() -> None:
@@ -178,6 +176,9 @@ READERS: dict[str, Callable[[Any], object]] = {
     "read_cases": lambda path: list(read_cases(path)),
     "read_documents": lambda path: list(read_documents(path)),
     "limits": lambda given: EvalSettings(limits=cast("Any", given or 3)),
+    "matching": lambda given: EvalSettings(matching=cast("Any", given or "id")),
+    "top_k": lambda given: EvalSettings(top_k=cast("Any", 0 if given == 3 else given or "3")),
+    "gate": lambda given: gate_run(evaluated(), GateConfig(metrics={"exact_match": given})),
 }
 
 

@@ -71,9 +71,14 @@ def test_an_unreadable_retrieval_is_refused(value: Any, message: str) -> None:
         rag_of(retrieve=lambda query: value).retrieve("q")
 
 
-@pytest.mark.parametrize("value", [None, 3, ["a"], {"contexts": []}, {"answers": []}])
-def test_an_unreadable_answer_is_refused(value: Any) -> None:
-    with pytest.raises(InterfaceError, match=r"must return a string|no answer|empty list"):
+@pytest.mark.parametrize(("value", "message"), [
+    (None, "returned None, and must return a string"), (3, "returned a int"),
+    (["a"], r"returned a list \(a retriever is a class with 'retrieve'"),
+    (iter("ab"), r"returned a str\w*iterator \(join its pieces\)"),
+    ({"contexts": []}, "and no answer"), ({"answers": []}, "and no answer"), ({}, "no keys and no"),
+])  # fmt: skip
+def test_an_unreadable_answer_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
         rag_of(generate=lambda query, contexts: value).generate("q", [])
 
 

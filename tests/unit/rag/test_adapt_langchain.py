@@ -126,7 +126,7 @@ def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
 
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
-    with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
+    with pytest.raises(InterfaceError, match=r"a list \(a retriever is .* as_rag\(retrieve="):
         rag_of(chain).retrieve("q")
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
 

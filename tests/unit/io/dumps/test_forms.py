@@ -239,6 +239,7 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
         ({"query": QUERY, "sizes": [1]}, r'object with query, sizes.*"chunks": "FIELD"'),
         ({"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]},
          "a chunk is an object with id, n, payload.*text\": \"FIELD"),
+        ({"query": QUERY, "tags": ["some"]}, r"alone are asked first: evaluate\(DATASET, RAG\)"),
         (stuff, '{"chunks": "stuff.items", "text": "inner.said"}'),
     ):  # fmt: skip
         with pytest.raises(DataError, match=said):
