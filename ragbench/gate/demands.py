@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate, SliceGate
+from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
 from ragbench.plugins import Integers, np
 
 
@@ -54,10 +54,6 @@ def demands_of(
     left out.
     """
     demands: list[Demand] = []
-    given: Iterable[object] = config.metrics.values()
-    if not all(isinstance(gate, MetricGate) for gate in given):
-        such = "MetricGate(limits=FigureLimits(minimum=0.8))"
-        raise ConfigError(f"GateConfig(metrics=...) takes a MetricGate per metric, such as {such}")
     if config.metrics:
         lacks, all_ = f"{run.source} does not measure", "It measures"
         columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)

@@ -429,8 +429,13 @@ def test_what_only_the_user_can_change_stops_the_run() -> None:
     def needs_setting(response: str) -> float:
         raise ConfigError("no judge is configured")
 
+    def prepare() -> None:
+        raise MissingExtraError("sacrebleu", "text")
+
     with pytest.raises(ConfigError, match="no judge"):
         cells([needs_setting], *answers("a"))
+    with pytest.raises(MissingExtraError):  # before anything runs
+        Plan(parse_metrics([metric(name="heavy", prepare=prepare)(lambda response: 1.0)]))
 
 
 def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
@@ -438,14 +443,6 @@ def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
     gone = replace(stored, definition=replace(stored.definition, scorer="nowhere:at_all"))
     with pytest.raises(ConfigError, match="'plain_length' cannot be computed here: there is no"):
         Plan([gone])
-
-
-def test_what_a_metric_must_load_is_loaded_before_anything_runs() -> None:
-    def prepare() -> None:
-        raise MissingExtraError("sacrebleu", "text")
-
-    with pytest.raises(MissingExtraError):
-        Plan(parse_metrics([metric(name="heavy", prepare=prepare)(lambda response: 1.0)]))
 
 
 def test_a_failed_stage_passes_its_failure_on() -> None:
