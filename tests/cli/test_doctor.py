@@ -56,6 +56,8 @@ def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, s
     del installed["orjson"]
     done = ragbench("doctor").ends(2, "failed  core")
     assert "without orjson: pip install --force-reinstall ragbench" in done.flat
+    installed.clear()
+    ragbench("doctor").ok("run from its source")
 
 
 @pytest.mark.parametrize(("value", "state"), [("true", "off"), ("false", "on")])
@@ -64,11 +66,6 @@ def test_the_telemetry_of_ragas_is_shown(
 ) -> None:
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", value)
     assert checks(ragbench("doctor", "--json"))["ragas telemetry"][1].startswith(state)
-
-
-def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, str]) -> None:
-    installed.clear()
-    ragbench("doctor").ok("run from its source")
 
 
 @pytest.mark.parametrize("rag", ["Plain", "Coroutines"])
