@@ -354,6 +354,7 @@ class Report(Record):
         figures = [
             f"{one.metric.name:<{width}}  {'-' if one.score is None else f'{one.score:.3f}':>5}"
             f"  {one.measured:,} of {one.total:,}"
+            f"{f': {one.reasons[0][0]}' if one.score is None and one.reasons else ''}"
             for one in self.summaries
         ]
         causes = [f"{one.cause.label}  {one.cases:,}" for one in self.causes]

@@ -113,8 +113,8 @@ class GateConfig(Record):
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
     def __post_init__(self) -> None:
-        given: Iterable[object] = self.metrics.values()
-        if not all(isinstance(gate, MetricGate) for gate in given):
+        given: Mapping[str, Any] = self.metrics
+        if not all(isinstance(gate, MetricGate) for gate in given.values()):
             such = "MetricGate(limits=FigureLimits(minimum=0.8))"
             raise ConfigError(f"GateConfig(metrics=...) takes a MetricGate each, such as {such}")
 

@@ -184,6 +184,15 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 # again, and the answer's metadata then says so: ``asked_again``, and ``contexts_differ`` when the
 # second call retrieved something else than it was given.
 
+
+def _each(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
+    """What is read of one answer of a batch; its error, so that the others are not asked again."""
+    try:
+        return answer if isinstance(answer, Exception) else read(key, answer, *more)
+    except InterfaceError as error:
+        return error
+
+
 _Answer = GenerationResult[Any]
 _Found = RetrievalResult[Any]
 _REMEMBERED = 4096
@@ -245,8 +254,7 @@ class OneCall:
         before = said or [()] * len(queries)
         answers = self._asked_together(queries, top_k, before)
         rows = zip(queries, answers, before, strict=True)
-        found = [a if isinstance(a, Exception) else self._retrieval(q, a, h) for q, a, h in rows]
-        return settled(found, self.where)
+        return settled([_each(self._retrieval, *row) for row in rows], self.where)
 
     def batch_generate(
         self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
@@ -258,8 +266,7 @@ class OneCall:
         left = [queries[at] for at in missing], None, [before[at] for at in missing]
         answers = self._asked_together(*left) if missing else ()
         for at, answer in zip(missing, answers, strict=True):
-            failed = isinstance(answer, Exception)
-            found[at] = answer if failed else self._again(contexts_list[at], answer)
+            found[at] = _each(self._again, contexts_list[at], answer)
         return settled(found, self.where)
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:

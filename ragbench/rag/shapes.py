@@ -147,7 +147,7 @@ def _is_score(value: Any) -> bool:
 
 
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    found = next((value[name] for name in names if value.get(name) is not None), None)
+    found: Any = next((value[name] for name in names if value.get(name) is not None), None)
     return found.tolist() if hasattr(found, "tolist") else found  # of NumPy, pandas, torch
 
 

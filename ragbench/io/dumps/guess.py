@@ -284,10 +284,8 @@ def _not_found(record: AnyRow, form: DumpForm | None, given: Mapping[str, str]) 
         proposal = f"Perhaps: {found}, or name the --format"
     elif is_object(record.values) and "query" in record.values:
         proposal += "; questions alone are asked first: ragbench eval DATASET --rag RAG"
-    message = (
-        f"no chunks are recognised{asked}{where}; the record is {_described(record.values)}. "
-        f"{proposal}"
-    )
+    described = f"the record is {_described(record.values)}"
+    message = f"no chunks are recognised{asked}{where}; {described}. {proposal}"
     if is_object(record.values):
         message += "\n" + "\n".join(fields_shown(record.values))
     return DataError([Problem(message=message, path=record.path, line=record.line)])

@@ -1,9 +1,8 @@
 """Systems that retrieve and answer in one call are asked once a query."""
 
 import asyncio
-from collections import namedtuple
 from dataclasses import make_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +11,11 @@ from pydantic import create_model
 from ragbench import GenerationResult, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError, NoContextsError, RagbenchWarning
 from ragbench.rag.parts import ANSWER_KEY
+
+
+class Said(NamedTuple):
+    answer: str
+    contexts: list[str]
 
 
 class System:
@@ -53,7 +57,7 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
     (RetrievalResult(["c"]), GenerationResult("a")),
     {"answer": "a", "contexts": np.array(["c"]), "scores": np.array([1.0])},
-    namedtuple("Said", "answer contexts ids")("a", ["c"], ["1"]),
+    Said("a", ["c"]),
     make_dataclass("Held", ["response", "documents"])("a", ["c"]),
     create_model("Model", answer=str, contexts=list[str])(answer="a", contexts=["c"]),
 ])  # fmt: skip
