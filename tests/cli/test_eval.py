@@ -99,11 +99,6 @@ def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragben
     assert ragbench("report", "run").out.count("failed") == 0  # nothing is to be retried
 
 
-def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run").ends(130)
-    assert "Interrupted: finished cases are stored in run. The same" in done.err
-
-
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
     command = ("eval", "office/cases.jsonl", "-m", "recall@5", "-o")
     assert ragbench(*command, "run").code == 0

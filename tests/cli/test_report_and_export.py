@@ -68,7 +68,8 @@ def test_an_export_says_what_it_left_out_and_what_an_interrupted_run_lacks(
     done = ragbench("export", "run", "--to", "ragas")
     assert done.err.startswith("2 cases written\n1 left out: ")
     assert sum(ragbench("export", "run", "--json").json["left_out"].values()) == 1
-    assert ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "part").code == 130
+    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "part").ends(130)
+    assert "Interrupted: finished cases are stored in part. The same" in done.err
     warning = "3 cases not asked or not scored yet. Continue it with the same eval command\n"
     for form in ("ragas", "jsonl", "csv"):
         assert ragbench("export", "part", "--to", form).ok().err.endswith(warning)

@@ -134,8 +134,6 @@ IN_THE_WORDS_OF_PYTHON = [
     (lambda: evaluate("plain_rag.py", out="run"), 'mean: evaluate(DATASET, "FILE.py:NAME")?'),
     (lambda: evaluate("ds.jsonl", Plain, out="ds.jsonl"), "Choose a folder with out="),
     (lambda: Selection(limit=1, sample=1), "Selection(limit=...) and Selection(sample=...)"),
-    (lambda: evaluate("ds.jsonl", Plain, out="run", metrics="ragas:faithfulness"),
-     "Give open_judge(model=...)"),
 ]  # fmt: skip
 
 
