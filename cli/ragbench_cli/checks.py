@@ -26,7 +26,7 @@ from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, GenerateInput, RetrieveInput, generate_stage, retrieve_stage
 from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval
@@ -262,7 +262,7 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
         contexts = found.contexts
         ids = "without ids" if found.context_ids is None else "with ids"
         scores = "without scores" if found.scores is None else "with scores"
-        checks.found(f"{len(contexts)} contexts, {ids}, {scores}", name="rag retrieves")
+        checks.found(f"{counted(len(contexts), 'context')}, {ids}, {scores}", name="rag retrieves")
         async for one in probe_retrieval(rag, question):
             checks.probed(one)
     if "generation" in rag.families:

@@ -101,7 +101,10 @@ def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     """The RAG of a stored run and its arguments as JSON, as far as both follow from the run."""
     described = manifest.rag.description
     spec = str(described.get("spec") or "")
-    is_known = ":" in spec and "***" not in json.dumps(described)
+    file, colon, _ = spec.rpartition(":")
+    # A run keeps the name of a file, not where it lies.
+    is_there = not file.endswith(".py") or Path(file).is_file()
+    is_known = colon and is_there and "***" not in json.dumps(described)
     return (spec, json.dumps(described.get("arguments") or {})) if is_known else None
 
 

@@ -352,6 +352,19 @@ class Report(Record):
     corrections: tuple[Correction, ...] = ()
     """The figures that labels of people correct; empty without a file of labels."""
 
+    def __repr__(self) -> str:
+        """The figures in lines: the manifest alone would fill a screen."""
+        width = max((len(one.metric.name) for one in self.summaries), default=0)
+        figures = [
+            f"{one.metric.name:<{width}}  {'-' if one.score is None else f'{one.score:.3f}':>5}"
+            f"  {one.measured:,} of {one.total:,}"
+            f"{f': {one.reasons[0][0]}' if one.score is None and one.reasons else ''}"
+            for one in self.summaries
+        ]
+        causes = [f"{one.cause.label}  {one.cases:,}" for one in self.causes]
+        failed = [f"{one.stage} failed  {one.count:,}: {one.message}" for one in self.failures]
+        return "\n".join(["Report: score and cases of each metric", *figures, *causes, *failed])
+
     @property
     def is_comparable(self) -> bool:
         """Whether retrieval could be compared with the gold; else the first note says why."""

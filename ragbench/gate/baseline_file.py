@@ -94,7 +94,9 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
         data = ReadLimits().read_data(path)
         content = orjson.loads(data)
     except OSError as error:
-        raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
+        made = f"{path} -o FILE" if path.is_dir() else f"RUN -o {path}"
+        hint = "" if otherwise else f". A baseline file is made with: ragbench baseline add {made}"
+        raise RunMismatchError(f"{path} cannot be read: {error.strerror}{hint}") from error
     except orjson.JSONDecodeError as error:
         for sign, what in _NOT_MERGED.items():
             if re.search(sign, data, re.MULTILINE):

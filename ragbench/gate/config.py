@@ -112,6 +112,12 @@ class GateConfig(Record):
     labels: tuple[str, ...] = ()
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
+    def __post_init__(self) -> None:
+        given: Mapping[str, Any] = self.metrics
+        if not all(isinstance(gate, MetricGate) for gate in given.values()):
+            such = "MetricGate(limits=FigureLimits(minimum=0.8))"
+            raise ConfigError(f"GateConfig(metrics=...) takes a MetricGate each, such as {such}")
+
 
 _LIMITS = ("min", "max", "max_drop")
 _OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")

@@ -124,7 +124,9 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
             continue
         found = (_converted if file.suffix in CONVERTED else _plain_text)(file, problems)
         if found is not None:
-            yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
+            # Names of files may hold bytes that are no text.
+            id = name.encode("utf-8", "backslashreplace").decode()
+            yield Row(file.name, None, {"id": id, "text": found[0], "title": found[1]})
 
 
 def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:

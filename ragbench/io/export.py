@@ -45,6 +45,8 @@ class Exported:
     written: int = 0
     left_out: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
     """Why cases were left out, and how many for each reason; empty when none were."""
+    unfinished: int = 0
+    """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1

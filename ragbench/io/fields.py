@@ -104,6 +104,6 @@ def absence(target: str, values: Mapping[str, object]) -> str:
         hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
     close = next(iter(get_close_matches(target, map(str, values), n=1)), "NAME")
     return (
-        f"no field for the {target}{{more}} (the fields are: {names}). Map one with "
+        f"no field for the {target}{{more}} (the fields are: {names}). Rename one, or map it with "
         f"--field {target}={close}.{hint}".rstrip(".")
     )

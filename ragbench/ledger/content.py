@@ -264,7 +264,8 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
             source = Path(unquote(urlsplit(str(where["url"])).path))
             whole = hashlib.sha256(version.encode())
             for path in files_below(source, (), tool_settings(source, "ignore")):
-                whole.update(f"{path.relative_to(source)} {file_content(path).digest}\n".encode())
+                line = f"{path.relative_to(source)} {file_content(path).digest}\n"
+                whole.update(os.fsencode(line))  # the name of a file may be no text
             yield OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
         elif not record.is_file():
             yield OriginPart("package", name, version, 0, detail)

@@ -71,6 +71,8 @@ def readable(value: object, depth: int = 32) -> object:
             plain = [(readable(key), readable(entry, depth - 1)) for key, entry in entries]
             return {k if isinstance(k, str) else jsonable(k).decode(): v for k, v in plain}
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
+    if isinstance(value, Struct):
+        return readable(structs.asdict(value), depth)
     try:
         return orjson.loads(jsonable(value))
     except TypeError:

@@ -63,6 +63,11 @@ def run_around(path: Path) -> Path:
     return folder if is_there and path.name in (*_WRITTEN, _JOURNAL) and path.is_file() else path
 
 
+def is_one_run(paths: Iterable[Path]) -> bool:
+    """Whether paths, however they are written, all name the same run or file."""
+    return len({run_around(path).resolve() for path in paths}) == 1
+
+
 class RunFolder:
     """Where a run keeps everything that belongs to it."""
 

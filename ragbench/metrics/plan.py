@@ -6,10 +6,11 @@ it is first asked for, and then serves every metric.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cache, partial
 from itertools import compress
+from math import inf
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
+from ragbench.core.record import replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.answer import declined
@@ -24,6 +26,7 @@ from ragbench.metrics.citations import cited
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import ranking_of
+from ragbench.stats.mean import LARGEST
 
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None
@@ -216,8 +219,8 @@ class _Column:
                 kind, text = type(value).__name__, repr(value)
                 text = text if len(text) <= 60 else f"{text[:57]}..."
                 return _unusable(f"{text} (a {kind}), which is not a number")
-            if not math.isfinite(number):
-                return _unusable(f"{number}, which is not a finite number")
+            if not abs(number) <= LARGEST:
+                return _unusable(f"{number}, which is not a finite number of up to {LARGEST:g}")
             low, high = self.definition.low, self.definition.high
             if (low is not None and number < low - _TOLERANCE) or (
                 high is not None and number > high + _TOLERANCE
@@ -242,7 +245,7 @@ def _number(value: object) -> float | None:
         plain = item() if callable(item) and not isinstance(value, Real) else value
         return float(plain) if isinstance(plain, Real) else None
     except OverflowError:
-        return math.inf
+        return inf
     except (TypeError, ValueError, RuntimeError):  # of several numbers
         return None
 
@@ -361,8 +364,28 @@ def _relevant_ids(case: Case) -> tuple[str, ...]:
     return tuple([id for id, grade in case.grades.items() if grade > 0])
 
 
+_LISTS = ("contexts", "context_ids", "scores", "context_metadata", "multi_responses")
+_RESULTS = ("retrieval", "post_retrieval", "generation")
+
+
+def _fixed(result: Any) -> Any:
+    """A result with tuples for its lists."""
+    held = [(name, getattr(result, name, None)) for name in _LISTS]
+    fixed = copy(result)
+    for name, value in held:
+        if value is not None:
+            object.__setattr__(fixed, name, tuple(value))
+    return fixed
+
+
+def _fixed_trace(trace: Trace) -> Trace:
+    outcomes = [(name, getattr(trace, name)) for name in _RESULTS]
+    fixed = {name: replace(one, value=_fixed(one.value)) for name, one in outcomes if one}
+    return replace(trace, **fixed)
+
+
 # A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
-# one metric does with them must not reach the next.
+# one metric does with them must reach neither the next nor the report.
 _READ: dict[str, Callable[[Any], Any]] = {
     "query": lambda trace: trace.case.query,
     "response": lambda trace: trace.generation.value.response,
@@ -384,9 +407,9 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "evidence": lambda trace: trace.case.evidence,
     "retrieval_seconds": lambda trace: trace.retrieval.seconds,
     "generation_seconds": lambda trace: trace.generation.seconds,
-    "retrieval": lambda trace: trace.context.value,
-    "generation": lambda trace: trace.generation.value,
+    "retrieval": lambda trace: _fixed(trace.context.value),
+    "generation": lambda trace: _fixed(trace.generation.value),
     "case": lambda trace: trace.case,
-    "trace": lambda trace: trace,
+    "trace": _fixed_trace,
 }
 """All arguments but ``ranking``, which depends on how chunks are compared."""

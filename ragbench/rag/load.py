@@ -120,6 +120,7 @@ def load_rag(
         return http_rag(spec, **given)
     with directory_kept(f"loading '{spec}'"):
         target: Any = load_target(spec, search_path=search_path)
+        named = target if inspect.isroutine(target) else None
         if inspect.isclass(target):
             target = _call(target, given, spec)
         elif inspect.isroutine(target):
@@ -132,7 +133,12 @@ def load_rag(
         try:
             rag = as_rag(target)
         except InterfaceError as error:
-            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+            made = (
+                ""
+                if named in (None, target)
+                else "it takes no question, and was called to make one: "
+            )
+            raise ConfigError(f"'{spec}' is not a RAG: {made}{error}") from error
     if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag
@@ -151,6 +157,11 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
         return functools.partial(function, **given) if given else function
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
+    if len(required) > 1:
+        raise ConfigError(
+            f"'{spec}' needs {' and '.join(required)}. A function that is asked needs the question "
+            "alone: give the others a default, or a value with --rag-args"
+        )
     return _call(function, given, spec)
 
 

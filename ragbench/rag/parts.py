@@ -22,7 +22,8 @@ from ragbench.errors import InterfaceError, NoContextsError, warn
 from ragbench.rag.fallback import settled, to_batch
 from ragbench.rag.forms import FORMS, RETRIEVAL, pass_top_k
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.rag.shapes import as_mapping, read_answer
+from ragbench.rag.shapes import answer_fields, as_mapping, read_answer
+from ragbench.safe_text import listed
 
 
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
@@ -183,6 +184,15 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 # again, and the answer's metadata then says so: ``asked_again``, and ``contexts_differ`` when the
 # second call retrieved something else than it was given.
 
+
+def _each(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
+    """What is read of one answer of a batch; its error, so that the others are not asked again."""
+    try:
+        return answer if isinstance(answer, Exception) else read(key, answer, *more)
+    except InterfaceError as error:
+        return error
+
+
 _Answer = GenerationResult[Any]
 _Found = RetrievalResult[Any]
 _REMEMBERED = 4096
@@ -244,8 +254,7 @@ class OneCall:
         before = said or [()] * len(queries)
         answers = self._asked_together(queries, top_k, before)
         rows = zip(queries, answers, before, strict=True)
-        found = [a if isinstance(a, Exception) else self._retrieval(q, a, h) for q, a, h in rows]
-        return settled(found, self.where)
+        return settled([_each(self._retrieval, *row) for row in rows], self.where)
 
     def batch_generate(
         self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
@@ -257,8 +266,7 @@ class OneCall:
         left = [queries[at] for at in missing], None, [before[at] for at in missing]
         answers = self._asked_together(*left) if missing else ()
         for at, answer in zip(missing, answers, strict=True):
-            failed = isinstance(answer, Exception)
-            found[at] = answer if failed else self._again(contexts_list[at], answer)
+            found[at] = _each(self._again, contexts_list[at], answer)
         return settled(found, self.where)
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
@@ -302,9 +310,11 @@ class OneCall:
         if found is None:
             if not self._warned:
                 self._warned = True
+                fields = answer_fields(value)
+                there = "" if fields is None else f" (there are {listed([*fields])})"
                 warn(
-                    f"{self.where} returns answers without contexts: they are scored, retrieval "
-                    "is not. Return {'answer': ..., 'contexts': [...]} to have it measured"
+                    f"{self.where} returns answers without contexts: they are scored, retrieval is "
+                    f"not. Return {{'answer': ..., 'contexts': [...]}} to have it measured{there}"
                 )
             raise NoContextsError
         return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})

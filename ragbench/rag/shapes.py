@@ -147,7 +147,8 @@ def _is_score(value: Any) -> bool:
 
 
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((value[name] for name in names if value.get(name) is not None), None)
+    found: Any = next((value[name] for name in names if value.get(name) is not None), None)
+    return found.tolist() if hasattr(found, "tolist") else found  # of NumPy, pandas, torch
 
 
 def _listed(value: Mapping[str, Any]) -> str:
@@ -161,26 +162,43 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     """Makes a result of whatever a foreign generation returned."""
     if isinstance(value, (str, GenerationResult)):
         return to_generation_result(cast("object", value), where)
-    mapping = as_mapping(value)
+    mapping = answer_fields(value)
     if mapping is not None:
         return _answer_from_mapping(mapping, where)
     names = ("response", "content", "data", "text")
     texts = (_joined(getattr(value, name, None)) for name in names)
     text = next((text for text in texts if text is not None), None)
     if text is None:
-        hint = ". For a retriever say as_rag(retrieve=...)" if _role(value) == "contexts" else ""
+        hint = ""
+        if hasattr(value, "__next__") or hasattr(value, "__anext__"):
+            hint = " (join its pieces)"
+        elif _role(value) == "contexts":
+            hint = " (a retriever is a class with 'retrieve', or as_rag(retrieve=...))"
         raise InterfaceError(
-            f"{where} must return a string, a GenerationResult or a mapping with one of "
-            f"{', '.join(_names('answer'))}, not {kind_of(value)}{hint}"
+            f"{where} returned {kind_of(value)}{hint}, and must return a string, a "
+            f"GenerationResult or a mapping with one of {', '.join(_names('answer'))}"
         )
     return GenerationResult(text, metadata=_metadata(value))
 
 
+def answer_fields(value: object) -> Mapping[str, Any] | None:
+    """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    kind: Any = type(value)
+    lists = (
+        getattr(kind, name, ()) for name in ("_fields", "__dataclass_fields__", "model_fields")
+    )
+    fields = {name: getattr(value, name) for names in lists for name in names}
+    is_own = isinstance(value, GenerationResult) or fields.keys().isdisjoint(_names("answer"))
+    return None if is_own else fields
+
+
 def read_answer(value: object, where: str) -> Halves:
     """Splits what a system returned that retrieves and generates in one call."""
-    if isinstance(value, tuple):
+    fields = answer_fields(value)
+    if fields is None and isinstance(value, tuple):
         return _from_tuple(cast("tuple[Any, ...]", value), where)
-    fields = as_mapping(value)
     if fields is not None:
         generation = read_generation(fields, where)
         if _value(fields, _names("contexts")) is None:

@@ -135,7 +135,9 @@ def attribute(
     if verdict is not None and (by_gold is None or verdict.answer_present):
         return _by_verdict(verdict, checked)
     cause = Cause.RIGHT if checked.answer is Answer.RIGHT else Cause.UNKNOWN
-    detail = f"{said[0].upper()}{said[1:]}, and no gold is known."
+    why = trace.generation.reason if trace.context.value is None else None
+    detail = f"{why}." if why else f"{said}, and no gold is known."
+    detail = f"{detail[0].upper()}{detail[1:]}"
     return by_gold or _without_gold(cause, detail, checked)
 
 

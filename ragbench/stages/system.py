@@ -93,7 +93,10 @@ class EvalSettings(Record):
             limits=(self.limits, CallSettings),
             top_k=(self.top_k, int),
             selection=(self.selection, Selection),
+            matching=(self.matching, Matching),
         )
+        if self.top_k is not None and self.top_k < 1:
+            raise ConfigError(f"EvalSettings(top_k=...) must be at least 1, not {self.top_k}")
 
 
 class Evaluation(Record):

@@ -22,7 +22,7 @@ from ragbench.io.export import EXPORTS, Exported, Scores, export, write_cases
 from ragbench.io.fields import CASES_FILE
 from ragbench.ledger.folder import RunFolder, path_of, read_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.safe_text import did_you_mean
+from ragbench.safe_text import did_you_mean, listed
 from ragbench.verbs.report import open_traces
 
 
@@ -48,8 +48,13 @@ def select_cases(
 ) -> tuple[int, list[CaseRow]]:
     """How many cases meet all that is asked, and the first of them, in the run's order."""
     at = None if worst is None else worst_metric(report, worst)
-    cases = (case for case in report.index(at, tag) if cause in (None, case.cause))
-    found = ranked(cases, report, at)
+    cases = [*report.index(at, tag)]
+    if tag is not None and not cases:
+        tags = sorted({one for row in report.rows() for one in row.tags})
+        there = f"There are {listed(tags)}" if tags else "Its cases have no tags"
+        near = did_you_mean(tag, tags)
+        raise ConfigError(f"no case of the run has the tag '{tag}'.{near} {there}")
+    found = ranked((case for case in cases if cause in (None, case.cause)), report, at)
     return len(found), [*report.find(found[:limit])]
 
 
@@ -110,7 +115,8 @@ def find_case(report: Report, id: str) -> CaseRow:
     row = next(report.find([id]), None)
     if row is None:
         known = [case.id for case in report.index(None, None)]
-        raise ConfigError(f"the run has no case '{id}'.{did_you_mean(id, known)}")
+        near = did_you_mean(id, known) or " 'ragbench cases RUN' lists them"
+        raise ConfigError(f"the run has no case '{id}'.{near}")
     return row
 
 
@@ -149,15 +155,21 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     latest: dict[str, dict[str, Cell]] = {}
     """The cells of the case that was read last: an export asks for those of one case at a time."""
 
+    unfinished = 0
+
     def traces() -> Iterator[Trace]:
+        nonlocal unfinished
         for traced in open_traces(run):
+            unfinished += None in traced.cells
             cells = zip(names, traced.cells, strict=True)
             latest.clear()
             latest[traced.case.id] = {name: cell for name, cell in cells if cell is not None}
             yield _as_ranked(traced) if to == "trec" else traced.trace
 
     target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
-    return export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
+    done = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
+    done.unfinished = unfinished
+    return done
 
 
 def _as_ranked(traced: RunCase) -> Trace:

@@ -14,7 +14,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.record import replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError, in_python
 from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES
 from ragbench.io.read import EntryDecoder
@@ -93,8 +93,8 @@ def evaluate(
     Args:
         cases: the dataset: the path of a file, folder or earlier run, in any form that `ragbench
             eval` reads; or records (`Case`, `Entry`, dicts with the fields of a dataset's line,
-            or a DataFrame), which are read once, from front to back. A recorded outcome is taken,
-            and its stage is not asked.
+            or a DataFrame of pandas or Polars), which are read once, from front to back. A recorded
+            outcome is taken, and its stage is not asked.
         rag: the system: what `as_rag` takes (an object or class with ``retrieve`` and
             ``generate``, a function of the query, a retriever or chain), or a text that names one,
             as ``--rag`` does (``"my_rag.py:MyRAG"``, a URL). None scores what was recorded.
@@ -162,7 +162,7 @@ def evaluate(
                 settings,
                 name=settings.name or dataset_name(str(cases)),
                 source=str(cases) if settings.source is None else settings.source,
-                notes=(*settings.notes, *opened.info.notes),
+                notes=(*settings.notes, *map(in_python, opened.info.notes)),
             )
             cases = opened
         elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):
@@ -445,8 +445,11 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
     """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
-    if hasattr(records, "iterrows"):  # a DataFrame, which iterates over its columns
+    # A DataFrame iterates over its columns.
+    if hasattr(records, "iterrows"):  # of pandas
         records = cast("Any", records).to_dict("records")
+    elif hasattr(records, "iter_rows"):  # of Polars
+        records = cast("Any", records).iter_rows(named=True)
     for number, record in enumerate(records, 1):
         if isinstance(record, (Case, Entry)):
             case = record if isinstance(record, Case) else record.case

@@ -18,7 +18,14 @@ from ragbench.gate.gate import gate
 from ragbench.gate.labels import notes_of
 from ragbench.gate.runs import is_finished, read_run
 from ragbench.io.people import LabelBook
-from ragbench.ledger.folder import Manifest, RunFolder, path_of, read_manifest, run_around
+from ragbench.ledger.folder import (
+    Manifest,
+    RunFolder,
+    is_one_run,
+    path_of,
+    read_manifest,
+    run_around,
+)
 from ragbench.metrics.matching import Matching
 from ragbench.verbs.label import with_labels
 from ragbench.views.history import span_text
@@ -59,6 +66,11 @@ def gate_run(
             )
     else:
         found = None if config.baseline is None else Path(config.baseline)
+    if found is not None and is_one_run((path, found)):
+        raise ConfigError(
+            f"{path} is its own baseline, so that nothing can differ. Name an earlier run or a "
+            "baseline file with --baseline; --baseline auto looks for one"
+        )
     baseline = None if found is None else _baseline(found, run, notes)
     changed = None if baseline is None else compare_inputs(run, baseline, ()).dataset
     if reask is not None and baseline is not None:

@@ -76,9 +76,9 @@ async def probe_generation(
     if first.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
     elif abstained(first):
-        yield Probe("generation reads", None, "unknown: it declined the question")
+        yield Probe("generation reads", None, "it declined the question")
     elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
-        yield Probe("generation reads", None, "unknown: it retrieves and answers in one call")
+        yield Probe("generation reads", None, "it retrieves and answers in one call")
     else:
         detail = (
             "its answer is the same with contexts of something else: it does not come from the "
@@ -118,7 +118,7 @@ def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
             "order of the queries"
         )
     elif not is_steady:
-        holds, detail = None, "unknown: it varies by itself"
+        holds, detail = None, "it varies by itself"
     else:
         detail = (
             "a question gets another result in a batch than alone: what it is asked beside changes "

@@ -47,6 +47,12 @@ def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> Non
     ragbench("eval", "office", "--rag", dead, "-o", "run", "-m", "token_f1").refused(
         "Error: no call of generate succeeded."
     )
+    done = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "broken").refused()
+    assert done.err.endswith("Error: no call succeeded, so nothing was measured.\n")
+    assert "retrieve  3 failed" in done.out and "ragbench export" not in done.err
+    # Answers that come without contexts are some, though each other call fails.
+    Path("some.py").write_text("def ask(question):\n    return {'o': '27'}[question[1]]\n", "utf-8")
+    ragbench("eval", "office", "--rag", "some.py:ask", "-o", "s", "-m", "token_f1").ok("2 failed")
 
 
 @pytest.mark.parametrize(("share", "code"), [("0.2", 1), ("0.4", 0), ("1", 0)])
@@ -70,10 +76,6 @@ def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) ->
     assert calls() == 3 + 3 + 2
 
 
-def test_quiet_leaves_standard_error_empty(ragbench: Ragbench) -> None:
-    assert ragbench(*PLAIN, "--quiet").err == ""
-
-
 def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
     done = ragbench(*command).ok("generate  2 answered, 1 failed")
@@ -88,13 +90,6 @@ def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) 
     assert calls() == 3 + 2 * 3  # what had worked was not called again, but to compare it
 
 
-def test_a_rag_that_never_answers_cannot_be_evaluated(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "run").refused()
-    assert done.err.endswith("Error: no call succeeded, so nothing was measured.\n")
-    assert "retrieve  3 failed" in done.out
-    assert "ragbench export" not in done.err
-
-
 @pytest.mark.extra("http")
 def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragbench) -> None:
     rag = ("--rag", "http://127.0.0.1:9", "--rag-args", '{"retries": 1}')
@@ -104,11 +99,6 @@ def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragben
     assert ragbench("report", "run").out.count("failed") == 0  # nothing is to be retried
 
 
-def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run").ends(130)
-    assert "Interrupted: finished cases are stored in run. The same" in done.err
-
-
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
     command = ("eval", "office/cases.jsonl", "-m", "recall@5", "-o")
     assert ragbench(*command, "run").code == 0
@@ -116,13 +106,6 @@ def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> No
     Path("office/corpus.jsonl").rename("pages.jsonl")
     assert ragbench(*command, "other", "--corpus", "pages.jsonl").code == 0
     assert score("recall@5", "run") == score("recall@5", "other") == (1.0, 2)
-
-
-def test_a_plus_adds_metrics_to_the_usual_ones(ragbench: Ragbench) -> None:
-    assert ragbench("eval", "office", "-o", "usual").code == 0
-    assert ragbench("eval", "office", "-o", "run", "-m", "+hit_rate@1").code == 0
-    usual, more = (report(folder)["summaries"] for folder in ("usual", "run"))
-    assert [one["metric"] for one in more[len(usual) :]] == ["hit_rate@1"]
 
 
 def test_options_come_from_the_environment(
@@ -163,6 +146,7 @@ def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench
 
 def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench: Ragbench) -> None:
     assert NO_GOLD not in ragbench(*PLAIN).err
+    assert ragbench(*PLAIN, "--quiet").err == ""
     lines("r.jsonl", [{"query": "q", "reference": "r", "retrieved_contexts": ["c"]}])
     assert NO_GOLD not in ragbench("eval", "r.jsonl", "-o", "r", "-m", "token_f1").err
     # Every answer declines: exact_match has no value, and yet there are references.

@@ -46,7 +46,7 @@ def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
     assert done.err == "1 case\n"
     found = ragbench("cases", run, "--worst", "token_f1", "--json").json
     assert [case["id"] for case in found["cases"]] == ["c2", "c1", "c3"]  # unmeasured last
-    assert ragbench("cases", run, "--tag", "date", "--json").json["found"] == 0
+    assert ragbench("cases", run, "--cause", "dropped", "--json").json["found"] == 0
 
 
 def test_failures_become_a_dataset_that_measures_what_the_run_measured(
@@ -117,7 +117,9 @@ def test_a_replay_needs_a_rag_and_a_case(ragbench: Ragbench, places: str) -> Non
     ragbench("explain", places, "burried", "--replay").refused("Did you mean 'buried'?")
     row = {**PLACES[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
     assert ragbench("eval", lines("said.jsonl", [row]), "-o", "said", "-q").code == 0
-    ragbench("explain", "said", "--replay").refused("name it with --rag or --pipeline")
+    Path("own.py").rename("elsewhere.py")
+    for run in ("said", places):
+        ragbench("explain", run, "--replay").refused("name it with --rag or --pipeline")
     Path("one.py").write_text("def ask(q):\n return {'answer': 'a', 'contexts': ['']}\n", "utf-8")
     both = ("--rag", "one.py:ask", "--pipeline", "rag.yaml")
     ragbench("explain", places, "--replay", *both).refused("cannot be combined: the file")

@@ -23,7 +23,7 @@ def runs() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "code", "word"), [
-    (("good.json", "-b", "good.json"), 0, "passed"),
+    (("good.json", "-b", "bad.json"), 0, "passed"),
     (("bad.json", "-b", "good.json"), 1, "failed"),
     (("like.json", "-b", "good.json"), 0, "passed with a warning"),
     (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),

@@ -63,6 +63,17 @@ def test_files_that_are_not_read_are_named(
     assert shown["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
 
 
+def test_a_file_whose_name_is_no_text_is_read_under_an_escaped_one(ragbench: Ragbench) -> None:
+    Path("mixed").mkdir()
+    Path(os.fsdecode(b"mixed/caf\xe9.md")).write_text("The help desk opens at 8.", "utf-8")
+    ragbench("index", "mixed", *STORE, *HASHING, "-q").ok("1 document, 1 chunk: 1 written")
+    assert "caf\\udce9.md" in ragbench("search", *STORE, "help desk").ok().out
+    cases = Path("office/cases.jsonl").rename(os.fsdecode(b"office/ca\xe9.jsonl"))
+    for place in (("--corpus", "mixed"), ("--rag", "rags.py:Plain")):
+        ragbench("eval", str(cases), *place, "-o", place[0][2:], "-q").ok()
+        assert "ca\\udce9" in ragbench("report", place[0][2:]).ok().out
+
+
 def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
     shown = indexed("index", "--list", *STORE).out
     assert shown == "office  3 chunks  hashing:256 (256 dimensions)\n"

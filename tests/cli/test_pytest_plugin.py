@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +58,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.chdir(home)
         assert main([*arguments, "-m", "recall@5,token_f1", "--out", str(home / "run")]) == 0
         limits = ("--min", "recall@5=0.5", "--max-drop", "token_f1=0.02")
-        assert main(["gate", str(home / "run"), "-b", str(home / "run"), *limits]) == 0
+        base = str(shutil.copytree(home / "run", home / "base"))
+        assert main(["gate", str(home / "run"), "-b", base, *limits]) == 0
     return str(home / "run")
 
 

@@ -38,7 +38,8 @@ USAGE = {
     "calibrate good.jsonl -q": "no query is labelled for whether its answer is present",
     "doctor --corpus office": "--corpus",
     "cache stats --cache nowhere.sqlite": "there is no cache at nowhere.sqlite",
-    "history": "ragbench-baseline.json cannot be read",
+    "history": "baseline file is made with: ragbench baseline add RUN -o ragbench-baseline.json",
+    "history office": "baseline file is made with: ragbench baseline add office -o FILE",
     "history good.jsonl": "is not a baseline file",
     "gate none": "none cannot be read",
     "gate office": "office is not a run folder",
@@ -120,12 +121,17 @@ VALIDATE = {
 }
 OF_A_RUN = {
     "cases run --cause lost": "--cause must be one of not_in_corpus",
+    "cases run --cause 'not retreived'": "Did you mean 'not retrieved'?",
+    "cases tagged --tag traval": "no case of the run has the tag 'traval'. Did you mean 'travel'?",
+    "cases run --tag x --json": "has the tag 'x'. Its cases have no tags",
     "cases run --worst token_f2": "Did you mean 'token_f1'?",
     "explain run c9": "the run has no case 'c9'",
     "report run --against run": "--baseline shows cases in a page: name it with --html FILE",
     "eval run -o run": "--out run is the run that is read: choose an",
     "gate run": "no checks are configured",
     "gate run -b none": "the baseline none does not exist",
+    "gate run -b ./run/report.json": "run is its own baseline, so that nothing can differ",
+    "gate link -b run": "link is its own baseline",
     "gate run --min m": "--min: 'm' is not understood",
     "gate run --min token_f1=1 --annotations x": "--annotations must be one of",
     "gate run --min token_f1=1 --json --md -": "both want standard output",
@@ -139,6 +145,7 @@ OF_A_RUN = {
     "label run -m answer_correct -o labels.csv": "would be JSON lines",
     "compare run": "compare needs 2 to 16 runs, got 1 run",
     "compare run run": "is compared with itself",
+    "compare run link": "is compared with itself",
     "compare run nowhere": "nowhere cannot be read",
     "compare run other -m recal@5": "Did you mean recall@5?",
     "compare run other --pass-metrics ECE": "ECE cannot say whether a case passes",
@@ -170,6 +177,9 @@ def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: 
 def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
     for run in ("run", "other"):
         ragbench("eval", "office", "-o", run, "-q").ok()
+    lines("tags.jsonl", [{"query": "a?", "response": "b", "reference": "b", "tags": ["travel"]}])
+    ragbench("eval", "tags.jsonl", "-o", "tagged", "-q").ok()
+    Path("link").symlink_to("run")
     before = {path: path.read_bytes() for path in files()}
     for command, said in OF_A_RUN.items():
         assert ragbench(*shlex.split(command)).refused("Error: ", said).out == ""

@@ -57,12 +57,20 @@ def test_an_export_names_what_it_wrote_and_where(ragbench: Ragbench, run: str) -
     assert (done.code, done.out, done.err) == (0, "all.jsonl\n", "3 cases written\n")
     done = ragbench("export", "run", "--json")
     paths = [str(Path("run/samples.ragas.jsonl"))]
-    expected = {"format": "ragas", "paths": paths, "written": 3, "left_out": {}}
+    expected = {"format": "ragas", "paths": paths, "written": 3, "left_out": {}, "unfinished": 0}
     assert (done.code, done.err, done.json) == (0, "", expected)
 
 
-def test_an_export_says_what_it_left_out(ragbench: Ragbench) -> None:
+def test_an_export_says_what_it_left_out_and_what_an_interrupted_run_lacks(
+    ragbench: Ragbench,
+) -> None:
     ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "run")
     done = ragbench("export", "run", "--to", "ragas")
     assert done.err.startswith("2 cases written\n1 left out: ")
     assert sum(ragbench("export", "run", "--json").json["left_out"].values()) == 1
+    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "part").ends(130)
+    assert "Interrupted: finished cases are stored in part. The same" in done.err
+    warning = "3 cases not asked or not scored yet. Continue it with the same eval command\n"
+    for form in ("ragas", "jsonl", "csv"):
+        assert ragbench("export", "part", "--to", form).ok().err.endswith(warning)
+    assert ragbench("export", "part", "--json").json["unfinished"] == 3

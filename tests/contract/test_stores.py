@@ -340,20 +340,11 @@ REFUSED: list[tuple[Callable[[Any], object], str]] = [
             ({"id": "a\x00"}, "chunk's id .*NUL character"),
             ({"id": "a\ud800"}, "chunk's id .*half of a surrogate pair"),
             ({"text": "a\x00"}, "chunk 'a': .*NUL character"),
-            (
-                {"metadata": {"x": ["\ud800"]}},
-                "chunk 'a' holds a value .* JSON: .*surrogates",
-            ),
+            ({"metadata": {"x": ["\ud800"]}}, "chunk 'a' holds a value .* JSON: .*surrogates"),
             ({"metadata": {"x": 2**64}}, "64-bit"),
             ({"text": None}, "chunk 'a': its text is none"),
-            (
-                {"metadata": {"at": date(2023, 5, 1)}},
-                "chunk 'a' holds a value .* JSON: .*date",
-            ),
-            (
-                {"metadata": {"x": [np.nan]}},
-                "chunk 'a' holds a value .* JSON: .*JSON compliant",
-            ),
+            ({"metadata": {"at": date(2023, 5, 1)}}, "chunk 'a' holds a value .* JSON: .*date"),
+            ({"metadata": {"x": [np.nan]}}, "chunk 'a' holds a value .* JSON: .*JSON compliant"),
             ({"metadata": {"x": {1: 2}}}, "chunk 'a' holds a value .* JSON: .*str"),
             ({"metadata": NESTED}, "Recursion limit"),
         )

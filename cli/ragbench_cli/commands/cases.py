@@ -10,7 +10,7 @@ from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.ledger.folder import run_around
-from ragbench.safe_text import counted, shown_line
+from ragbench.safe_text import counted, did_you_mean, shown_line
 from ragbench.verbs.cases import select_cases, worst_metric, write_dataset
 from ragbench.verbs.report import report_of
 from ragbench.views.explain import score_text
@@ -56,7 +56,8 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     printed = {one.label: one.value for one in Cause}  # tables show causes in words
     named = None if asked.cause is None else printed.get(asked.cause, asked.cause)
     if named is not None and named not in CAUSES:
-        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{named}'")
+        near = did_you_mean(named, (*printed, *CAUSES))
+        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{named}'.{near}")
     wanted = None if named is None else Cause(named)
     run = run_around(asked.run)
     report = report_of(run)

@@ -50,12 +50,13 @@ def command(asked: Asked, shown: Output) -> None:
     from ragbench.gate.compare import compare
     from ragbench.gate.labels import notes_of
     from ragbench.gate.runs import read_run
+    from ragbench.ledger.folder import is_one_run
     from ragbench.metrics.registry import split_metrics
     from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import comparison_blocks
 
-    if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
+    if len(asked.runs) > 1 and is_one_run(asked.runs):
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
     book = asked.labelled.book
     runs = [with_labels(read_run(run), book) for run in asked.runs]

@@ -121,7 +121,8 @@ def _ending(report: Report, most: float | None, again: Callable[[], str]) -> tup
     dead = [
         one.stage
         for one in report.stages
-        if one.failed > one.recorded and not one.measured + one.abstained
+        # An answer that came without contexts is one of a retrieval that did not fail.
+        if one.failed > one.recorded and not one.measured + one.abstained + one.skipped
     ]
     if dead:
         return ExitCode.CANNOT_RUN, f"no call of {' and '.join(dead)} succeeded."

@@ -38,10 +38,15 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     done = export_run(run_around(asked.run), asked.to, asked.out)
     paths = [str(path) for path in done.paths]
     if json:
-        found = {"written": done.written, "left_out": dict(done.left_out)}
+        found = {"written": done.written, "left_out": done.left_out, "unfinished": done.unfinished}
         console.print_json({"format": asked.to, "paths": paths, **found})
-        return
-    typer.echo("\n".join(paths))
-    console.say(f"{counted(done.written, 'case')} written")
-    for reason, count in done.left_out.items():
-        console.say(f"{count:,} left out: {reason}")
+    else:
+        typer.echo("\n".join(paths))
+        console.say(f"{counted(done.written, 'case')} written")
+        for reason, count in done.left_out.items():
+            console.say(f"{count:,} left out: {reason}")
+    if done.unfinished:
+        console.say(
+            f"Warning: the run was interrupted: {counted(done.unfinished, 'case')} not asked or "
+            "not scored yet. Continue it with the same eval command"
+        )

@@ -196,10 +196,10 @@ def _look(asked: Asked, *, json: bool) -> None:
 
 def _list(database: Database, name: str, *, json: bool) -> None:
     with database.open(name) as opened:
-        info = opened.info()
+        info, chunks = opened.info(), opened.count()
         row = {
             "collection": name,
-            "chunks": opened.count(),
+            "chunks": chunks,
             "embedder": info.made_by.embedder_name,
             "dimension": info.dimension,
             "complete": info.complete,
@@ -212,7 +212,7 @@ def _list(database: Database, name: str, *, json: bool) -> None:
         not info.complete
     )
     typer.echo(
-        f"{name}  {row['chunks']:,} chunks  {info.made_by.embedder_name} "
+        f"{name}  {counted(chunks, 'chunk')}  {info.made_by.embedder_name} "
         f"({info.dimension} dimensions){whole}"
     )
 
@@ -232,7 +232,7 @@ def _summary(result: IndexResult) -> str:
     empty = f" ({result.empty:,} without text)" if result.empty else ""
     continued = ", an interrupted indexing continued" if result.continued else ""
     return (
-        f"{result.collection}: {documents}{empty}, {result.chunks:,} chunks: "
+        f"{result.collection}: {documents}{empty}, {counted(result.chunks, 'chunk')}: "
         f"{result.written:,} written, {result.unchanged:,} unchanged, {result.removed:,} removed"
         f"{continued}"
     )

@@ -277,14 +277,15 @@ def _not_found(record: AnyRow, form: DumpForm | None, given: Mapping[str, str]) 
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
     # The options that read the list with the longest texts, where there is one.
     best = max(_text_lists(record.values, ""), default=None)
-    proposal = "Say where they are: --field chunks=FIELD --field text=FIELD"
+    proposal = "Say where they are: --field chunks=FIELD --field text=FIELD, or name the --format"
     if best is not None:
         _, place, text = best
-        proposal = f"Perhaps: --field chunks={place}" + (f" --field text={text}" if text else "")
-    message = (
-        f"no chunks are recognised{asked}{where}; the record is {_described(record.values)}. "
-        f"{proposal}, or name the --format"
-    )
+        found = f"--field chunks={place}" + (f" --field text={text}" if text else "")
+        proposal = f"Perhaps: {found}, or name the --format"
+    elif is_object(record.values) and "query" in record.values:
+        proposal += "; questions alone are asked first: ragbench eval DATASET --rag RAG"
+    described = f"the record is {_described(record.values)}"
+    message = f"no chunks are recognised{asked}{where}; {described}. {proposal}"
     if is_object(record.values):
         message += "\n" + "\n".join(fields_shown(record.values))
     return DataError([Problem(message=message, path=record.path, line=record.line)])

@@ -58,7 +58,7 @@ class LostCases:
         for key in keys:
             self.cases[key] += 1
         if found.cause in LOSSES:
-            is_estimate = found.basis in ESTIMATES or found.by_words
+            is_estimate = found.basis in ESTIMATES
             self.lost.append(_Lost(row.id, badness, found.cause, is_estimate, keys.keys()))
 
     def groups(self) -> Iterator[dict[str, Any]]:
@@ -86,10 +86,11 @@ class LostCases:
                 inside = [one for one in left if one.cause is cause and key in one.keys]
                 yield self._group(cause, key, inside, round(excess[best]))
             elif left:
-                rest = Counter(one.cause for one in left)
-                cause = max(rest, key=rest.__getitem__)
+                others = Counter(one.cause for one in left)
+                cause = max(others, key=others.__getitem__)
                 inside = [one for one in left if one.cause is cause]
-                yield self._group(cause, None, inside, None)
+                rest = self._group(cause, None, inside, None)
+                yield rest | {"what": "besides those above" * (len(inside) < ways[cause])}
             else:
                 break
             taken = {one.case for one in inside}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from typing import Any, cast
 
 import pytest
 
+import ragbench
 from ragbench import (
     Case,
     EvalSettings,
     GateConfig,
     RagbenchError,
     Report,
+    Selection,
     as_rag,
     build_validator,
     compare,
@@ -31,6 +34,7 @@ from ragbench import (
     report_of,
     validate_dump,
 )
+from ragbench.errors import IN_PYTHON
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
@@ -45,6 +49,9 @@ class Plain:
 
     def generate(self, query: str, contexts: list[str]) -> str:
         return "27"
+
+
+POLARS: Any = type("DataFrame", (list,), {"iter_rows": lambda self, *, named: [ROW]})
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +70,8 @@ def scores(report: Report) -> dict[str, float | None]:
 @pytest.mark.parametrize("cases", [
     "ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")],
     lambda: iter([ROW]), lambda: pytest.importorskip("pandas").DataFrame([ROW]),
-    lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
-], ids=["text", "path", "dicts", "records", "iterator", "frame", "hugging face"])  # fmt: skip
+    lambda: POLARS(ROW), lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
+])  # fmt: skip
 @pytest.mark.parametrize("rag", [
     Plain(), Plain, "plain_rag.py:Plain",
     lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
@@ -74,6 +81,7 @@ def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) ->
     given: Any = cases() if callable(cases) else cases
     report = evaluate(given, rag, out="run", metrics="exact_match")
     assert scores(report) == {"exact_match": 1.0}
+    assert repr(report).splitlines()[1] == "exact_match  1.000  1 of 1"
 
 
 def test_a_path_names_the_dataset_and_the_settings_overrule_it() -> None:
@@ -120,6 +128,28 @@ def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
     assert not Path("run").exists()
 
 
+IN_THE_WORDS_OF_PYTHON = [
+    (lambda: evaluate([{"frage": "x"}], Plain, out="run"), 'fields={"query": "NAME"}'),
+    (lambda: evaluate("ids.trec", Plain, out="run"), "their texts with open_source(corpus=PATH)"),
+    (lambda: evaluate("plain_rag.py", out="run"), 'mean: evaluate(DATASET, "FILE.py:NAME")?'),
+    (lambda: evaluate("ds.jsonl", Plain, out="ds.jsonl"), "Choose a folder with out="),
+    (lambda: Selection(limit=1, sample=1), "Selection(limit=...) and Selection(sample=...)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "shown"), IN_THE_WORDS_OF_PYTHON)
+def test_an_error_names_arguments_of_python(call: Callable[[], object], shown: str) -> None:
+    Path("ids.trec").write_text("q1 Q0 d1 1 1.0 x\n", "utf-8")
+    with pytest.raises(RagbenchError) as error:
+        call()
+    assert shown in str(error.value)
+
+
+def test_each_argument_that_an_error_names_exists() -> None:
+    for call, argument in re.findall(r"(\w+)\((\w+)=", " ".join(IN_PYTHON.values())):
+        inspect.signature(getattr(ragbench, call)).bind_partial(**{argument: 1})
+
+
 READERS: dict[str, Callable[[Any], object]] = {
     "report_of": report_of,
     "read_run": read_run,
@@ -131,6 +161,9 @@ READERS: dict[str, Callable[[Any], object]] = {
     "read_cases": lambda path: list(read_cases(path)),
     "read_documents": lambda path: list(read_documents(path)),
     "limits": lambda given: EvalSettings(limits=cast("Any", given or 3)),
+    "matching": lambda given: EvalSettings(matching=cast("Any", given or "id")),
+    "top_k": lambda given: EvalSettings(top_k=cast("Any", 0 if given == 3 else given or "3")),
+    "gate": lambda given: GateConfig(metrics={"exact_match": given}),
 }
 
 

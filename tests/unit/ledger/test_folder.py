@@ -77,16 +77,6 @@ def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path, e
         pass  # free again
 
 
-def test_a_folder_with_other_things_and_a_file_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("x", encoding="utf-8")
-    for name, reason in (("", "not empty and is not a run folder"),
-                         ("thesis.tex", r"is a file\. Choose a folder with --out")):  # fmt: skip
-        with pytest.raises(RunMismatchError, match=reason):
-            RunFolder(path=tmp_path / name).locked().__enter__()
-    assert (tmp_path / "thesis.tex").read_text("utf-8") == "x"
-    assert names(tmp_path) == {"thesis.tex"}
-
-
 def test_a_new_journal_replaces_what_a_run_wrote_and_nothing_else(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     with folder.new_journal() as path:

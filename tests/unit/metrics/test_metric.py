@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import pytest
 
-from ragbench import Skip, metric, parse_metrics
+from ragbench import RetrievalResult, Skip, metric, parse_metrics
 from ragbench.core.metric import Direction, Group, Need, Parameter, metric_of
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
@@ -128,6 +128,11 @@ SCORED = trace(
         metadata={"usage": {"prompt_tokens": 3}},
     ),
 )  # fmt: skip
+FIXED = RetrievalResult(  # lists would let one metric change what the next one reads
+    ("text of a", "text of c"), context_ids=("a", "c"), scores=(0.9, 0.1),
+    context_metadata=({"source": "x"}, {}),
+)  # fmt: skip
+ANSWER = replace(cast("Any", SCORED.generation.value), multi_responses=("one", "two"))
 GIVEN: dict[str, Any] = {
     "query": "query", "response": "an answer [1]", "multi_responses": ("one", "two"),
     "confidence": 0.75, "declined": False, "reference": "right",
@@ -137,8 +142,9 @@ GIVEN: dict[str, Any] = {
     "context_metadata": ({"source": "x"}, {}), "reference_contexts": ("text of a",),
     "reference_context_ids": ("a", "z"), "grades": {"a": 2, "b": 0, "z": 1},
     "evidence": SCORED.case.evidence, "retrieval_seconds": 0.5, "tokens": {"prompt_tokens": 3.0},
-    "generation_seconds": 1.5, "retrieval": SCORED.retrieval.value,
-    "generation": SCORED.generation.value, "case": SCORED.case, "trace": SCORED,
+    "generation_seconds": 1.5, "retrieval": FIXED, "generation": ANSWER, "case": SCORED.case,
+    "trace": replace(SCORED, retrieval=replace(SCORED.retrieval, value=FIXED),
+                     generation=replace(SCORED.generation, value=ANSWER)),
 }  # fmt: skip
 
 
@@ -213,7 +219,8 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
 
 @pytest.mark.parametrize(("given", "shown"), [
     (float("nan"), "gave nan, which is not a finite number"),
-    (10**400, "gave inf, which is not a finite number"),
+    (10**400, "gave inf, which is not a finite number of up to 1e+100"),
+    (-1e200, "gave -1e+200, which is not a finite number"),
     ("0.5", "gave '0.5' (a str), which is not a number"),
     (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
     (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
@@ -423,8 +430,13 @@ def test_what_only_the_user_can_change_stops_the_run() -> None:
     def needs_setting(response: str) -> float:
         raise ConfigError("no judge is configured")
 
+    def prepare() -> None:
+        raise MissingExtraError("sacrebleu", "text")
+
     with pytest.raises(ConfigError, match="no judge"):
         cells([needs_setting], *answers("a"))
+    with pytest.raises(MissingExtraError):  # before anything runs
+        Plan(parse_metrics([metric(name="heavy", prepare=prepare)(lambda response: 1.0)]))
 
 
 def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
@@ -432,14 +444,6 @@ def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
     gone = replace(stored, definition=replace(stored.definition, scorer="nowhere:at_all"))
     with pytest.raises(ConfigError, match="'plain_length' cannot be computed here: there is no"):
         Plan([gone])
-
-
-def test_what_a_metric_must_load_is_loaded_before_anything_runs() -> None:
-    def prepare() -> None:
-        raise MissingExtraError("sacrebleu", "text")
-
-    with pytest.raises(MissingExtraError):
-        Plan(parse_metrics([metric(name="heavy", prepare=prepare)(lambda response: 1.0)]))
 
 
 def test_a_failed_stage_passes_its_failure_on() -> None:

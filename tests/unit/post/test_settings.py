@@ -153,25 +153,6 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
     assert (fused.rerankers[0], fused.rerankers[1].chat) == (mine, chat)
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
-    (7, "no reranker either: it lacks name, score"),
-    ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
-    ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
-    ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
-    ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
-    ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
-    ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
-    ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
-    ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
-    ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
-    ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
-])  # fmt: skip
-def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build_reranker(given)
-
-
 # --- a user's own, by their place
 
 SOURCE = '''
@@ -245,13 +226,24 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("given", "message"), [
+    ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
+    (7, "no reranker either: it lacks name, score"),
+    ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
+    ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
+    ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
+    ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
+    ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
+    ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
+    ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
+    ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
+    ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
+    ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
     ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
     ("mine.py:NoScore", "'mine.py:NoScore' is not a reranker: it lacks "),
-    ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
+    ({"name": "mine.py:Shorter", "powr": 1}, r"unknown setting 'powr'. Did you mean 'power'\?"),
     ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
     ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
 ])  # fmt: skip
-def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         build_reranker(given)
-    assert message in str(error.value)

@@ -60,21 +60,21 @@ def test_ids_and_scores_are_kept_only_when_all_have_one() -> None:
     assert result == RetrievalResult(["a", "b"])
 
 
-@pytest.mark.parametrize(("value", "message"), [
-    (None, "must return a list of strings or documents.*not a NoneType"),
-    ([{"title": "a"}], "document 0 is a dict without a text"),
-    ([object()], "document 0 is a object without a text"),
-    ({"answer": "a"}, "a mapping with 'answer' and no contexts"),
+@pytest.mark.parametrize(("half", "value", "message"), [
+    ("retrieve", None, "must return a list of strings or documents.*not a NoneType"),
+    ("retrieve", [{"title": "a"}], "document 0 is a dict without a text"),
+    ("retrieve", [object()], "document 0 is a object without a text"),
+    ("retrieve", {"answer": "a"}, "a mapping with 'answer' and no contexts"),
+    ("generate", None, "returned None, and must return a string"),
+    ("generate", ["a"], r"returned a list \(a retriever is a class with 'retrieve'"),
+    ("generate", iter("ab"), r"returned a str\w*iterator \(join its pieces\)"),
+    ("generate", {"contexts": []}, "and no answer"), ("generate", {"answers": []}, "no answer"),
+    ("generate", {}, "no keys and no answer"),
 ])  # fmt: skip
-def test_an_unreadable_retrieval_is_refused(value: Any, message: str) -> None:
+def test_what_cannot_be_read_is_refused(half: str, value: Any, message: str) -> None:
+    rag = rag_of(**{half: lambda *_: value})
     with pytest.raises(InterfaceError, match=message):
-        rag_of(retrieve=lambda query: value).retrieve("q")
-
-
-@pytest.mark.parametrize("value", [None, 3, ["a"], {"contexts": []}, {"answers": []}])
-def test_an_unreadable_answer_is_refused(value: Any) -> None:
-    with pytest.raises(InterfaceError, match=r"must return a string|no answer|empty list"):
-        rag_of(generate=lambda query, contexts: value).generate("q", [])
+        rag.retrieve("q") if half == "retrieve" else rag.generate("q", [])
 
 
 class Everything:

@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from ragbench import RetrievalResult, as_rag
+from ragbench import RetrievalResult, as_rag, evaluate
 from ragbench.errors import InterfaceError
 
 pytestmark = pytest.mark.extra("dev", package="langchain-core")
@@ -124,9 +125,19 @@ def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
         as_rag(generate=ChatPromptTemplate.from_template("{language}") | MODEL)
 
 
+def test_of_a_batch_each_question_is_asked_once_whatever_comes_back(tmp_path: Path) -> None:
+    asked: list[str] = []
+    chain = RunnableLambda(lambda query: asked.append(query) or (None if "3" in query else "yes"))
+    report = evaluate(
+        [{"query": f"q{number}"} for number in range(8)], chain, out=tmp_path, metrics="answer_rate"
+    )
+    assert sorted(asked) == [f"q{number}" for number in range(8)]
+    assert [stage.failed for stage in report.stages] == [1, 1]
+
+
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
-    with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
+    with pytest.raises(InterfaceError, match=r"a list \(a retriever is .* as_rag\(retrieve="):
         rag_of(chain).retrieve("q")
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
 

@@ -1,13 +1,21 @@
 """Systems that retrieve and answer in one call are asked once a query."""
 
 import asyncio
-from typing import Any
+from dataclasses import make_dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from pydantic import create_model
 
 from ragbench import GenerationResult, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError, NoContextsError, RagbenchWarning
 from ragbench.rag.parts import ANSWER_KEY
+
+
+class Said(NamedTuple):
+    answer: str
+    contexts: list[str]
 
 
 class System:
@@ -48,6 +56,10 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     {"output": "a", "documents": ({"content": "c"},)},
     {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
     (RetrievalResult(["c"]), GenerationResult("a")),
+    {"answer": "a", "contexts": np.array(["c"]), "scores": np.array([1.0])},
+    Said("a", ["c"]),
+    make_dataclass("Held", ["response", "documents"])("a", ["c"]),
+    create_model("Model", answer=str, contexts=list[str])(answer="a", contexts=["c"]),
 ])  # fmt: skip
 def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
     rag = rag_of(System(value))

@@ -74,6 +74,9 @@ RAG = """
     def strict_factory(index) -> MyRAG:
         return Keywords(index)
 
+    def of_two(question, context):
+        return question
+
     def makes_nothing():
         return None
 
@@ -150,7 +153,8 @@ def test_the_rest_goes_into_the_annotated_configuration(load: Load) -> None:
     ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
     ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
     ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
-    ("makes_nothing", {}, r"makes_nothing' is not a RAG"),
+    ("makes_nothing", {}, r"is not a RAG: it takes no question, and was called to make one: "),
+    ("of_two", {}, r"needs question and context. A function that is asked needs the question al"),
     ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
     ("factory", {"k": 1}, r"takes no k. It takes index"),
     ("answer", {"k": 1}, r"takes no k. It takes query, model"),

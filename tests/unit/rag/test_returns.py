@@ -87,11 +87,8 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
 def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])
-
-
-def test_queries_and_contexts_of_different_lengths_are_refused_before_the_call() -> None:
     with pytest.raises(InterfaceError, match="2 queries and 1 lists of contexts"):
-        ReturningBatches(["a", "b"]).batch_generate_with_metadata(["q", "r"], [[]])
+        ReturningBatches(value).batch_generate_with_metadata(["q", "r"], [[]])
 
 
 def test_old_methods_may_return_results_in_the_new_form() -> None:
@@ -128,15 +125,13 @@ def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     assert result.scores is scores
 
 
-def test_a_coroutine_from_a_plain_method_names_the_other_base() -> None:
+def test_a_coroutine_and_a_value_that_cannot_be_awaited_name_the_other_way() -> None:
     async def later() -> list[str]:
         return ["a"]
 
     with pytest.raises(InterfaceError, match="it is a coroutine, so inherit from AsyncRAG"):
         Returning(later()).retrieve_with_metadata("q")
 
-
-def test_a_value_that_cannot_be_awaited_is_reported() -> None:
     class Plain(AsyncRAGInterface, families=("retrieval",)):
         def retrieve(self, query: str, top_k: int | None = None) -> Any:
             return ["a"]

@@ -109,8 +109,7 @@ def test_eight_correlated_metrics_block_no_more_often_than_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "size", "cases"),
-    [(noisy, 1, 50), (noisy_documents, 5, 100), (mostly_ties, 1, 50)],
+    ("world", "size", "cases"), [(noisy, 1, 50), (noisy_documents, 5, 100), (mostly_ties, 1, 50)]
 )
 def test_following_the_advice_settles_an_unchanged_system_in_four_of_five(
     world: Draw, size: int, cases: int

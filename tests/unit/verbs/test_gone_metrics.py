@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -88,7 +89,8 @@ def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> Non
     written = export_run(run, "jsonl", tmp_path / "out.jsonl").paths[0]
     assert written.read_text("utf-8").count("shout(loud=2)@3") == 2
     most = {NAMES[0]: {"maximum": 5.0}, NAMES[1]: {"maximum": 8.0}}
-    verdict = gate_run(run, config({"baseline": str(run)}, **most))
+    before = shutil.copytree(run, run.with_name("before"))
+    verdict = gate_run(run, config({"baseline": str(before)}, **most))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
     assert [found[name] for name in NAMES[:2]] == [("failed", 6.0), ("passed", 7.0)]
     comparison = compare([read_run(run), read_run(run)])
