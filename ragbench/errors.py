@@ -4,7 +4,6 @@ RagbenchError
 ├── InputError                what the user gave cannot be used (exit code 2)
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
-│   │   ├── MappingError      the fields of a collection are not as they were named
 │   │   └── NoModelError      no model is named, and one is asked
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
@@ -39,12 +38,10 @@ What it goes on after is a `RagbenchWarning`.
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 
 class RagbenchWarning(UserWarning):
@@ -61,78 +58,8 @@ def warn(text: str, *, level: int = 1) -> None:
     warnings.showwarning(RagbenchWarning(text), RagbenchWarning, *where)
 
 
-IN_PYTHON = {
-    "ragbench eval DATASET --rag": "evaluate(DATASET, {})",
-    "ragbench eval DATASET --outputs": "join_answers(open_source(DATASET), open_source({}))",
-    "--rag": "rag={}",
-    "--rag-args": "load_rag(arguments={})",
-    "--out": "out={}",
-    "--metrics": "metrics={}",
-    "--post-retrieval": "post_retrieval={}",
-    "--fresh": "fresh=True",
-    "--retry-failed": "EvalSettings(retry_failed=True)",
-    "--top-k": "EvalSettings(top_k={})",
-    "--limit": "Selection(limit={})",
-    "--sample": "Selection(sample={})",
-    "--batch-size": "CallSettings(batch_size={})",
-    "--give-up-after": "CallSettings(give_up_after={})",
-    "--engine": "Workers(engine={})",
-    "--workers": "Workers(count={})",
-    "--corpus": "open_source(corpus={})",
-    "--query": "open_dump(query={})",
-    "--queries": "open_source(queries={})",
-    "--split": "open_source(split={})",
-    "--encoding": "open_source(encoding={})",
-    "--format": "open_source(form={})",
-    "--baseline": "GateConfig(baseline={})",
-    "--min 'recall@5=0.8'": (
-        'metrics={{"recall@5": MetricGate(limits=FigureLimits(minimum=0.8))}}'
-    ),
-    "--labels": "GateConfig(labels={})",
-    "--only-common-cases": "compare(only_common_cases=True)",
-    "--same": "compare(same={})",
-    "--llm-model": "open_judge(model={})",
-    "--llm-base-url": "open_judge(base_url={})",
-}
-"""By options of the command: the arguments of Python that say the same."""
-_FIELD = r"--field [\w.]+=[^\s,;:)]*[^\s.,;:)]"
-_OPTION = re.compile(
-    rf"(?P<fields>{_FIELD}(?: {_FIELD})*)"
-    rf"|(?P<option>{'|'.join(sorted(IN_PYTHON, reverse=True))})(?![\w-])"
-    r"(?: (?P<value>[A-Z]+(?:\.py:NAME)?\b|\d+|id\b|auto\b|[\w./~-]+\.\w+\b))?"
-    r"|ragbench [a-z-](?:[^;,)'\n.]|\.(?=\S))*"  # a whole command stays one
-)
-
-
-def in_python(text: str, fields: str = "open_source(fields={})") -> str:
-    """A text with arguments of Python for the options of the command that it names."""
-
-    def argument(option: re.Match[str]) -> str:
-        if named := option["fields"]:
-            pairs = (one.partition("=") for one in named.split()[1::2])
-            mapping = ", ".join(f'"{target}": "{source}"' for target, _, source in pairs)
-            # Chunks are fields of a dump alone.
-            owner = "open_dump(overrides={})" if "chunks=" in named else fields
-            return owner.format(f"{{{mapping}}}")
-        if option["option"] is None:
-            return option[0]
-        value = option["value"] or "..."
-        is_text = "." in value.strip(".") or value.islower()
-        return IN_PYTHON[option["option"]].format(f'"{value}"' if is_text else value)
-
-    return _OPTION.sub(argument, text)
-
-
 class RagbenchError(Exception):
     """Base of all errors that ragbench raises on purpose."""
-
-    is_of_command: ClassVar = False
-    """Whether the command runs; else its options are shown as the arguments of Python."""
-    _fields: ClassVar = "open_source(fields={})"
-
-    def __str__(self) -> str:
-        text = super().__str__()
-        return text if RagbenchError.is_of_command else in_python(text, self._fields)
 
 
 class InputError(RagbenchError):
@@ -180,14 +107,6 @@ class ConfigError(InputError):
 
 class StoreError(InputError):
     """A vector store, or a collection of it, cannot be used as asked."""
-
-    _fields = "attach(mapping={})"
-
-
-class MappingError(ConfigError):
-    """The fields of a collection are not as they were named."""
-
-    _fields = "attach(mapping={})"
 
 
 class ForeignCollectionError(StoreError):

@@ -292,14 +292,11 @@ def main(arguments: Sequence[str]) -> int:
     with console.guarded_streams():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
         hide_arguments(arguments)
-        in_python, RagbenchError.is_of_command = RagbenchError.is_of_command, True
         try:
             code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
             return _code_of(error, invocation)
-        finally:
-            RagbenchError.is_of_command = in_python
         if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
             console.say("Interrupted.")
         return code if isinstance(code, int) else ExitCode.PASSED

@@ -35,7 +35,7 @@ def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
         config = demanded(None if file is None else Path(file), baseline=baseline, strict=strict)
         verdict = gate_run(str(run), config)
     except RagbenchError as error:
-        text = str(error.args[0]).replace("--baseline", "--ragbench-baseline")
+        text = str(error).replace("--baseline", "--ragbench-baseline")
         raise pytest.UsageError(f"ragbench: {text}") from error
     parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
         session, name="ragbench", nodeid="ragbench"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
-from ragbench.errors import ConfigError, MappingError, StoreError
+from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import Rankings, Reader, Row, Rows, Vectors
@@ -98,7 +98,7 @@ class ForeignCollection(OpenCollection[Reader]):
     ) -> list[list[Chunk]]:
         """The rows that the store itself ranks by words; a blank question finds nothing."""
         if self.words is None:
-            raise MappingError(
+            raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
                 "with --field words=FIELD"
@@ -236,7 +236,7 @@ def read_foreign(
             name = collection or names[0]
             engine = database.read(connection, name, told)
             if database.is_own(connection, name):
-                raise MappingError(
+                raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
                     "is searched without a mapping (--field)"
                 )

@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import ConfigError, MappingError
+from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import getter, text_paths, without_path
 from ragbench.io.fields import named
 from ragbench.io.settings import from_settings
@@ -88,7 +88,7 @@ class FieldMapping:
         else:
             has = f"it has {listed(known)}" if any(known) else "its own has no name: leave it out"
             problem = f"has no vector '{wanted}'; {has}"
-        raise MappingError(f"the collection '{name}' {problem}")
+        raise ConfigError(f"the collection '{name}' {problem}")
 
     def chosen_words(self, name: str, known: Sequence[str], usual: str | None = None) -> str | None:
         """What is searched by words; None where there is nothing, or several and none is named."""
@@ -137,7 +137,7 @@ def complete_mapping(
         for path in (path for path in paths if all(value is None for value in values(path))):
             absent.append(f"{what}={path}")
             if what in ("text", "id"):
-                raise MappingError(
+                raise ConfigError(
                     f"--field {what}={path}: no row that was looked at in '{name}' has such a "
                     f"field.{did_you_mean(path, known)} {there}"
                 )
@@ -147,7 +147,7 @@ def complete_mapping(
     usual = (*named("hit")["text"], "_node_content.text")
     text = given.text or max((f"{prefix}{at}" for prefix in prefixes for at in usual), key=texts)
     if given.text is None and not texts(text):
-        raise MappingError(
+        raise ConfigError(
             f"no field of the collection '{name}' is known to hold the text: name it with "
             f"--field text=FIELD. {there}"
         )

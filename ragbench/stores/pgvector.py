@@ -17,7 +17,7 @@ import orjson
 from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
 from ragbench.core.record import Record
-from ragbench.errors import ForeignCollectionError, MappingError, StoreError
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import np, require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
@@ -122,7 +122,7 @@ class PgvectorDatabase(WritableDatabase):
         keys = _catalogue(connection, "keys", table.sql)
         key = keys[0][0] if len(keys) == 1 else None
         if key is None and mapping.id is None:
-            raise MappingError(
+            raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
                 "--field id=COLUMN"
             )

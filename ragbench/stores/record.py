@@ -53,7 +53,7 @@ import orjson
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import field_values, instant
 from ragbench.core.record import Record
-from ragbench.errors import ConfigError, MappingError, StoreError
+from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
@@ -264,7 +264,7 @@ def fastembed_words(text: str, language: str) -> list[int]:
     hashed: Any = require("mmh3", extra="qdrant").hash
     if language not in stemmer.algorithms():
         known = ", ".join(sorted(stemmer.algorithms()))
-        raise MappingError(f"--field language={language}: there are stemmers for {known}")
+        raise ConfigError(f"--field language={language}: there are stemmers for {known}")
     words = re.sub(r"[^\w]", " ", text.lower()).split()
     stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
     return sorted({abs(hashed(stem)) for stem in stems})

@@ -14,7 +14,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.record import replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError, in_python
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
 from ragbench.io.only import ALL_CASES
 from ragbench.io.read import EntryDecoder
@@ -162,7 +162,7 @@ def evaluate(
                 settings,
                 name=settings.name or dataset_name(str(cases)),
                 source=str(cases) if settings.source is None else settings.source,
-                notes=(*settings.notes, *map(in_python, opened.info.notes)),
+                notes=(*settings.notes, *opened.info.notes),
             )
             cases = opened
         elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):

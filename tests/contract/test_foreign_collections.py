@@ -276,10 +276,10 @@ def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
 
 
 @pytest.mark.parametrize(("mapping", "message"), [
-    ({"text": "bdoy"}, r'"text": "bdoy"}\): no row .* has such a field.*There are:'),
-    ({"id": "{at}nope"}, r'"id": ".*nope"}\): no row'),
+    ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
+    ({"id": "{at}nope"}, "--field id=.*nope: no row"),
     ({"vector": "nope"}, "has no vector 'nope'; it"),
-    ({}, r'hold the text: name it with attach\(mapping={"text": "FIELD"}\). There are: '),
+    ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_error(
     place: Place, name: str, mapping: dict[str, str], message: str
@@ -332,8 +332,7 @@ def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
     fill(place, name, {"text": "a"})
     before = place.everything(name)
     database = open_database(place.address)
-    message = r'name its fields with attach\(mapping={"text": "FIELD"}\) and its embedder with'
-
+    message = "name its fields with --field text=FIELD and its embedder with --embedder"
     with pytest.raises(ForeignCollectionError, match=message):
         database.open(name)
     assert name not in database.collections()

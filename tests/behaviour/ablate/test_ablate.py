@@ -187,7 +187,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
     for name, variants, error, message in (
         ("answers", [], ConfigError, "no variant"),
         ("nowhere", [variant("all")], RunMismatchError, "not a run folder"),
-        ("answers", [variant("all")], ConfigError, "name metrics with metrics="),
+        ("answers", [variant("all")], ConfigError, "name metrics with --metrics"),
         ("lost", [variant("all")], RunMismatchError, "no retrieval to replay"),
     ):
         with pytest.raises(error, match=message):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,14 +12,12 @@ from typing import Any, cast
 
 import pytest
 
-import ragbench
 from ragbench import (
     Case,
     EvalSettings,
     GateConfig,
     RagbenchError,
     Report,
-    Selection,
     as_rag,
     build_validator,
     compare,
@@ -34,7 +31,6 @@ from ragbench import (
     report_of,
     validate_dump,
 )
-from ragbench.errors import IN_PYTHON
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
@@ -126,28 +122,6 @@ def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
     with pytest.raises(RagbenchError):
         evaluate(**given)
     assert not Path("run").exists()
-
-
-IN_THE_WORDS_OF_PYTHON = [
-    (lambda: evaluate([{"frage": "x"}], Plain, out="run"), 'fields={"query": "NAME"}'),
-    (lambda: evaluate("ids.trec", Plain, out="run"), "their texts with open_source(corpus=PATH)"),
-    (lambda: evaluate("plain_rag.py", out="run"), 'mean: evaluate(DATASET, "FILE.py:NAME")?'),
-    (lambda: evaluate("ds.jsonl", Plain, out="ds.jsonl"), "Choose a folder with out="),
-    (lambda: Selection(limit=1, sample=1), "Selection(limit=...) and Selection(sample=...)"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "shown"), IN_THE_WORDS_OF_PYTHON)
-def test_an_error_names_arguments_of_python(call: Callable[[], object], shown: str) -> None:
-    Path("ids.trec").write_text("q1 Q0 d1 1 1.0 x\n", "utf-8")
-    with pytest.raises(RagbenchError) as error:
-        call()
-    assert shown in str(error.value)
-
-
-def test_each_argument_that_an_error_names_exists() -> None:
-    for call, argument in re.findall(r"(\w+)\((\w+)=", " ".join(IN_PYTHON.values())):
-        inspect.signature(getattr(ragbench, call)).bind_partial(**{argument: 1})
 
 
 READERS: dict[str, Callable[[Any], object]] = {

@@ -208,8 +208,7 @@ def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:
     facts = {"baseline": str(tmp_path / "good"), "max_error_rate": 0.2}
     wanted = config(facts, exact_match={"minimum": 0.5})
     assert gate_run(tmp_path / "bad", wanted).outcome is GateOutcome.FAILED
-    alone = replace(wanted, baseline=None)
-    assert gate_run(tmp_path / "good", alone).outcome is GateOutcome.PASSED
+    assert gate_run(tmp_path / "good", replace(wanted, baseline=None)).outcome == "passed"
 
 
 def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path: Path) -> None:

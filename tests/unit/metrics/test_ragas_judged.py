@@ -254,7 +254,7 @@ def test_a_rubric_file_is_read_and_is_part_of_the_judge(tmp_path: Any) -> None:
 
 def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
     plan = JudgePlan(parse_metrics("ragas:faithfulness, ragas:semantic_similarity"))
-    with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*open_judge"):
+    with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*--llm-model"):
         plan.check(None, None)
     with pytest.raises(ConfigError, match="needs a language model, which this command"):
         Plan(parse_metrics("ragas:faithfulness"))

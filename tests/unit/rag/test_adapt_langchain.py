@@ -127,10 +127,13 @@ def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
 
 def test_of_a_batch_each_question_is_asked_once_whatever_comes_back(tmp_path: Path) -> None:
     asked: list[str] = []
-    chain = RunnableLambda(lambda query: asked.append(query) or (None if "3" in query else "yes"))
-    report = evaluate(
-        [{"query": f"q{number}"} for number in range(8)], chain, out=tmp_path, metrics="answer_rate"
-    )
+
+    def answer(query: str) -> str | None:
+        asked.append(query)
+        return None if "3" in query else "yes"
+
+    questions = [{"query": f"q{number}"} for number in range(8)]
+    report = evaluate(questions, RunnableLambda(answer), out=tmp_path, metrics="answer_rate")
     assert sorted(asked) == [f"q{number}" for number in range(8)]
     assert [stage.failed for stage in report.stages] == [1, 1]
 
