@@ -11,6 +11,7 @@ from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
+from ragbench.safe_text import counted
 
 
 class CaseKind(StrEnum):
@@ -189,6 +190,19 @@ class Comparison(Record):
     where a run does not hold its causes."""
     corrections: tuple[Correction, ...] = ()
     """The figures and differences that labels of people correct; empty without a file of labels."""
+
+    def __repr__(self) -> str:
+        """The figures in lines, with the runs that one is better than beyond chance."""
+        width = max((len(one.name) for one in self.metrics), default=0)
+        named = ", ".join(f"{one.mark} {one.source}" for one in self.runs)
+        lines = [f"Comparison of {named} on {counted(self.cases, 'case')}"]
+        for one in self.metrics:
+            figures = [f"{one.name:<{width}}"]
+            for of in one.figures:
+                above = " > " + ", ".join(of.better_than) if of.better_than else ""
+                figures.append(f"{of.run} {'-' if of.score is None else f'{of.score:.3f}'}{above}")
+            lines.append("  ".join(figures))
+        return "\n".join(lines)
 
 
 class CaseBefore(Record):

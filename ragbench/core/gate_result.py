@@ -365,6 +365,14 @@ class GateResult(Record):
     )
     """What another run of the gate needs for the same result."""
 
+    def __repr__(self) -> str:
+        """The decision and its checks: all that they rest on would fill screens."""
+        lines = [f"{self.word}: {self.headline}"]
+        for one in self.checks:
+            place = "" if one.slice is None else f" of {one.slice}"
+            lines.append(f"{one.outcome:<12}  {one.subject}{place}: {one.summary or one.reason}")
+        return "\n".join(lines)
+
     @property
     def is_warned(self) -> bool:
         is_passed = self.outcome is GateOutcome.PASSED

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 
@@ -375,7 +375,7 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items = next(filter(None, lists), lists[0] if lists else None)
         if items is None and not ASKED.isdisjoint(value):
-            items = [value]  # it is a record itself
+            items = rows_of_columns(value) or [value]  # it is a record itself
     if not is_list(items):
         if value is not None:
             keys = ", ".join(f"'{key}'" for key in paths)
@@ -390,6 +390,16 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
         else:
             message = f"expected a JSON object, found {describe(item)}"
             problems.add(message, path=source.name, line=number)
+
+
+def rows_of_columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The records of an object that holds a list a field; none of any other object."""
+    columns = [*value.values()]
+    if ASKED.isdisjoint(value) or not all(map(is_list, columns)):
+        return []
+    if len({*map(len, columns)}) > 1:
+        return []
+    return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:

@@ -16,6 +16,7 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
+from ragbench.io.json_files import rows_of_columns
 from ragbench.io.only import ALL_CASES
 from ragbench.io.read import EntryDecoder
 from ragbench.io.source import Problems, Row
@@ -92,9 +93,9 @@ def evaluate(
 
     Args:
         cases: the dataset: the path of a file, folder or earlier run, in any form that `ragbench
-            eval` reads; or records (`Case`, `Entry`, dicts with the fields of a dataset's line,
-            or a DataFrame of pandas or Polars), which are read once, from front to back. A recorded
-            outcome is taken, and its stage is not asked.
+            eval` reads; or records (`Case`, `Entry`, dicts with the fields of a dataset's line), a
+            dict of columns, or a DataFrame of pandas or Polars, which are read once, from front to
+            back. A recorded outcome is taken, and its stage is not asked.
         rag: the system: what `as_rag` takes (an object or class with ``retrieve`` and
             ``generate``, a function of the query, a retriever or chain), or a text that names one,
             as ``--rag`` does (``"my_rag.py:MyRAG"``, a URL). None scores what was recorded.
@@ -166,10 +167,13 @@ def evaluate(
             )
             cases = opened
         elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):
-            raise ConfigError(
-                f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: give "
-                '[{"query": ..., "reference": ...}], or the path of a dataset'
-            )
+            columns = rows_of_columns(cast("Any", cases)) if isinstance(cases, Mapping) else []
+            if not columns:
+                raise ConfigError(
+                    f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: "
+                    'give [{"query": ..., "reference": ...}], or the path of a dataset'
+                )
+            cases = columns
         return evaluate_entries(
             cases if isinstance(cases, EntrySource) else _entries(cases),
             cast("RAG | None", rag),

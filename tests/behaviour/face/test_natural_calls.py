@@ -34,6 +34,7 @@ from ragbench import (
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
+COLUMNS = {name: [value] for name, value in ROW.items()}
 CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
 
 
@@ -53,8 +54,9 @@ POLARS: Any = type("DataFrame", (list,), {"iter_rows": lambda self, *, named: [R
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("ds.jsonl").write_text(json.dumps(ROW) + "\n", "utf-8")
-    Path("dump.jsonl").write_text(json.dumps({"query": "q", "chunks": [CHUNK]}) + "\n", "utf-8")
+    dump = {"query": "q", "chunks": [CHUNK]}
+    for name, value in (("ds.jsonl", ROW), ("columns.json", COLUMNS), ("dump.jsonl", dump)):
+        Path(name).write_text(json.dumps(value) + "\n", "utf-8")
     Path("plain_rag.py").write_text(inspect.getsource(Plain), "utf-8")
     return tmp_path
 
@@ -64,9 +66,10 @@ def scores(report: Report) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("cases", [
-    "ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")],
-    lambda: iter([ROW]), lambda: pytest.importorskip("pandas").DataFrame([ROW]),
-    lambda: POLARS(ROW), lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
+    "ds.jsonl", Path("ds.jsonl"), "columns.json", COLUMNS, [ROW], lambda: iter([ROW]),
+    [Case(id="1", query="q", reference="27")], lambda: POLARS(ROW),
+    lambda: pytest.importorskip("pandas").DataFrame([ROW]),
+    lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
 ])  # fmt: skip
 @pytest.mark.parametrize("rag", [
     Plain(), Plain, "plain_rag.py:Plain",
@@ -93,7 +96,7 @@ def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
     assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
     assert [one.user_input for one in prepare(open_traces("run"))] == ["How many days?"]
-    assert compare(["run", "run"]).cases == 1
+    assert repr(compare(["run", "run"])).endswith("on 1 case\nrecall@5  a 1.000  b 1.000")
     assert export_run("run", "ragas", "samples.jsonl").written == 1
     assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
 

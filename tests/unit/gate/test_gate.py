@@ -71,7 +71,7 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     assert (drop.before, drop.after, drop.difference) == (1.0, 0.5, -0.5)
     assert (drop.p_worse, drop.cases, drop.clusters) == (1 / 32, 10, 10)
     assert (drop.better, drop.worse, drop.family) == (0, 5, 1)
-    assert verdict.headline == "m down 0.500 from 1.000 to 0.500"
+    assert repr(verdict).startswith("failed: m down 0.500 from 1.000 to 0.500\nfailed        m:")
     assert verdict.outcome.exit_code == 1
 
 

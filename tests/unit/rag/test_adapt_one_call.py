@@ -13,11 +13,6 @@ from ragbench.errors import InterfaceError, NoContextsError, RagbenchWarning
 from ragbench.rag.parts import ANSWER_KEY
 
 
-class Said(NamedTuple):
-    answer: str
-    contexts: list[str]
-
-
 class System:
     def __init__(self, value: Any = None) -> None:
         self.asked: list[str] = []
@@ -31,6 +26,7 @@ class System:
 
 
 rag_of: Any = as_rag
+Said = NamedTuple("Said", [("answer", str), ("contexts", list[str])])  # noqa: UP014
 
 
 def test_another_process_continues_from_the_stored_retrieval() -> None:

@@ -135,4 +135,4 @@ def test_what_varies_by_itself_or_declines_cannot_be_told() -> None:
         (Sound(said=lambda *_: "I don't know."), "it declined the question"),
         (as_rag(lambda query: answer), "it retrieves and answers in one call"),
     ):
-        assert tried(rag)["generation reads"] == (None, f"unknown: {why}")
+        assert tried(rag)["generation reads"] == (None, why)
