@@ -26,7 +26,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.record import Record, replace
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.text.question import parse_question
-from ragbench.text.sentences import Span
+from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import Patterns
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
@@ -120,15 +120,31 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
         doubt = _OTHER if probability < limits.present <= topic else ""
-    quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
-    against = unbound(question, finding.chunk.text, quoted, rule.slots)
-    if not against and quoted and _WORDS["asks"].match(question):
-        # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
-        repeats = set(parse_question(quoted).tokens) <= set(tokenise(question))
-        against = "it only repeats the question" if repeats else ""
+    text, spans = finding.chunk.text, finding.spans
+    quoted, against = " ".join(text[slice(*one)] for one in spans), ""
+    # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
+    if quoted and _WORDS["asks"].match(question) and not _new(question, quoted):
+        # A reader that finds the text an answer has read a heading with what it heads.
+        end = next((one.end for one in split_sentences(text) if one.end > spans[-1].end), 0)
+        behind = text[spans[-1].end : end]
+        if finding.answered is None or len(_new(question, behind)) < _SAYS:
+            against = "it only repeats the question"
+        else:
+            spans, quoted = (*spans[:-1], Span(spans[-1].start, end)), quoted + behind
+    against = unbound(question, text, quoted, rule.slots) or against
     if against:
         probability, doubt = min(probability, _NO_ANSWER), against
-    return replace(finding, probability=probability, topic=topic, doubt=doubt)
+    return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
+
+
+_SAYS = 4
+"""Words beside the question's from which on a sentence behind a heading is more than the next one
+of a list."""
+
+
+def _new(question: str, text: str) -> set[str]:
+    """The words of a text that the question does not hold."""
+    return {*parse_question(text).tokens}.difference(tokenise(question))
 
 
 def decide(
