@@ -14,10 +14,10 @@ from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
 from ragbench.io.values import as_list, is_object
+from ragbench.metrics.correct import MARKS
 from ragbench.metrics.grounds import (
     LEAST,
     LONGEST,
-    MARKS,
     all_numbers,
     is_foreign,
     numbers_of,

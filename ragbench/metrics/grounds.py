@@ -13,18 +13,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ragbench.metrics.correct import opposites, word_list
+from ragbench.metrics.correct import MARKS, opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
 
-MARKS = re.compile(
-    r"\s?(?:[\[【]\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3})*(?:†[^】\]]{0,80})?[\]】]"
-    r"|\((?:doc(?:ument)?|source|chunk|context|passage)s?\.?\s?\d{1,3}(?:\s?,\s?\d{1,3})*\))",
-    re.IGNORECASE,
-)
-"""Citations in brackets: [1], [1, 2], [^1], 【1†source】, (doc 3)."""
 _LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
 _SMALL = 10
 """Up to here a number in letters is as often a word: "one of the", "in two ways"."""

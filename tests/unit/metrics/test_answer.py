@@ -239,7 +239,7 @@ LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who 
     ("", "2024-03-12", "12 March 2024"), ("", "On March 12th, 2024.", "12 March 2024"),
     ("", "am 12. März 2024", "12 March 2024"), ("", "十五天", "15天"), ("", "百分之八十", "80%"),
     ("Who built it?", "It was built by Ann Lee in 1990, near the river.", "Ann Lee"),
-    ("May I smoke?", "Yes, on the roof.", "yes"),
+    ("May I smoke?", "Yes, on the roof.", "yes"), ("", "It is [1, 3].", "[1, 3]"),
     ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
 ])  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
@@ -266,9 +266,9 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
     assert AnswerBeside(query, response, reference).contradiction() == what
     assert told(answer_correct(query, response, [reference])) is False
-    assert (
-        told(answer_correct(query, response, [reference, response])) is True
-    )  # the best one counts
+    # What it cites is no part of it; of several references the best one counts.
+    assert told(answer_correct(query, f"{response} [12]\nSources: 110 EUR", [reference])) is False
+    assert told(answer_correct(query, response, [reference, response])) is True
 
 
 @pytest.mark.parametrize(("query", "response", "reference"), [
@@ -309,7 +309,7 @@ def test_other_weights_are_another_version() -> None:
     texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
     digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
     (metric,) = parse_metrics("answer_correct")
-    assert (metric.definition.version, digest.hexdigest()[:12]) == (7, "2d751a06482b")
+    assert (metric.definition.version, digest.hexdigest()[:12]) == (8, "2d751a06482b")
 
 
 WORD = st.sampled_from(
