@@ -14,7 +14,6 @@ from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
 from ragbench.io.values import as_list, is_object
-from ragbench.metrics.correct import MARKS
 from ragbench.metrics.grounds import (
     LEAST,
     LONGEST,
@@ -26,6 +25,7 @@ from ragbench.metrics.grounds import (
     words_of,
 )
 from ragbench.metrics.metric import metric
+from ragbench.text.citations import MARKS
 
 _CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
 _NOT_CITED = Skip("the answer cites nothing")

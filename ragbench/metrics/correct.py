@@ -11,6 +11,7 @@ from typing import Any
 
 from ragbench.metrics.metric import metric
 from ragbench.text.amounts import Amount, Wording, wording
+from ragbench.text.citations import MARKS, without_citations
 from ragbench.text.tables import table
 
 _CITE = (
@@ -36,7 +37,8 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     decides; the one for references of more than twelve telling words knows little more than how
     much of them is said, and rarely is sure.
     """
-    response = _without_citations(response, reference)
+    if not MARKS.search(reference):  # else "[1, 3]" may be the answer
+        response = without_citations(response[:_LONGEST])
     if response == reference or is_same(response, reference):
         return SAME
     compared = AnswerBeside(query, response, reference, known)
@@ -46,37 +48,6 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     if compared.contradiction():
         return min(found, CONTRADICTED)
     return max(found, AGREED) if compared.agrees() else found
-
-
-MARKS = re.compile(
-    r"\s?(?:[\[【]\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3})*(?:†[^】\]]{0,80})?[\]】]"
-    r"|\((?:doc(?:ument)?|source|chunk|context|passage)s?\.?\s?\d{1,3}(?:\s?,\s?\d{1,3})*\))",
-    re.IGNORECASE,
-)
-"""Citations in brackets: [1], [1, 2], [^1], 【1†source】, (doc 3)."""
-_MAY_CITE = re.compile(r"[\[【(]|\n")
-"""Without one of them nothing is cited."""
-_NAMED = re.compile(
-    r"\s?[\[(](?:doc(?:ument)?|source|chunk|context|passage|ref(?:erence)?|page|p)s?(?![a-z])"
-    r"(?=[^\[\]()\n]*[\d:])[^\[\]()\n]{1,60}[\])]",
-    re.IGNORECASE,
-)
-"""[doc_12, p. 3], (source: handbook)."""
-_SOURCES = re.compile(
-    r"\n[\s#*_]*(?:sources?|references?|citations?)[\s*_]*:.*\Z", re.IGNORECASE | re.DOTALL
-)
-
-
-def _without_citations(response: str, reference: str) -> str:
-    """An answer without marks and a list of sources: their numbers are no part of what it says.
-
-    "There are five [3]" does not say three. What is nothing but a mark stays, and so does each if
-    the reference has one: "[1, 3]" may be the answer.
-    """
-    if not _MAY_CITE.search(response) or MARKS.search(reference):
-        return response
-    plain = _NAMED.sub("", MARKS.sub("", _SOURCES.sub("", response[:_LONGEST])))
-    return plain if plain.strip() else response
 
 
 def is_same(response: str, reference: str) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ragbench.metrics.correct import MARKS, opposites, word_list
+from ragbench.metrics.correct import opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
+from ragbench.text.citations import MARKS
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise

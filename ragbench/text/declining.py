@@ -13,10 +13,11 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from ragbench.text.citations import without_citations
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
 
-RULES = 4
+RULES = 5
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 
@@ -37,15 +38,18 @@ _LONGEST, _MOST = 600, 6
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
+    if "<think" in text:
+        text = _THOUGHTS.sub("", text)
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False)
-    head = text[:_LONGEST]
-    folded = head.casefold()
+    folded = text[:_LONGEST].casefold()
     for word, rule in _cues():
         if word in folded and (rule is None or rule.search(folded)):
             break
     else:
         return _ANSWERS
+    text = without_citations(text).translate(_EMPHASIS)
+    head = text[:_LONGEST]
     kinds = [_kind(part) for part in _parts(head)]
     core = _DECLINES in kinds
     whole = core and None not in kinds and len(kinds) <= _MOST and len(text) <= _LONGEST
@@ -112,6 +116,8 @@ def _rules() -> _Rules:
     )
 
 
+_THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+_EMPHASIS = str.maketrans({"*": None, "_": None})
 _EDGES = " \t\r\n.!。।…\"'“”«»()[]{}*_#>-"
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 _SIGNS = Patterns("ragbench.text", "declining")
