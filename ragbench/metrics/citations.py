@@ -25,7 +25,7 @@ from ragbench.metrics.grounds import (
     words_of,
 )
 from ragbench.metrics.metric import metric
-from ragbench.text.citations import MARKS
+from ragbench.text.citations import MARKS, without_citations
 
 _CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
 _NOT_CITED = Skip("the answer cites nothing")
@@ -177,10 +177,10 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
     return "what it cites shares too little of it" if own < LEAST else None
 
 
-@metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
+@metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md", version=2)
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
-    response = response[:LONGEST]
+    response = without_citations(response[:LONGEST])
     found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:

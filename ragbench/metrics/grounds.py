@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragbench.metrics.correct import opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
-from ragbench.text.citations import MARKS
+from ragbench.text.citations import MARKS, NAMED
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
@@ -99,7 +99,7 @@ def _is_held(said: Amount, index: dict[str, list[float]]) -> bool:
 @lru_cache(maxsize=4096)
 def numbers_of(text: str) -> Numbers:
     """The numbers and dates that a text names; those of marks and lists are none."""
-    plain = _LISTED.sub(" ", MARKS.sub("", text))
+    plain = _LISTED.sub(" ", NAMED.sub("", MARKS.sub("", text)))
     read = _wording(plain)
     dated = {part for one in read.dates for part in (one.year, one.day)}
     known = dict.fromkeys(read.amounts)

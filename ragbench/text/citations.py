@@ -10,7 +10,7 @@ MARKS = re.compile(
     re.IGNORECASE,
 )
 """Citations in brackets: [1], [1, 2], [^1], 【1†source】, (doc 3)."""
-_NAMED = re.compile(
+NAMED = re.compile(
     r"\s?[\[(](?:doc(?:ument)?|source|chunk|context|passage|ref(?:erence)?|page|p)s?(?![a-z])"
     r"(?=[^\[\]()\n]*[\d:])[^\[\]()\n]{1,60}[\])]",
     re.IGNORECASE,
@@ -30,5 +30,5 @@ def without_citations(answer: str) -> str:
     """
     if not _MAY_CITE.search(answer):
         return answer
-    plain = _NAMED.sub("", MARKS.sub("", _SOURCES.sub("", answer)))
+    plain = NAMED.sub("", MARKS.sub("", _SOURCES.sub("", answer)))
     return plain if plain.strip() else answer

@@ -112,7 +112,7 @@ def test_what_cites_nothing_has_no_score() -> None:
     ("You get 27 days.", 1.0), ("You get twenty-seven days.", 1.0), ("You get 28 days.", 0.0),
     ("You get 27 weeks.", 0.0), ("You get 27 days and 450 euros.", 0.5),
     ("About €3,500,000 is set aside.", 1.0), ("The office closes on 2024-03-12.", 1.0),
-    ("The office closes on 13 March 2024.", 0.0),
+    ("The office closes on 13 March 2024.", 0.0), ("27 days [doc_8, p. 9].\nSources: p. 9", 1.0),
     ("It is case 77 that you asked about.", 1.0),  # in the question
     ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
     ("There are two reasons.", Skip("the answer names no number")),
