@@ -186,12 +186,13 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     kind: Any = type(value)
-    lists = (
-        getattr(kind, name, ()) for name in ("_fields", "__dataclass_fields__", "model_fields")
-    )
-    fields = {name: getattr(value, name) for names in lists for name in names}
-    is_own = isinstance(value, GenerationResult) or fields.keys().isdisjoint(_names("answer"))
-    return None if is_own else fields
+    if isinstance(value, tuple):
+        names = getattr(kind, "_fields", ())
+    else:
+        names = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", ())
+    if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
+        return None
+    return {name: getattr(value, name) for name in names}
 
 
 def read_answer(value: object, where: str) -> Halves:

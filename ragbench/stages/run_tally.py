@@ -30,6 +30,7 @@ from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.safe_text import counted
 from ragbench.stats.mean import mean_interval
+from ragbench.text.citations import without_citations
 from ragbench.text.declining import read_answer
 from ragbench.text.tables import table
 
@@ -40,10 +41,6 @@ _KINDS = 1000
 """How many messages are counted apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
 _THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>|^\s*<(?:think|thinking|reasoning)>", re.I)
-_CITATIONS = re.compile(
-    r"\[\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*\]|\u3010[^\u3011]{1,40}\u3011"
-)
-"""Such as [1], [2, 3], [^4], and the full-width brackets of some assistants."""
 
 
 _CUT_OFF = ("length", "max_tokens")
@@ -161,8 +158,9 @@ class RunTally:
                 noted["declined in part"] += 1
         if "<" in text:
             noted["thoughts"] += _THOUGHTS.search(text) is not None
-        if references and _CITATIONS.search(text):  # a list of numbers is no citation
-            noted["cited"] += not any(map(_CITATIONS.search, references))
+        if references and without_citations(text) != text:
+            # A list of numbers is no citation.
+            noted["cited"] += all(without_citations(one) == one for one in references)
         if answer.metadata:
             ends = (answer.metadata.get(name) for name in _REASONS)
             noted["cut off"] += any(type(end) is str and end.lower() in _CUT_OFF for end in ends)

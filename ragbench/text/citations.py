@@ -12,15 +12,20 @@ MARKS = re.compile(
 """Citations in brackets: [1], [1, 2], [^1], 【1†source】, (doc 3)."""
 NAMED = re.compile(
     r"\s?[\[(](?:doc(?:ument)?|source|chunk|context|passage|ref(?:erence)?|page|p)s?(?![a-z])"
-    r"(?=[^\[\]()\n]*[\d:])[^\[\]()\n]{1,60}[\])]",
+    r"(?=[^\[\]()\n]{0,60}[\d:])[^\[\]()\n]{1,60}[\])]|\s?【\d+:\d+†[^】\n]{0,80}】",
     re.IGNORECASE,
 )
-"""[doc_12, p. 3], (source: handbook)."""
+"""[doc_12, p. 3], (source: handbook), 【4:0†source】."""
 _SOURCES = re.compile(
-    r"\n[\s#*_]*(?:sources?|references?|citations?)[\s*_]*:.*\Z", re.IGNORECASE | re.DOTALL
+    r"\n[ \t#*_]*(?:sources?|references?|citations?)[ \t*_]*:.*"
+    r"(?:\n(?=.*\S).*|\n\n(?=[ \t]*(?:[-*•\[【(]|\d+[.)])).*)*",
+    re.IGNORECASE,
 )
+"""Up to the next paragraph that is no item of a list."""
 _MAY_CITE = re.compile(r"[\[【(]|\n")
 """Without one of them nothing is cited."""
+_PLACES = re.compile(r"\d|https?:|\.\w{2,4}\b")
+"""What a list of sources has in it; "Sources: wind and sun" may be the answer."""
 
 
 def without_citations(answer: str) -> str:
@@ -30,5 +35,6 @@ def without_citations(answer: str) -> str:
     """
     if not _MAY_CITE.search(answer):
         return answer
-    plain = NAMED.sub("", MARKS.sub("", _SOURCES.sub("", answer)))
+    plain = _SOURCES.sub(lambda found: "" if _PLACES.search(found[0]) else found[0], answer)
+    plain = NAMED.sub("", MARKS.sub("", plain))
     return plain if plain.strip() else answer

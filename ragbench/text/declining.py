@@ -34,12 +34,12 @@ class Reading(NamedTuple):
 _ANSWERS = Reading(declines=False, in_part=False)
 _LONGEST, _MOST = 600, 6
 """Characters and sentences: a longer text says more than that it has no answer."""
+_CITED = 4 * _LONGEST
+"""Characters with the citations, which are left out."""
 
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
-    if "<think" in text:
-        text = _THOUGHTS.sub("", text)
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False)
     folded = text[:_LONGEST].casefold()
@@ -48,11 +48,12 @@ def read_answer(text: str) -> Reading:
             break
     else:
         return _ANSWERS
-    text = without_citations(text).translate(_EMPHASIS)
-    head = text[:_LONGEST]
-    kinds = [_kind(part) for part in _parts(head)]
+    text = text.strip()
+    said = without_citations(text[:_CITED]).translate(_EMPHASIS)
+    kinds = [_kind(part) for part in _parts(said[:_LONGEST])]
     core = _DECLINES in kinds
-    whole = core and None not in kinds and len(kinds) <= _MOST and len(text) <= _LONGEST
+    is_short = len(said) <= _LONGEST and len(text) <= _CITED
+    whole = core and is_short and None not in kinds and len(kinds) <= _MOST
     return Reading(declines=whole, in_part=core and not whole)
 
 
@@ -116,7 +117,6 @@ def _rules() -> _Rules:
     )
 
 
-_THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 _EMPHASIS = str.maketrans({"*": None, "_": None})
 _EDGES = " \t\r\n.!。।…\"'“”«»()[]{}*_#>-"
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})

@@ -26,7 +26,7 @@ DECLINED = [
     "The context does not say who founded it. It only describes the founding year. If you have "
     "another document, I would be happy to look again.",
     "**Sorry**, the documents do not mention the fee (doc 3).\n\nSources:\n- a.pdf, page 3",
-    "The text does not say that; I cannot tell.", "<think>May it be 5?</think> I don't know.",
+    "The text does not say that; I cannot tell.", "I don't know." + 999 * "\n",
     # other languages
     "抱歉，我无法回答这个问题。", "很抱歉，提供的文档中没有关于停车的信息。请联系人事部门。",
     "わかりません。", "申し訳ありませんが、その情報は記載されていません。",
