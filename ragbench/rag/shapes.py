@@ -186,10 +186,8 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     kind: Any = type(value)
-    if isinstance(value, tuple):
-        names = getattr(kind, "_fields", ())
-    else:
-        names = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", ())
+    lists = ("_fields",) if isinstance(value, tuple) else ("__dataclass_fields__", "model_fields")
+    names: list[str] = [name for held in lists for name in getattr(kind, held, ())]
     if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
         return None
     return {name: getattr(value, name) for name in names}
