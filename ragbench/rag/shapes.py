@@ -186,7 +186,7 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     kind: Any = type(value)
-    lists = ("_fields",) if isinstance(value, tuple) else ("__dataclass_fields__", "model_fields")
+    lists = ("_fields",) if issubclass(kind, tuple) else ("__dataclass_fields__", "model_fields")
     names: list[str] = [name for held in lists for name in getattr(kind, held, ())]
     if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
         return None
