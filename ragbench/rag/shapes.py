@@ -186,11 +186,11 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     kind: Any = type(value)
-    lists = ("_fields",) if issubclass(kind, tuple) else ("__dataclass_fields__", "model_fields")
-    names: list[str] = [name for held in lists for name in getattr(kind, held, ())]
+    lists = ("_fields", "__dataclass_fields__", "model_fields")
+    names: list[str] = [name for held in lists for name in getattr(kind, held, None) or ()]
     if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
         return None
-    return {name: getattr(value, name) for name in names}
+    return {name: getattr(value, name, None) for name in names}
 
 
 def read_answer(value: object, where: str) -> Halves:
