@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 
+from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import named
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
@@ -375,7 +376,7 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items = next(filter(None, lists), lists[0] if lists else None)
         if items is None and not ASKED.isdisjoint(value):
-            items = rows_of_columns(value) or [value]  # it is a record itself
+            items = rows_of_columns(value, f"{source.name}: ") or [value]  # it is a record itself
     if not is_list(items):
         if value is not None:
             keys = ", ".join(f"'{key}'" for key in paths)
@@ -392,13 +393,20 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
             problems.add(message, path=source.name, line=number)
 
 
-def rows_of_columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The records of an object that holds a list a field; none of any other object."""
+def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:
+    """The records of an object that holds a list a field; none of any other object.
+
+    Raises:
+        InputError: the lists differ in length.
+    """
     columns = [*value.values()]
     if ASKED.isdisjoint(value) or not all(map(is_list, columns)):
         return []
     if len({*map(len, columns)}) > 1:
-        return []
+        sizes = ", ".join(f"{name!r} {len(column)}" for name, column in value.items())
+        raise InputError(
+            f"{place}columns of different lengths ({sizes}): give each one entry per case"
+        )
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
