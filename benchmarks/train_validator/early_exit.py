@@ -3,9 +3,9 @@ benchmarks.train_validator.early_exit DATA_DIR --extra EXTRA --output FILE``.
 
 Nearly all chunks of a pool end far below any threshold, and half of the layers tell most of them. A
 line through what the first token is after those layers guesses the reader's logit; it is fitted to
-the reader itself, on pools of squad2_dev_half's training articles, on pairs of help pages and on
-questions of a search engine, and needs no label. Below the limit the guess is the logit and the
-other layers do not run. Needs onnx and onnxruntime; EXTRA is that of `train_same_page`.
+the reader itself, on pools of squad2_dev_half's training articles and on pairs that the reader
+learned from, and needs no label. Below the limit the guess is the logit and the other layers do not
+run. Needs onnx and onnxruntime; EXTRA is that of `reader_pairs`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.train_validator.logistic_fit import Matrix
+from benchmarks.train_validator.reader_pairs import all_pairs
 from benchmarks.train_validator.second_tower import is_towers, output_of_layer
-from benchmarks.train_validator.train_same_page import pair_sets
 from benchmarks.validation_pools import PROTOCOLS, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxTextModel
 from ragbench.validators.local import shipped_reader
@@ -33,8 +33,10 @@ PENALTY = 30.0
 HIGH, HIGH_WEIGHT = -3.0, 12.0
 """Where a guess must not be too low, and how much more such pairs count."""
 PREFIX = "early/"
-PAIRS, PAGE_PAIRS, SEARCHED_PAIRS, MOST_TOKENS = 7000, 3500, 2000, 512
-"""Of pools, of help pages and of questions of a search engine: of the first alone, it guesses too
+PAIRS, MOST_TOKENS = 7000, 512
+"""Of pools."""
+OTHER_PAIRS = {"pages": 3500, "searched": 2000, "everyday": 2500}
+"""Of help pages, of questions of a search engine, and of daily work: of pools alone, it guesses too
 low of short answers to "how"."""
 OUTPUTS = {"logits": ["batch", 1], "start": ["batch", "tokens"], "end": ["batch", "tokens"]}
 
@@ -57,14 +59,13 @@ def _pairs(data: Path, extra: Path) -> list[tuple[str, str]]:
     pools = build_pools(squad_half(data, held_out=False), PROTOCOLS, limit=250, seed=5)
     pairs = list(dict.fromkeys((p.question.text, c.text) for p in pools for c in p.chunks))
     random.Random(1).shuffle(pairs)
-    sets = pair_sets(data, extra / "repositories")
-    pages = [(one.query, one.text) for name in ("page", "short") for one in sets[name]]
-    searched = [(one.query, one.text) for one in sets["searched"]]
-    return [
-        *pairs[:PAIRS],
-        *random.Random(1).sample(pages, PAGE_PAIRS),
-        *random.Random(1).sample(searched, SEARCHED_PAIRS),
+    sets = all_pairs(data, extra)
+    others = [
+        (one.query, one.text)
+        for name, count in OTHER_PAIRS.items()
+        for one in random.Random(1).sample(sets[name], count)
     ]
+    return [*pairs[:PAIRS], *others]
 
 
 def _first_tokens(pairs: list[tuple[str, str]], output: Path) -> tuple[Matrix, Matrix]:
@@ -158,6 +159,14 @@ def with_early_exit(model: Path, slopes: Matrix, bias: float, output: Path) -> N
     del graph.node[:]
     graph.node.extend([*lower, *guess, choice, *tower])
     onnx.checker.check_model(whole)
+    onnx.save(whole, str(output))
+
+
+def without_early_exit(model: Path, output: Path) -> None:
+    """Writes a reader as it was before it could end early."""
+    onnx = import_module("onnx")
+    whole = onnx.load(str(model))
+    _drop_exit(whole.graph)
     onnx.save(whole, str(output))
 
 

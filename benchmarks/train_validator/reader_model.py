@@ -156,7 +156,7 @@ def trunk(weights: Tensors, ids: Any, mask: Any, kinds: Any, *, layers: int) -> 
     """
     torch = import_module("torch")
     embedding = import_module("torch.nn.functional").embedding
-    places = torch.arange(ids.shape[1])[None]
+    places = torch.arange(ids.shape[1], device=ids.device)[None]
     hidden = embedding(ids, weights["word"]) + embedding(places, weights["position"])
     hidden = hidden + embedding(kinds, weights["token_type"])
     hidden = _norm(weights, "norm", hidden)
@@ -186,13 +186,6 @@ def upper(
     pooled = _thinned(torch.tanh(_linear(weights, "pool", hidden[:, 0])), dropout)
     answer, topic = _linear(weights, "cls", pooled), _linear(weights, "topic", pooled)
     return answer, _linear(weights, "span", hidden), topic
-
-
-def between(weights: Tensors, hidden: Any, mask: Any, *, first: int, upto: int) -> Any:
-    """What the layers from one to before another make of what `trunk` made, without dropout."""
-    for layer in range(first, upto):
-        hidden = _layer(weights, str(layer), hidden, _hidden_mask(mask, hidden), 0.0)
-    return hidden
 
 
 def _hidden_mask(mask: Any, hidden: Any) -> Any:
@@ -295,7 +288,7 @@ def _layer(weights: Tensors, at: str, hidden: Any, mask: Any, rate: float) -> An
 
     scores = heads("q") * (size // HEADS) ** -0.5 @ heads("k").transpose(2, 3)
     shares = torch.softmax(scores + mask.to(scores.dtype), -1, dtype=scores.dtype)
-    mixed = (shares @ heads("v")).transpose(1, 2).reshape(pairs, tokens, size)
+    mixed = (_thinned(shares, rate / 2) @ heads("v")).transpose(1, 2).reshape(pairs, tokens, size)
     mixed = _thinned(_linear(weights, f"{at}.o", mixed), rate)
     hidden = _norm(weights, f"{at}.n1", hidden + mixed)
     gelu = import_module("torch.nn.functional").gelu

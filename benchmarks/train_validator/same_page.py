@@ -51,7 +51,7 @@ MOST_SHORT = {
     "MicrosoftDocs+OfficeDocs-SharePoint": 260, "MicrosoftDocs+IntuneDocs": 220, COOKING: 300,
 }  # fmt: skip
 """The same of short pairs; of others 500."""
-MOST_VAGUE = 2600
+MOST_VAGUE = 8000
 """Pairs with a text that says nothing."""
 SELQA_QUESTIONS = 350
 LONGEST, SHORTEST = 900, 25

@@ -59,6 +59,20 @@ PAGES = (
     ),
     Repository("carpentries+handbook", "339744e6b0d5321e10ffadcc5161fa8fdfc8c094", "CC BY 4.0"),
     Repository("github+opensource.guide", "ebc9678e39b55ff5e5c8801d1960904692188e90", "CC BY 4.0"),
+    Repository(
+        "MicrosoftDocs+azure-security-docs", "1c4310bed2b90b37d9500bd26dc00a314becfa9f", "CC BY 4.0"
+    ),
+    Repository(
+        "MicrosoftDocs+azure-management-docs",
+        "d923d588901082fa2107de6b2a82d7d05cd95160",
+        "CC BY 4.0",
+    ),
+    Repository(
+        "arduino+help-center-content", "ba74efc775755dc886d8d759d4d8f78a8012b954", "CC BY-SA 4.0"
+    ),
+    Repository("sourcegraph+handbook", "5752928b213a3ddbc7cee4459524f404a5b96fb4", "Apache-2.0"),
+    Repository("18F+guides", "debc24b34f23686194d9fe42e391859d569bd39a", "CC0"),
+    Repository("uswds+uswds-site", "284e0976332d4e958ac1baf986180276dd4cbbcb", "CC0"),
 )
 """All Markdown, and YAML with "faq" in its name."""
 VITA = Repository("codeforamerica+vita-min", "4612fee9b1e819644783d05b994995ee702baf41", "MIT")

@@ -36,6 +36,9 @@ WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
 FOLDS = 5
 READ = 20
 POOL_FEATURES = ("best", "size")
+PRECISION, BESIDE_SIBLINGS = 0.98, 0.94
+"""Of a Yes, with each threshold where its absence is meant; of the lower one where siblings are
+there: documents are told apart so well that their absence alone would set it too low."""
 SIZES = (1, 2, 3, 5, 10, READ)
 """Chunks of the pools from which is learned what their number means."""
 
@@ -124,9 +127,16 @@ def _learn(rows: list[Rows]) -> None:
         penalty=0.1,
     )
     answers = _logistic(sized[-1] @ pool_slopes + pool_bias)
+
+    def reached(protocol: str, precision: float) -> float:
+        of = kind == protocol
+        return smallest_at_precision(answers[of], present[of], precision)
+
     limits = {
-        one: smallest_at_precision(answers[kind == one], present[kind == one], 0.98)
-        for one in ("siblings", "document-absent")
+        "siblings": reached("siblings", PRECISION),
+        "document-absent": max(
+            reached("document-absent", PRECISION), reached("siblings", BESIDE_SIBLINGS)
+        ),
     }
     # One scale: a chunk's probability is that of an answer where it is the best one.
     relevant = relevant_from(

@@ -119,7 +119,9 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     opinion = None if is_yes_or_no(question) else finding.answered
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
-        doubt = _OTHER if probability < limits.present <= topic else ""
+        # What it leaves below either threshold that the topic reaches is not "probably there".
+        low = limits.present if topic >= limits.present else limits.relevant
+        doubt = _OTHER if probability < low else ""
     text, spans = finding.chunk.text, finding.spans
     quoted, against = " ".join(text[slice(*one)] for one in spans), ""
     # "The shop is open on Sunday" has nothing new, and answers "Is it open?".

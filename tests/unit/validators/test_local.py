@@ -82,7 +82,7 @@ def test_what_a_second_tower_does_not_find_answered_stays_on_the_topic(
     assert first.retrieval_quality is RetrievalQuality.GOOD
     assert both.retrieval_quality is RetrievalQuality.PARTIAL
     assert both.relevant_chunk_ids == ("c0",)
-    assert [one[:20] for one in both.reasons] == ["c0: near miss (0.80)"]
+    assert [one[:20] for one in both.reasons] == ["c0: near miss (0.74)"]
     # What was not on the topic before is not made so by the second tower, which likes it.
     assert both.relevance["c1"] == first.relevance["c1"]
 
@@ -111,18 +111,18 @@ def test_the_reader_that_comes_along_misses_no_answer_that_is_gone() -> None:
     headed = "Cancelling a ticket\nOpen the booking and tap 'Return'; the price is paid back."
     for text in (headed, headed[:19]):  # a heading alone says nothing
         answer = judge(LocalValidator(), "How do I cancel a train ticket?", [text])
-        assert answer.answer_present is (text == headed) is bool(answer.evidence[0].text[19:])
+        assert answer.answer_present is (text == headed) is ("Open" in repr(answer.evidence))
 
 
 def test_the_shipped_reader_takes_no_question_of_the_same_things_for_this_one() -> None:
-    for question in (
-        "What did the two engineers from Oslo study?",
-        "How many engineers left the company in 1995?",
-        "When do the offices in Bergen close?",
+    for question, said in (
+        ("What did the two engineers from Oslo study?", "it does not say 'study'"),
+        ("How many engineers left the company in 1995?", "it does not say 'left'"),
+        ("When do the offices in Bergen close?", "answers another question"),
     ):
         verdict = judge(LocalValidator(), question, FIRM)
         assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
-        assert any("answers another question" in one for one in verdict.reasons)
+        assert any(said in one for one in verdict.reasons)
 
 
 def test_words_answer_to_what_the_reader_does_not_understand() -> None:
