@@ -34,7 +34,7 @@ from ragbench import (
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
-COLUMNS = {name: [value] for name, value in ROW.items()}
+COLUMNS: Any = {name: [value] for name, value in ROW.items()}
 CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
 
 
@@ -124,7 +124,7 @@ def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
         evaluate(**given)
     assert not Path("run").exists()
     with pytest.raises(RagbenchError, match=r"columns of different lengths .*'tags' 0"):
-        evaluate({**COLUMNS, "tags": []}, Plain, out="run")
+        evaluate(COLUMNS | {"tags": []}, Plain, out="run")
 
 
 READERS: dict[str, Callable[[Any], object]] = {
