@@ -1,7 +1,7 @@
 """Questions of daily work with texts that answer them and texts that only seem to, as pairs for the
 reader.
 
-``everyday/*.jsonl`` holds them, a line a question, written for this by a language model (Claude)
+``everyday/*.jsonl`` holds them, a line a question, written for this by a language model
 and by nobody else: the question, the same in other words or as typed into a search field, a short
 and a long text that answer it, mostly without its words, and three that do not, mostly with them:
 another aspect, a neighbouring section, and the answer for another thing or to another question.
