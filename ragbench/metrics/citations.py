@@ -25,7 +25,7 @@ from ragbench.metrics.grounds import (
     words_of,
 )
 from ragbench.metrics.metric import metric
-from ragbench.text.citations import MARKS, without_citations
+from ragbench.text.citations import MARKS, without_citations, without_sources
 
 _CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
 _NOT_CITED = Skip("the answer cites nothing")
@@ -82,6 +82,7 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
 def _with_their_marks(response: str) -> list[str]:
     """Sentences; marks behind a period belong to the sentence before it."""
     found: list[str] = []
+    response = without_sources(response)
     for span in sentences_of(response):
         text = response[span.start : span.end]
         while found and (mark := MARKS.match(text)) is not None:
@@ -136,21 +137,21 @@ def _places(
     return places
 
 
-@metric(group="generator", abstains=True, cite=_CITE)
+@metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_validity(citations: Sequence[Cited]) -> float:
     """Share of an answer's citations that point to a chunk that was shown."""
     found = [place for one in citations for place in one.chunks]
     return sum(place is not None for place in found) / len(found)
 
 
-@metric(group="generator", abstains=True, cite=_CITE)
+@metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_coverage(citations: Sequence[Cited]) -> float:
     """Share of the sentences that state something which cite; of answers that cite at all."""
     factual = [bool(one.markers) for one in citations if one.is_factual or one.markers]
     return sum(factual) / len(factual)
 
 
-@metric(group="generator", abstains=True, cite=_CITE)
+@metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) -> float | Skip:
     """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
     checked = [

@@ -17,6 +17,7 @@ from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.grounds import Passage, around, lacks, sentences_of
 from ragbench.metrics.judging import digest_of, step_of
+from ragbench.text.citations import without_sources
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
 from ragbench.text.tables import table
@@ -121,7 +122,8 @@ class SupportJudge:
 
 
 def answer_sentences(response: str) -> list[str]:
-    """The sentences of an answer that hold a word."""
+    """The sentences of an answer that hold a word; a list of sources is none."""
+    response = without_sources(response)
     spans = (response[span.start : span.end] for span in sentences_of(response))
     return [text for text in spans if any(map(str.isalpha, text))]
 
@@ -186,7 +188,7 @@ DEFINITIONS: tuple[MetricDefinition, ...] = (
         group=Group.GENERATOR,
         needs=frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM}),
         direction=Direction.HIGHER,
-        version=2 + RULES,
+        version=3 + RULES,
         summary="Share of the answer's sentences that the contexts support, half for a part; "
         "unproved where no quote of the judge shares the sentence's words",
         citation="ragbench; after the labels of Kamoi et al. 2023, WiCE, arXiv:2303.01432",

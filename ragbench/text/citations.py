@@ -17,7 +17,7 @@ NAMED = re.compile(
 )
 """[doc_12, p. 3], (source: handbook), 【4:0†source】."""
 _SOURCES = re.compile(
-    r"\n[ \t#*_]*(?:sources?|references?|citations?)[ \t*_]*:.*"
+    r"\n[ \t#*_]*(?:sources?|references?|citations?)[ \t*_]*(?::.*|(?=\n))"
     r"(?:\n(?=.*\S).*|\n\n(?=[ \t]*(?:[-*•\[【(]|\d+[.)])).*)*",
     re.IGNORECASE,
 )
@@ -35,6 +35,11 @@ def without_citations(answer: str) -> str:
     """
     if not _MAY_CITE.search(answer):
         return answer
+    plain = NAMED.sub("", MARKS.sub("", without_sources(answer)))
+    return plain if plain.strip() else answer
+
+
+def without_sources(answer: str) -> str:
+    """An answer without the list of its sources, which states nothing, where there is more."""
     plain = _SOURCES.sub(lambda found: "" if _PLACES.search(found[0]) else found[0], answer)
-    plain = NAMED.sub("", MARKS.sub("", plain))
     return plain if plain.strip() else answer

@@ -17,7 +17,7 @@ from ragbench.text.citations import without_citations
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
 
-RULES = 5
+RULES = 6
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 

@@ -91,7 +91,7 @@ def test_what_a_citation_means(
 def test_the_figures_by_hand() -> None:
     answer = both(
         "Here is what I found: You get 27 days of paid leave [1]. Dogs are welcome on Fridays [2]. "
-        "The office closes at 6 pm [8]. Bring your passport. Anything else?"
+        "The office closes at 6 pm [8]. Bring your passport. Anything else?\n\n# Sources\n- a.md 7"
     )
     # Of coverage: the question states nothing; of attribution: dogs stand in chunk 3.
     assert scored(answer) == pytest.approx([2 / 3, 3 / 4, 1 / 2])
