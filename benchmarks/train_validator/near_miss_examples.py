@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from benchmarks.train_validator.near_miss_changes import CHANGES, WORDING, answering, window
 from benchmarks.train_validator.near_misses import NearMissRules
 from benchmarks.train_validator.reader_sources import Example, Source
-from benchmarks.train_validator.written_near_misses import Written
 from ragbench.validators.self_test import AnsweredQuestion
 
 NEGATIVE: Mapping[str, float] = {
@@ -31,97 +29,32 @@ POSITIVE: Mapping[str, float] = {
     "claim and answer": 0.6, "other unknown": 1.0, "other echo": 0.7,
 }  # fmt: skip
 """Kinds of pairs with an answer, by weight."""
-MIX: Mapping[str, float] = {"ordinary": 0.33, "negative": 0.23, "positive": 0.27, "stranger": 0.17}
-"""Without passages on other topics a reader forgets what a question is about."""
+MIX: Mapping[str, float] = {"negative": 0.6, "positive": 0.4}
 
-_UNSURE_TOPIC = frozenset({"entity", "passage entity", "other sentence", "removed", "echo in text"})
-"""Kinds whose text may speak of something else than what is asked."""
 _POINTED = frozenset({"answer unknown", "answer deleted", "attribute"})
 """Kinds that need the answer's own place, not that of its sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """An example, and whether what the reader said before is to be kept."""
-
-    kind: str
-    example: Example
-    keep: bool
-    topic: float | None = None
-    """1 where the text speaks of what is asked, 0 where it does not, None where that is unsure."""
-
-
 def mixed(
-    sources: Sequence[Source],
-    unanswerable: Sequence[Example],
-    draw: random.Random,
-    *,
-    per_kind: int,
-    mix: Mapping[str, float] = MIX,
-    written: Written | None = None,
-) -> Iterator[Mixed]:
-    """Examples without end, in the shares of ``mix``.
+    sources: Sequence[Source], draw: random.Random, *, per_kind: int
+) -> Iterator[tuple[str, Example]]:
+    """Kinds and examples without end, in the shares of `MIX`.
 
     Args:
         sources: questions with answers.
-        unanswerable: pairs of a question that people wrote to have no answer and its passage.
         draw: the source of chance.
         per_kind: how many examples are made of each kind.
-        mix: shares of "ordinary", "negative", "positive" and "stranger"; and of "written" and
-            "twin", where further pairs are given.
-        written: near misses that people wrote, beside ``unanswerable``, and their twins.
     """
     reservoirs = made_by_kind(sources, draw, per_kind=per_kind)
     places = dict.fromkeys(reservoirs, 0)
-    people = (*unanswerable, *(written.without if written else ()))
-    texts = [one.text for pairs in reservoirs.values() for one in pairs]
     while True:
-        (share,) = draw.choices(list(mix), list(mix.values()))
-        if share == "ordinary":
-            yield _ordinary(draw.choice(sources), unanswerable, draw)
-        elif share == "written" and written is not None:
-            yield Mixed("written", draw.choice(people), keep=False, topic=1.0)
-        elif share == "twin" and written is not None:
-            yield Mixed("twin", draw.choice(written.answered), keep=False, topic=1.0)
-        elif share == "stranger":
-            if (one := _stranger(draw.choice(sources), sources, texts, draw)) is not None:
-                yield one
-        else:
-            weights = NEGATIVE if share == "negative" else POSITIVE
-            kinds = [kind for kind in weights if reservoirs[kind]]
-            (kind,) = draw.choices(kinds, [weights[kind] for kind in kinds])
-            made = reservoirs[kind]
-            on_topic = None if kind in _UNSURE_TOPIC else 1.0
-            yield Mixed(kind, made[places[kind] % len(made)], keep=False, topic=on_topic)
-            places[kind] += 1
-
-
-def _ordinary(source: Source, unanswerable: Sequence[Example], draw: random.Random) -> Mixed:
-    """As they were learned from before: what the reader said of the first two stays its aim."""
-    part = draw.random()
-    if part < 0.42:
-        first = draw.random() < 0.7
-        positive = source.positives[0] if first else draw.choice(source.positives)
-        return Mixed("gold", positive, keep=True, topic=1.0)
-    if part < 0.75 and source.near:
-        place = min(draw.randrange(len(source.near)), draw.randrange(len(source.near)))
-        return Mixed("near", Example(source.question.text, source.near[place], 0.0), keep=True)
-    if part < 0.82 and source.without_answer:
-        return Mixed("without", source.without_answer[0], keep=False)
-    return Mixed("unanswerable", draw.choice(unanswerable), keep=False, topic=1.0)
-
-
-def _stranger(
-    source: Source, sources: Sequence[Source], texts: Sequence[str], draw: random.Random
-) -> Mixed | None:
-    part = draw.random()
-    if part < 0.35 and source.near:
-        text = source.near[-1]
-    else:
-        text = draw.choice(sources).positives[0].text if part < 0.75 else draw.choice(texts)
-    if any(answer.lower() in text.lower() for answer in source.question.answers):
-        return None
-    return Mixed("stranger", Example(source.question.text, text, 0.0), keep=True, topic=0.0)
+        (share,) = draw.choices(list(MIX), list(MIX.values()))
+        weights = NEGATIVE if share == "negative" else POSITIVE
+        kinds = [kind for kind in weights if reservoirs[kind]]
+        (kind,) = draw.choices(kinds, [weights[kind] for kind in kinds])
+        made = reservoirs[kind]
+        yield kind, made[places[kind] % len(made)]
+        places[kind] += 1
 
 
 def made_by_kind(

@@ -19,7 +19,7 @@ def graft(model: Path, weights: Tensors, output: Path) -> None:
     """Puts weights in the place of those of the same name.
 
     Args:
-        model: a reader that `reader_model.to_onnx` wrote.
+        model: the reader's ONNX file.
         weights: as `reader_model.read_weights` names them; those that are not given stay.
         output: the file to write.
 

@@ -30,7 +30,6 @@ SEED = 21
 OF_ARTICLES = 0.62
 """Share of the pairs of articles that are taken."""
 NEAR_BY_RULE, PER_KIND = 9000, 600
-MIX = {"negative": 0.6, "positive": 0.4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +70,9 @@ def all_pairs(data: Path, extra: Path) -> dict[str, list[Pair]]:
     found["articles"] = [one for one in articles if draw.random() < OF_ARTICLES]
     people = (*unanswerable, *written.without, *written.answered)
     found["written"] = [_pair("written", shortened(one, draw)) for one in people]
-    examples = mixed(sources, unanswerable, draw, per_kind=PER_KIND, mix=MIX, written=written)
+    examples = mixed(sources, draw, per_kind=PER_KIND)
     found["by rule"] = [
-        _pair(one.kind, shortened(one.example, draw))
-        for one in itertools.islice(examples, NEAR_BY_RULE)
+        _pair(kind, shortened(one, draw)) for kind, one in itertools.islice(examples, NEAR_BY_RULE)
     ]
     repositories = extra / "repositories"
     for one in (*_asked(data, repositories), *_of_pages(data, repositories)):

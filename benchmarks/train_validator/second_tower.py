@@ -33,8 +33,7 @@ def with_second_tower(
     """Writes a reader with one more output.
 
     Args:
-        model: the reader's ONNX file, as `reader_model.to_onnx` wrote it; a second tower that it
-            has already is replaced.
+        model: the reader's ONNX file; a second tower that it has already is replaced.
         above: the tower's weights: the layers from ``shared`` on, and the heads.
         shared: so many layers from below serve both.
         output: the file to write.

@@ -60,7 +60,7 @@ SHARE = 0.5
 zero-shot models"), and a second round has most of what the whole way would have learned."""
 SHIFT, WEIGHT = 1.0, 2.0
 """What the second tower's logit + 1 lacks to 0 is taken twice from the first one's."""
-SHARED, UPPER = 6, ("pool", "cls", "span", "topic")
+SHARED, HEADS = 6, ("pool", "cls", "span")
 LONGEST, QUESTION = 256, 60
 """Tokens of a pair, and of its question."""
 TOKENS, STRETCH = 12_000, 6_000
@@ -80,8 +80,7 @@ def main() -> None:
     given = _arguments()
     torch = import_module("torch")
     before = {
-        name: one.to(given.device)
-        for name, one in read_weights(given.model / "model.onnx", 1).items()
+        name: one.to(given.device) for name, one in read_weights(given.model / "model.onnx").items()
     }
     lessons = Lessons(all_pairs(given.data, given.extra), given.model, given.device)
     end = reader = before
@@ -109,7 +108,7 @@ def write(reader: Tensors, end: Tensors, given: argparse.Namespace) -> None:
 
 def _is_above(name: str) -> bool:
     part = name.split(".")[0]
-    return part in UPPER or (part.isdigit() and int(part) >= SHARED)
+    return part in HEADS or (part.isdigit() and int(part) >= SHARED)
 
 
 class Lessons:
@@ -211,7 +210,7 @@ class Trainer:
         learned = {
             name: one.clone().requires_grad_(True)
             for name, one in before.items()
-            if name[0].isdigit() or name.startswith(("pool", "cls", "span"))
+            if name[0].isdigit() or name.split(".")[0] in HEADS
         }
         self._fixed = _rounded({k: one for k, one in before.items() if k not in learned})
         self._learned = learned
@@ -269,7 +268,7 @@ class Trainer:
         torch, functional = self._torch, import_module("torch.nn.functional")
         ids, kinds, mask, places = self._lessons.batch(chosen)
         weights = _rounded(self._learned) | self._fixed
-        logits, spans, _ = forward(weights, ids, mask, kinds, dropout=DROPOUT)
+        logits, spans = forward(weights, ids, mask, kinds, dropout=DROPOUT)
         logits, spans = logits[:, 0].float(), spans.float()
         of = self._lessons
         chosen_of = (of.labels, self._counts, self._label, self._kept, self._aims)
