@@ -45,6 +45,8 @@ NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*"
 _FEWEST_WORDS = 3
 _MOST_PARTS = 8
 """A query that asks more things is read as one: each part costs as much as a query."""
+_STATED = 0.5
+"""A part is stated somewhere where that is at least as likely as not."""
 
 
 @lru_cache(maxsize=1024)
@@ -176,7 +178,7 @@ def decide(
     elif probability >= limits.present and len(pieces := split_query(query)) > 1:
         parts = [_part(query, piece, ask, settle) for piece in pieces]
         findings = [_with_parts(one, parts, limits) for one in findings]
-    lacking = [one for one in parts if one.probability < limits.relevant]
+    lacking = [one for one in parts if one.probability < max(limits.relevant, _STATED)]
     probability = min([probability, *(one.probability for one in lacking)])
     present = probability >= limits.present and bool(findings)
     relevant = _relevant(findings, limits, present=present)
