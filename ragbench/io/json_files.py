@@ -396,11 +396,15 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
 def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:
     """The records of an object that holds a list a field; none of any other object.
 
+    Turns of a conversation are one record's, though they stand in a list, too.
+
     Raises:
         InputError: the lists differ in length.
     """
     columns = [*value.values()]
     if ASKED.isdisjoint(value) or not all(map(is_list, columns)):
+        return []
+    if any(is_object(one) for name in ASKED & value.keys() for one in value[name]):
         return []
     if len({*map(len, columns)}) > 1:
         sizes = ", ".join(f"{name!r} {len(column)}" for name, column in value.items())

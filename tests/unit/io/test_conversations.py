@@ -74,9 +74,10 @@ def test_what_a_record_says_belongs_to_its_last_question(tmp_path: Path) -> None
     assert (case.id, case.query, case.history) == ("c/turn-2", "And on Sunday?", BEFORE)
     assert case.reference == "10 to 16"
     assert case.metadata == {"topic": "hours", "system": "Be brief."}
-    whole = record | {"messages": [rules, *ASKED]}
-    found = entries_of(tmp_path / "whole.jsonl", whole)
+    found = entries_of(tmp_path / "whole.jsonl", record | {"messages": [rules, *ASKED]})
     assert [entry.case.reference for entry in found] == [None, "10 to 16"]
+    alone = entries_of(tmp_path / "one.json", {"user_input": RAGAS[:3], "topics": ["hours"]})
+    assert alone[-1].case.history == BEFORE  # turns and topics are no columns
     gold, fields = {"id": "c", "messages": ASKED}, {"reference": "response"}
     found = entries_of(tmp_path / "gold.jsonl", gold, fields=fields)
     assert [entry.case.reference for entry in found] == ["On weekdays.", "From 10 to 16."]
