@@ -3,9 +3,10 @@
 Of raw logits, so that no threshold takes part: near misses made by rule (the suite of ``validate
 --stress-test``), by kind: the share that a threshold keeps out which 90 % of the answers pass;
 unanswerable questions that people wrote, with their own passage: the area under the curve; pools of
-``validation_pools.py``: that area, recall at 98 % and at 90 % precision, the best chunk F1. A DIR
-whose model has no spans is taken for a plain cross-encoder. ``squad2`` is what choices are made on;
-the other sets check them. ``--cache FILE`` keeps what was read.
+``validation_pools.py``: that area, recall at 98 % and at 90 % precision, the best chunk F1; and of
+what is held out of the questions of daily work (`train_validator/everyday.py`) that area, by kind.
+A DIR whose model has no spans is taken for a plain cross-encoder. ``squad2`` is what choices are
+made on; the other sets check them. ``--cache FILE`` keeps what was read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.score_cache import ScoreCache
+from benchmarks.train_validator.everyday import items
 from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection, Pool, build_pools
 from benchmarks.validation_quality import DATA
@@ -52,6 +54,7 @@ def main() -> None:
     cache = ScoreCache(given.cache, only_known=False)
     for folder in given.readers:
         logits = _logits(cache, find_onnx_files(str(folder)))
+        print(json.dumps({"reader": str(folder), "data": "everyday", **_everyday(logits)}))
         for name in given.only or DATA:
             read, protocols = DATA[name]
             data = read(given.data)
@@ -86,6 +89,21 @@ def _logits(cache: ScoreCache, files: OnnxFiles) -> Logits:
         return cache.logits_of(files, query, texts)
 
     return read if cache.is_reader(files) else plain
+
+
+def _everyday(logits: Logits) -> dict[str, float]:
+    """The area under the curve of each kind, and of all of them."""
+    held = [
+        Pair(item.kind, item.query, text, answers=text in item.answers)
+        for together in items(held_out=True)
+        for item in together
+        for text in (*item.answers, *item.others)
+    ]
+    values = np.array([logits(one.query, [one.text])[0] for one in held])
+    answers = np.array([one.answers for one in held])
+    of = {kind: np.array([one.kind == kind for one in held]) for kind in {x.kind for x in held}}
+    found = {kind: _area(values[of[kind]], answers[of[kind]]) for kind in sorted(of)}
+    return {kind: round(area, 3) for kind, area in {**found, "all": _area(values, answers)}.items()}
 
 
 def answered_questions(data: Collection) -> list[AnsweredQuestion]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,21 +41,28 @@ class Group:
     label: float = 1.0
     """The label, of the loss."""
     kept: float = 0.05
-    """How far the logit is from that of the reader before, of the loss."""
+    """How far the logit is from that of the reader before, of the loss; where this one agrees with
+    the label."""
+    always_kept: bool = False
+    """Or does not."""
+    sure: bool = False
+    """Whether its near misses are none, whatever the reader before said of them."""
+    near_miss: bool = False
+    """Whether a run says how much its pairs count."""
+    count: float = 1.0
 
 
 GROUPS: Mapping[str, Group] = {
-    "articles": Group(answers=1.0, label=0.6, kept=0.3),
-    "kept": Group(answers=1.0, label=0.6, kept=0.3),
+    "articles": Group(answers=1.0, label=0.6, kept=0.3, always_kept=True, sure=True),
+    "kept": Group(answers=1.0, label=0.6, kept=0.3, always_kept=True, sure=True),
     "searched": Group(answers=1.2),
     "asked": Group(),
     "pages": Group(),
-    "nothing": Group(label=1.1, kept=0.3),
-    "everyday": Group(),
-    "written": Group(answers=1.0),
-    "by rule": Group(answers=1.0),
+    "nothing": Group(label=1.1, kept=0.3, always_kept=True),
+    "everyday": Group(sure=True, count=1.2),
+    "written": Group(answers=1.0, sure=True, near_miss=True),
+    "by rule": Group(answers=1.0, sure=True, near_miss=True),
 }
-NEAR_MISSES = ("written", "by rule")
 KEPT = ("squad", "selqa")
 """Sources of `asked_elsewhere` of which the reader knew enough."""
 
@@ -75,11 +82,11 @@ def all_pairs(data: Path, extra: Path) -> dict[str, list[Pair]]:
         _pair(kind, shortened(one, draw)) for kind, one in itertools.islice(examples, NEAR_BY_RULE)
     ]
     repositories = extra / "repositories"
-    for one in (*_asked(data, repositories), *_of_pages(data, repositories)):
-        kept = "kept" if one.source in KEPT else "asked"
-        pages = "nothing" if one.source == NOTHING else "pages"
-        of_pages = one.source.startswith(("doc_", "short_", "sharc", "pubmed"))
-        found[pages if of_pages else kept].append(one)
+    older = asked_elsewhere.asked_elsewhere(data, repositories)
+    for one in asked_elsewhere.limited(older):
+        found["kept" if one.source in KEPT else "asked"].append(one)
+    for one in _of_pages(data, repositories, older):
+        found["nothing" if one.source == NOTHING else "pages"].append(one)
     found["searched"] = natural_questions.natural_pairs(data, repositories)
     found["everyday"] = everyday_pairs()
     return {name: list(dict.fromkeys(pairs)) for name, pairs in found.items()}
@@ -98,12 +105,7 @@ def _pair(source: str, one: Example) -> Pair:
     return Pair(source, one.query, one.text, one.label, answer=answer)
 
 
-def _asked(data: Path, repositories: Path) -> list[Pair]:
-    return asked_elsewhere.limited(asked_elsewhere.asked_elsewhere(data, repositories))
-
-
-def _of_pages(data: Path, repositories: Path) -> Iterator[Pair]:
-    older = asked_elsewhere.asked_elsewhere(data, repositories)
+def _of_pages(data: Path, repositories: Path, older: Sequence[Pair]) -> Iterator[Pair]:
     tested = same_page.tested_or_pellorin(data, Path("datasets/pellorin"))
     draw = random.Random(same_page.SEED)
     pages = read_pages(documents(repositories), draw)

@@ -28,7 +28,7 @@ from benchmarks.train_validator.early_exit import without_early_exit
 from benchmarks.train_validator.logistic_fit import Matrix
 from benchmarks.train_validator.reader_graft import graft
 from benchmarks.train_validator.reader_model import Tensors, forward, read_weights
-from benchmarks.train_validator.reader_pairs import GROUPS, NEAR_MISSES, NOTHING, all_pairs
+from benchmarks.train_validator.reader_pairs import GROUPS, all_pairs
 from benchmarks.train_validator.second_tower import with_second_tower
 from ragbench.validators.local import shipped_reader
 
@@ -41,7 +41,7 @@ class Run:
     rate: float
     steps: int
     near_misses: float
-    """So many times the pairs of `NEAR_MISSES` count."""
+    """So many times pairs of groups of near misses count."""
 
 
 ROUNDS = (
@@ -66,7 +66,6 @@ LONGEST, QUESTION = 256, 60
 TOKENS, STRETCH = 12_000, 6_000
 """Of a step; pairs that are sorted by length together."""
 WARM, DECAY, DROPOUT, LEAST = 100, 0.01, 0.1, 0.01
-EVERYDAY = 1.2
 TOLD = 3.0
 """A near miss of pages or talks that the reader is so sure of counts as an answer that nobody had
 marked."""
@@ -121,10 +120,9 @@ class Lessons:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         together = [(name, one) for name, group in pairs.items() for one in group]
-        self.groups = np.array([name for name, _ in together])
+        self.groups = [GROUPS[name] for name, _ in together]
         self.labels = np.array([one.label for _, one in together], np.float32)
         self.weights = np.array([one.weight for _, one in together], np.float32)
-        self.says_nothing = np.array([one.source == NOTHING for _, one in together])
         queries, texts = (
             tokenizer.encode_batch(list(side), add_special_tokens=False)
             for side in zip(*((one.query, one.text) for _, one in together), strict=True)
@@ -206,7 +204,7 @@ class Trainer:
         self._torch = import_module("torch")
         self._torch.manual_seed(run.seed)
         self._draw = np.random.default_rng(run.seed)
-        self._run, self._lessons, self._said = run, lessons, said
+        self._run, self._lessons = run, lessons
         learned = {
             name: one.clone().requires_grad_(True)
             for name, one in before.items()
@@ -220,22 +218,23 @@ class Trainer:
             [{"params": wide, "weight_decay": DECAY}, {"params": flat, "weight_decay": 0.0}],
             lr=run.rate,
         )
-        of = {name: lessons.groups == name for name in GROUPS}
-        near = np.logical_or.reduce([of[name] for name in NEAR_MISSES])
-        sure = (lessons.labels == 0) & (said > TOLD)
-        for name in ("articles", "kept", "everyday", *NEAR_MISSES):
-            sure &= ~of[name]
-        self._used = np.where(~sure)[0]
-        one_for = [GROUPS[name] for name in lessons.groups]
-        answers = np.array([one.answers for one in one_for], np.float32)
-        count = np.where(lessons.labels == 1, answers, np.float32(1))
-        count *= np.where(near, np.float32(run.near_misses), np.float32(1))
-        count *= np.where(of["everyday"], np.float32(EVERYDAY), np.float32(1))
-        self._counts = lessons.weights * count
-        self._label = np.array([one.label for one in one_for], np.float32)
-        agrees = ((said > 0) == (lessons.labels == 1)) | of["articles"] | of["kept"] | of["nothing"]
-        self._kept = np.array([one.kept for one in one_for], np.float32) * agrees
-        self._aims = np.where(of["nothing"], np.minimum(said, HELD_LOGIT), said)
+        self._weigh(lessons, said)
+
+    def _weigh(self, lessons: Lessons, said: Matrix) -> None:
+        """Which pairs are learned, and what of each counts how much."""
+        groups, answers = lessons.groups, lessons.labels == 1
+        is_sure = np.array([one.sure for one in groups])
+        self._used = np.where(answers | is_sure | (said <= TOLD))[0]
+        near = self._run.near_misses
+        counts = np.array([one.count * (near if one.near_miss else 1.0) for one in groups])
+        self._counts = lessons.weights * counts
+        self._counts *= np.where(answers, [one.answers for one in groups], 1.0)
+        self._label = np.array([one.label for one in groups])
+        agrees = (said > 0) == answers
+        self._kept = np.array([one.kept for one in groups])
+        self._kept *= agrees | np.array([one.always_kept for one in groups])
+        nothing = np.array([one is GROUPS["nothing"] for one in groups])
+        self._aims = np.where(nothing, np.minimum(said, HELD_LOGIT), said)
 
     def run(self) -> Tensors:
         """The weights at the end."""
