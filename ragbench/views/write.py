@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
@@ -134,14 +135,15 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
 
 
 def are_written(report: Report, folder: Path) -> bool:
-    """Whether `write_reports` wrote the files of this very run, and nobody has touched them."""
+    """Whether this version wrote the files of this very run, and nobody has touched them."""
     with Journal(RunFolder(path=folder).journal) as journal:
         return bool(journal.runs.kept.get("written") == _state(report, folder, journal))
 
 
 def _state(report: Report, folder: Path, journal: Journal) -> str:
     stamps = [stamp_of(folder / name) for name in (*_names(report), PAGE)]
-    return fingerprint((report_json(report).decode(), journal.runs.started(), stamps))
+    said = report_json(report).decode()
+    return fingerprint((version("ragbench"), said, journal.runs.started(), stamps))
 
 
 def _names(report: Report) -> list[str]:

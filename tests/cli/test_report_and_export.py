@@ -29,9 +29,12 @@ def test_a_stored_run_is_reported_as_when_it_was_made(
     assert {path: path.read_bytes() for path in Path("run").glob("report.*")} == made
     assert calls() == 3
     before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
-    monkeypatch.setattr(os, "access", lambda *_: False)  # nor does it need to be written to
     assert ragbench("report", "run").ok().out == done.out
     assert {path: path.stat().st_mtime_ns for path in Path("run").iterdir()} == before
+    Path("run/report.md").write_text("edited")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # nor does it need to be written to
+    assert ragbench("report", "run").ok().out == done.out
+    assert Path("run/report.md").read_text() == "edited"
 
 
 def test_a_page_shows_each_case_beside_that_of_another_run(ragbench: Ragbench, run: str) -> None:

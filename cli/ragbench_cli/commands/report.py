@@ -25,8 +25,8 @@ class Asked(Record):
 def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     """Print the report of a stored run.
 
-    Nothing is recomputed. report.json, report.md, report.html, cases.csv and timings.json are
-    written into the run's folder again, where it can be written.
+    Nothing is recomputed. Where report.json, report.md, report.html, cases.csv or timings.json is
+    missing, edited or of another version, all are written into the run's folder again.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     from ragbench.verbs.report import report_of
     from ragbench.views.html.run_page import run_page
     from ragbench.views.report import report_json
-    from ragbench.views.write import write_reports
+    from ragbench.views.write import are_written, write_reports
     from ragbench_cli.report_tables import print_report
 
     if asked.against is not None and not page.is_wanted:
@@ -50,10 +50,10 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     report, book = report_of(run), asked.labelled.book
     if book is not None:
         report = corrected_report(report, run, book)
-    if os.access(run, os.W_OK):
-        write_reports(report, run)
-    else:
+    if not os.access(run, os.W_OK):
         console.say(f"{run} cannot be written: its files stay as they are")
+    elif not are_written(report, run):
+        write_reports(report, run)
     if page.is_wanted:
         against = None if asked.against is None else read_run(asked.against)
         made = run_page(report, None if against is None else cases_beside(read_run(run), against))
