@@ -414,8 +414,14 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
-    """The value of a line; of a blank one none, of one that cannot be used none and a problem."""
+def line_value(
+    line: Line, path: str, problems: Problems, *, is_unchecked: bool = False
+) -> Sequence[object]:
+    """The value of a line; of a blank one none, of one that cannot be used none and a problem.
+
+    Args:
+        is_unchecked: whether a key may stand twice.
+    """
     try:
         value: object = orjson.loads(line.raw)
     except orjson.JSONDecodeError:
@@ -434,6 +440,8 @@ def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
                     message = f"the last line is cut off or is {message}"
                 problems.add(message, path=path, line=line.number)
             return ()
+    if is_unchecked:
+        return (value,)
     keys = line.raw.count(b'":') + line.raw.count(b'" :')
     # Nearly every line is an object of plain values.
     is_plain = value.__class__ is dict and keys <= len(cast("dict[str, object]", value))

@@ -17,7 +17,6 @@ from itertools import groupby, islice
 from typing import Any
 
 import msgspec
-import orjson
 from msgspec import structs
 
 from ragbench.core.case import Turn
@@ -206,12 +205,9 @@ def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
             container, text = detect_container(place, "cases", problems)
             if container == "jsonl":
                 for line in read_lines(place, problems):
-                    try:  # without a look for a key that stands twice: it takes most of the time
-                        value = orjson.loads(line.raw)
-                    except orjson.JSONDecodeError:
-                        line_value(line, place.name, problems)
-                        continue
-                    yield DumpRecord(place.name, line.number, value)
+                    # A look for keys that stand twice would take most of the time.
+                    for value in line_value(line, place.name, problems, is_unchecked=True):
+                        yield DumpRecord(place.name, line.number, value)
             elif container == "json":
                 yield from _json_records(place, text, problems)
             elif container is not None:
