@@ -41,7 +41,7 @@ from ragbench.io.json_files import (
 )
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
-from ragbench.io.values import as_list, is_list, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_object
 from ragbench.plugins import Registry
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
@@ -324,13 +324,12 @@ def _envelope(whole: object) -> str | None:
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):
-        first = next(iter(as_list(results.get("results"))), None)
+        first = as_object(next(iter(as_list(results.get("results"))), None))
         marks = {"evalId", "config", "shareableUrl"} & keys
-        return "promptfoo" if marks or (is_object(first) and "vars" in first) else None
+        return "promptfoo" if marks or "vars" in first else None
     if {"models", "metrics", "documents"} <= keys or array_of(whole, ("tasks",))[0]:
         return "mtrag"
-    first = next(iter(as_list(results)), None)
-    sign = sign_of(first) if is_object(first) else None
+    sign = sign_of(as_object(next(iter(as_list(results)), None)))
     return None if sign is None else sign.form
 
 
@@ -368,8 +367,7 @@ def container_rows(
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
     container, text = detect_container(source, "cases", problems)
-    shown = shown_value(text) if arrays and container != "json" else None
-    keys = shown if is_object(shown) else ()
+    keys = as_object(shown_value(text)) if arrays and container != "json" else ()
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:

@@ -20,7 +20,7 @@ from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import named
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
-from ragbench.io.values import ValueProblem, describe, is_list, is_object
+from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -276,9 +276,8 @@ def shown_value(text: str) -> object:
 
 def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
     """The first of an object's own keys that holds an array of objects or arrays, and the array."""
-    known: Mapping[str, object] = value if is_object(value) else {}
     for key in keys:
-        held = known.get(key)
+        held = as_object(value).get(key)
         if is_list(held) and held and (is_object(held[0]) or is_list(held[0])):
             return key, held
     return None, ()

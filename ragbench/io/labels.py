@@ -25,7 +25,7 @@ from ragbench.io.detect import container_rows
 from ragbench.io.json_files import load
 from ragbench.io.people import HumanLabel, Key, label_value, read_people, value_of
 from ragbench.io.source import Problems, Source, noting_read_errors
-from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
+from ragbench.io.values import ValueProblem, as_number, as_object, as_texts, is_list, is_object
 
 LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 """What a label may say, lowest first."""
@@ -144,7 +144,7 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     except ValueProblem as problem:
         raise _FieldError("grade", problem) from None
     return LabelledClaim(
-        id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
+        id=str(row.get("id") or as_object(meta).get("id") or number),
         claim=claim[0],
         evidence=evidence,
         level=int(2 * value),

@@ -17,7 +17,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import AnyRow, Getter, getter
 from ragbench.io.fields import named
 from ragbench.io.source import Problems
-from ragbench.io.values import as_score, is_list, is_object
+from ragbench.io.values import as_object, as_score, is_list, is_object
 from ragbench.safe_text import counted, shown_line
 
 Values = Mapping[str, object]
@@ -142,19 +142,17 @@ def _written(moment: float) -> str:
 
 def _found(values: object, path: str, find: Callable[[object], object]) -> object:
     """What a record holds at a path, or else its metadata; feedback is found by its name."""
-    metadata = values.get("metadata") if is_object(values) else None
+    metadata = as_object(values).get("metadata")
     named, _, what = path.partition(".")
-    if is_object(metadata) and named == "feedback" and is_list(held := metadata.get(named)):
+    if named == "feedback" and is_list(held := as_object(metadata).get(named)):
         return [one.get("value") for one in held if is_object(one) and one.get("name") == what]
     found = find(values)
     return find(metadata) if found is None else found
 
 
 def time_of(values: object) -> float | None:
-    places = (values, values.get("metadata")) if is_object(values) else ()
-    held = (
-        place.get(name) for name in named("time")["when"] for place in places if is_object(place)
-    )
+    places = (as_object(values), as_object(as_object(values).get("metadata")))
+    held = (place.get(name) for name in named("time")["when"] for place in places)
     return next((said for one in held if (said := seconds_of(one)) is not None), None)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from ragbench.io.json_files import load
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, derived_id
-from ragbench.io.values import as_list, is_list, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_object
 
 Values = Mapping[str, object]
 
@@ -40,18 +40,17 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 
 def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
-    data = value.get("data") if is_object(value) else None
+    data = as_object(value).get("data")
     if value is not None and not is_list(data):
         raise UnreadableError("expected an object with a list under 'data'")
     for number, item in enumerate(as_list(data)):
         place = f"data[{number}]"
-        article: Values = item if is_object(item) else {}
-        title, paragraphs = article.get("title"), article.get("paragraphs")
+        title, paragraphs = map(as_object(item).get, ("title", "paragraphs"))
         if not is_list(paragraphs) or not isinstance(title, (str, type(None))):
             problems.add("expected 'title' and a list of 'paragraphs'", path=path, field=place)
             continue
         for position, inner in enumerate(as_list(paragraphs)):
-            paragraph: Values = inner if is_object(inner) else {}
+            paragraph = as_object(inner)
             context, questions = paragraph.get("context"), paragraph.get("qas", [])
             inner_place = f"{place}.paragraphs[{position}]"
             if isinstance(context, str) and is_list(questions):
@@ -94,7 +93,7 @@ def _squad_case(
 def _squad_answers(value: object) -> list[tuple[str, object]] | None:
     if value is not None and not is_list(value):
         return None
-    answers: list[Values] = [item if is_object(item) else {} for item in as_list(value)]
+    answers = map(as_object, as_list(value))
     found = [(answer.get("text"), answer.get("answer_start")) for answer in answers]
     texts = [(text, start) for text, start in found if isinstance(text, str)]
     return texts if len(texts) == len(found) else None

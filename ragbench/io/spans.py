@@ -12,7 +12,7 @@ import msgspec
 from ragbench.core.record import Record
 from ragbench.io.dumps.form import constructed, getter, numbered, opened_json, text_of
 from ragbench.io.fields import named, read_table
-from ragbench.io.values import is_list, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_object
 
 Values = Mapping[str, object]
 Find = Callable[[str], Any]
@@ -204,8 +204,8 @@ def _attributes(form: SpanForm, record: Values) -> Values:
         return {**held, **flat} if is_object(held) else flat
     held = opened_json(_found(form.attributes)(record))
     if is_list(held):  # OTLP: keys with values that name their type
-        return {str(one.get("key")): _otlp(one.get("value")) for one in held if is_object(one)}
-    return held if is_object(held) else {}
+        return _keyed(held)
+    return as_object(held)
 
 
 def _otlp(value: object, depth: int = 0) -> object:
@@ -213,13 +213,15 @@ def _otlp(value: object, depth: int = 0) -> object:
         return None
     kind, held = next(iter(value.items()))
     if kind in ("arrayValue", "array_value"):
-        items = held.get("values") if is_object(held) else None
-        return [_otlp(one, depth + 1) for one in items] if is_list(items) else []
+        return [_otlp(one, depth + 1) for one in as_list(as_object(held).get("values"))]
     if kind in ("kvlistValue", "kvlist_value"):
-        pairs = held.get("values") if is_object(held) else None
-        pairs = [one for one in pairs if is_object(one)] if is_list(pairs) else []
-        return {str(one.get("key")): _otlp(one.get("value"), depth + 1) for one in pairs}
+        return _keyed(as_list(as_object(held).get("values")), depth + 1)
     return held
+
+
+def _keyed(pairs: Sequence[object], depth: int = 0) -> Values:
+    known = [one for one in pairs if is_object(one)]
+    return {str(one.get("key")): _otlp(one.get("value"), depth) for one in known}
 
 
 # --- documents

@@ -21,7 +21,7 @@ from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import Row
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, named_in, said, said_in
-from ragbench.io.values import as_score, is_list, is_object
+from ragbench.io.values import as_object, as_score, is_list, is_object
 
 Documents = Sequence[dict[str, Any]]
 
@@ -68,8 +68,7 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     about: dict[str, Any] = {}
     for span in order:
         about = {**span.about, **about}
-    held = opened_json(about.get("metadata"))
-    metadata: dict[str, Any] = {**held} if is_object(held) else {}
+    metadata: dict[str, Any] = {**as_object(opened_json(about.get("metadata")))}
     of_trace = said_in(metadata)
     session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
     metadata |= {} if user is None else {"user": user}

@@ -28,7 +28,7 @@ from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
 from ragbench.io.trace_cases import Tree, trace_row
 from ragbench.io.turns import in_turn
-from ragbench.io.values import ASSISTANT, USER, is_list, is_object
+from ragbench.io.values import ASSISTANT, USER, as_object, is_list, is_object
 from ragbench.safe_text import counted
 
 _LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
@@ -216,8 +216,7 @@ def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:
     """The records of a JSON file, one in memory at a time where they stand in an array."""
-    shown = shown_value(text)
-    whole: Mapping[str, object] = shown if is_object(shown) else {}
+    whole = as_object(shown_value(text))
     key = next((name for name in OUTER if is_list(whole.get(name))), None)
     sign = sign_of(whole)
     is_one = whole and (key is None or (sign is not None and sign.spans and key not in OTLP))

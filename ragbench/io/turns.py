@@ -221,8 +221,8 @@ def _query(row: Row) -> Row:
 
 def _tasks(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
     for row in rows:
-        said = next(iter(as_list(row.values.get("predictions"))), None)
-        yield from _task(row, {}, said.get("text") if is_object(said) else None, problems)
+        said = as_object(next(iter(as_list(row.values.get("predictions"))), None))
+        yield from _task(row, {}, said.get("text"), problems)
 
 
 def _task(row: Row, texts: Values, answer: object, problems: Problems) -> Iterator[Row]:
@@ -269,9 +269,8 @@ def _gold(contexts: object, texts: Values) -> dict[str, object]:
 
 
 def _is_relevant(context: Values) -> bool:
-    feedback = context.get("feedback")
-    said = feedback.get("relevant") if is_object(feedback) else None
-    votes = [one.get("value") for one in said.values() if is_object(one)] if is_object(said) else []
+    said = as_object(as_object(context.get("feedback")).get("relevant"))
+    votes = [one.get("value") for one in said.values() if is_object(one)]
     return not votes or "yes" in votes
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter, numbered
 from ragbench.io.fields import named, read_table
-from ragbench.io.values import as_list, is_list, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_object
 
 
 def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -37,13 +37,12 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Columns: a list for each field, or for each field a list per query."""
-    ids = value.get("ids") if is_object(value) else None
-    if not is_object(value) or not is_list(ids):
-        return None
-    if not any(is_list(value.get(name)) for name in ("documents", "metadatas", "distances")):
+    known = as_object(value)
+    ids, others = known.get("ids"), map(known.get, ("documents", "metadatas", "distances"))
+    if not is_list(ids) or not any(map(is_list, others)):
         return None
     names: Mapping[str, str] = read_table("fields.toml")["chroma"]
-    columns = {key: held for name, key in names.items() if is_list(held := value.get(name))}
+    columns = {key: held for name, key in names.items() if is_list(held := known.get(name))}
     each: list[dict[str, object]] = [{**columns}]
     if any(map(is_list, ids)):
         each = [
@@ -59,14 +58,13 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Places in the documents of the request, which stand beside them: best first."""
-    results = value.get("results") if is_object(value) else None
-    documents = value.get("documents") if is_object(value) else None
+    results, documents = map(as_object(value).get, ("results", "documents"))
     if not is_list(results) or not is_list(documents) or not results:
         return None
     hits: list[object] = []
-    for one in results:
-        at = one.get("index") if is_object(one) and "relevance_score" in one else None
-        if not is_object(one) or type(at) is not int or not 0 <= at < len(documents):
+    for one in map(as_object, results):
+        at = one.get("index") if "relevance_score" in one else None
+        if type(at) is not int or not 0 <= at < len(documents):
             return None
         hits.append({**one, "document": documents[at]})
     return [hits]
@@ -81,46 +79,39 @@ _VERTEX_TEXTS = (
 
 
 def vertex(value: object) -> object:
-    chunk = value.get("chunk") if is_object(value) else None
-    if is_object(value) and is_object(chunk) and isinstance(chunk.get("content"), str):
+    chunk, document = map(as_object, map(as_object(value).get, ("chunk", "document")))
+    if isinstance(chunk.get("content"), str):
         score = chunk.get("relevanceScore", chunk.get("relevance_score"))
         metadata = chunk.get("documentMetadata", chunk.get("document_metadata"))
-        return {
-            "id": chunk.get("id"),
-            "text": chunk["content"],
-            "score": score,
-            "metadata": metadata,
-        }
-    document = value.get("document") if is_object(value) else None
-    data = [document.get(n) for n in _VERTEX_DATA if n in document] if is_object(document) else []
-    if not is_object(document) or not data or not is_object(data[0]):
+        known = {"id": chunk.get("id"), "text": chunk["content"]}
+        return {**known, "score": score, "metadata": metadata}
+    data = next((document[name] for name in _VERTEX_DATA if name in document), None)
+    if not is_object(data):
         return None
     for names, field in _VERTEX_TEXTS:
-        held = next((data[0][name] for name in names.split() if name in data[0]), None)
-        texts = [one.get(field) for one in held if is_object(one)] if is_list(held) else []
+        held = as_list(next((data[name] for name in names.split() if name in data), None))
+        texts = (as_object(one).get(field) for one in held)
         if found := [text for text in texts if isinstance(text, str)]:
-            return {"id": document.get("id"), "text": "\n".join(found), "metadata": data[0]}
-    text = next(
-        (data[0][name] for name in named("hit")["any_text"] if isinstance(data[0].get(name), str)),
-        None,
-    )
-    return {"id": document.get("id"), "text": text, "metadata": data[0]}
+            return {"id": document.get("id"), "text": "\n".join(found), "metadata": data}
+    named_texts = map(data.get, named("hit")["any_text"])
+    text = next((text for text in named_texts if isinstance(text, str)), None)
+    return {"id": document.get("id"), "text": text, "metadata": data}
 
 
 def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    responses = value.get("responses") if is_object(value) else None
+    responses = as_object(value).get("responses")
     # A search that failed has no hits, not even none.
     return form.batch(responses) if is_list(responses) else None
 
 
 def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """REST: hits of several queries stand in one list; ``topks`` says how many are whose."""
-    data = value.get("data") if is_object(value) and "code" in value else None
-    if not is_object(value) or not is_list(data):
+    known = as_object(value)
+    data, sizes = known.get("data"), known.get("topks")
+    if "code" not in known or not is_list(data):
         return None
-    if data and not (is_object(data[0]) and "distance" in data[0]):
+    if data and "distance" not in as_object(data[0]):
         return None
-    sizes = value.get("topks")
     if not is_list(sizes) or len(sizes) < 2:
         return [data]
     hits = iter(data)
@@ -139,36 +130,34 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant_groups(value: object) -> object:
-    groups = value.get("groups") if is_object(value) else None
+    groups = as_object(value).get("groups")
     if not is_list(groups):
         return None
-    hits = (getter("hits")(group) for group in groups)
+    hits = map(getter("hits"), groups)
     return list(chain.from_iterable(one for one in hits if is_list(one)))
 
 
 def qdrant_points(value: object) -> object:
-    points = value.get("points") if is_object(value) else None
-    is_record = is_object(value) and not value.keys().isdisjoint({"query", "question", "chunks"})
-    return None if points == [] and is_record else points
+    known = as_object(value)
+    is_record = not known.keys().isdisjoint({"query", "question", "chunks"})
+    return None if known.get("points") == [] and is_record else known.get("points")
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    found = getter("data.Get")(value)
-    lists = [held for held in found.values() if is_list(held)] if is_object(found) else []
+    lists = [*filter(is_list, as_object(getter("data.Get")(value)).values())]
     return [list(chain.from_iterable(lists))] if lists else None
 
 
 def openai_response(value: object) -> object:
-    output = value.get("output") if is_object(value) else None
-    calls = [one.get("results") for one in as_list(output) if is_object(one)]
-    return [*chain.from_iterable(filter(is_list, calls))] or None
+    calls = as_list(as_object(value).get("output"))
+    results = (as_object(one).get("results") for one in calls)
+    return [*chain.from_iterable(filter(is_list, results))] or None
 
 
 def haystack_pipeline(value: object) -> object:
     """A pipeline's output: ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``."""
-    held = value.values() if is_object(value) else ()
-    named = [one["documents"] for one in held if is_object(one) and "documents" in one]
-    return named[-1] if named else None
+    held = [one for one in as_object(value).values() if "documents" in as_object(one)]
+    return as_object(held[-1])["documents"] if held else None
 
 
 def langchain(value: object) -> object:
@@ -205,11 +194,10 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def openinference_flat(value: object) -> object:
     """``retrieval.documents.0.document.content`` and so on, as objects in their order."""
-    attributes = value.get("attributes") if is_object(value) else None
-    held = attributes if is_object(attributes) else value
+    attributes = as_object(value).get("attributes")
+    held = attributes if is_object(attributes) else as_object(value)
     prefixes = ("retrieval.documents", "attributes.retrieval.documents")
-    found = [numbered(held, prefix) for prefix in prefixes] if is_object(held) else []
-    return next(filter(None, found), None)
+    return next(filter(None, (numbered(held, prefix) for prefix in prefixes)), None)
 
 
 _FUNCTIONS: Mapping[str, Any] = {
