@@ -18,7 +18,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
-from ragbench.io.limits import ReadLimits, TooLargeError, UnreadableError
+from ragbench.io.limits import ReadLimits, UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_list, is_object
 from ragbench.plugins import require
@@ -100,7 +100,7 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                         number += 1
                         source.limits.check_cells(_cells(values))
                         yield Row(source.name, number, values)
-        except TooLargeError as error:
+        except UnreadableError as error:
             problems.add(str(error), path=source.name, line=number or None)
         except _ARROW_ERRORS as error:
             message = f"not a readable Parquet file after record {number}: {error}"

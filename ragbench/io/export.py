@@ -129,7 +129,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     retrieved, generated = trace.context.value, trace.generation.value
     sample = sample_row(trace)
     values: dict[str, Any] = {
-        **{name: getattr(trace.case, name) for name in _CASE_FIELDS},
+        **{name: getattr(trace.case, name) for name in Case.__struct_fields__},
         **{column: getattr(retrieved, name, None) for name, column in RETRIEVAL_COLUMNS.items()},
         **sample.as_mapping(),
         "confidence": getattr(generated, "confidence", None),
@@ -170,9 +170,6 @@ def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
 
 # --- JSON Lines
 
-_CASE_FIELDS = Case.__struct_fields__
-_TURN_FIELDS = Turn.__struct_fields__
-_EVIDENCE_FIELDS = Evidence.__struct_fields__
 _KNOWN_NONE = frozenset(
     {"reference_contexts", "reference_context_ids", "grades", "text", "contexts"}
 )
@@ -181,16 +178,16 @@ _KNOWN_NONE = frozenset(
 
 def encode_case(case: Case) -> dict[str, Any]:
     """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
-    values = _said(case, _CASE_FIELDS)
+    values = _said(case)
     if case.history:
-        values["history"] = [_said(turn, _TURN_FIELDS) for turn in case.history]
+        values["history"] = [*map(_said, case.history)]
     if case.evidence:
-        values["evidence"] = [_said(span, _EVIDENCE_FIELDS) for span in case.evidence]
+        values["evidence"] = [*map(_said, case.evidence)]
     return values
 
 
-def _said(record: Case | Evidence | Turn, names: Iterable[str]) -> dict[str, Any]:
-    values = {name: getattr(record, name) for name in names}
+def _said(record: Case | Evidence | Turn) -> dict[str, Any]:
+    values = {name: getattr(record, name) for name in record.__struct_fields__}
     return {
         name: dict(value) if is_object(value) else value
         for name, value in values.items()
@@ -249,7 +246,7 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
         for trace in traces:
             case = trace.case
             record = {
-                **{name: getattr(case, name) for name in _CASE_FIELDS},
+                **{name: getattr(case, name) for name in Case.__struct_fields__},
                 "retrieval": trace.retrieval,
                 "post_retrieval": trace.post_retrieval,
                 "generation": trace.generation,

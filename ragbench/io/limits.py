@@ -33,9 +33,6 @@ class UnreadableError(OSError):
         self.strerror = message
 
 
-class TooLargeError(UnreadableError): ...
-
-
 @cache
 def size_of(text: str) -> int:
     """Bytes of a size in words; a kB is 1024 of them.
@@ -89,7 +86,7 @@ class ReadLimits(Record):
             size: its bytes.
         """
         if size > self.file:
-            raise TooLargeError(self.large_file("it is larger than"))
+            raise UnreadableError(self.large_file("it is larger than"))
 
     def read_data(self, path: Path) -> bytes:
         """A file of data that is held whole."""
@@ -108,7 +105,7 @@ class ReadLimits(Record):
         with path.open("rb") as file:
             data = file.read(self.record + 1)
         if len(data) > self.record:
-            raise TooLargeError(self.long_record("the file"))
+            raise UnreadableError(self.long_record("the file"))
         return data
 
     def check_archive(self, archive: zipfile.ZipFile) -> None:
@@ -117,19 +114,19 @@ class ReadLimits(Record):
         `zipfile` gives no more of a part than its directory says, whatever the data hold.
         """
         if sum(part.file_size for part in archive.infolist()) > self.file:
-            raise TooLargeError(self.large_file("it unpacks to more than"))
+            raise UnreadableError(self.large_file("it unpacks to more than"))
 
     def check_unpacked(self, packed: int, size: int) -> None:
         """Stops a column before it is unpacked whose only text may be repeated in every row."""
         if size > max(self.record, _MOST_TIMES * packed):
             what = f"a column that unpacks to more than {_MOST_TIMES} times its size"
-            raise TooLargeError(self.long_record(what))
+            raise UnreadableError(self.long_record(what))
 
     def check_cells(self, cells: Iterable[object]) -> None:
         """Stops at a text that is too long, among what may be no texts."""
         for cell in cells:
             if isinstance(cell, (str, bytes)) and len(cell) > self.record:
-                raise TooLargeError(self.long_record("a cell"))
+                raise UnreadableError(self.long_record("a cell"))
 
 
 class Unpacked(io.RawIOBase):
@@ -151,7 +148,7 @@ class Unpacked(io.RawIOBase):
         self._size += count
         if self._size > max(self._limits.file, _MOST_TIMES * self._packed.size):
             what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
-            raise TooLargeError(self._limits.large_file(what))
+            raise UnreadableError(self._limits.large_file(what))
         return count
 
     def close(self) -> None:
