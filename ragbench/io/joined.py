@@ -32,7 +32,6 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
-from ragbench.io.json_files import load
 from ragbench.io.only import Only
 from ragbench.io.rankings import is_beir_result
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
@@ -245,7 +244,7 @@ def open_dump(
         ):
             form = "run" if place.run() else detect_format(place, "cases", Problems())
             if form == "json" and corpus is not None and path != STDIN:
-                form = "beir" if is_beir_result(load(place, Problems())) else form
+                form = "beir" if is_beir_result(place) else form
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
     shared: dict[str, Any] = {

@@ -26,7 +26,7 @@ from ragbench.io.trec import (
     read_grades,
     unescape_id,
 )
-from ragbench.io.values import as_score, describe, is_object
+from ragbench.io.values import as_object, as_score, describe, is_object
 
 _FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
@@ -34,10 +34,10 @@ _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
 
 
-def is_beir_result(value: object) -> bool:
-    """Whether a value is scores by document by query."""
-    first = next(iter(value.values()), None) if is_object(value) else None
-    return is_object(first) and bool(first) and all(type(s) in (int, float) for s in first.values())
+def is_beir_result(place: Source) -> bool:
+    """Whether a JSON file holds scores by document by query."""
+    first = as_object(next(iter(as_object(load(place, Problems())).values()), None))
+    return bool(first) and all(type(score) in (int, float) for score in first.values())
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:

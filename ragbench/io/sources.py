@@ -28,7 +28,6 @@ from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
 from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
-from ragbench.io.json_files import load
 from ragbench.io.only import Only
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
@@ -157,7 +156,7 @@ class _Opening:
                 if name == "json" and (self.corpus is not None or self.is_join):
                     from ragbench.io.rankings import is_beir_result
 
-                    name = "beir" if is_beir_result(load(place, Problems())) else name
+                    name = "beir" if is_beir_result(place) else name
             if name is None or problems.count:
                 return self._dump(form, problems)
         if name in RANKED and not self.place.is_folder:

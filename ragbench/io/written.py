@@ -16,6 +16,7 @@ import orjson
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import STAGES
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
@@ -35,13 +36,8 @@ _NOT_OURS = (
     *(KeyError, TypeError, ValueError, AttributeError, InterfaceError, msgspec.MsgspecError),
 )
 
-_STAGES = {
-    "retrieve": "retrieval",
-    "post_retrieve": "post_retrieval",
-    "generate": "generation",
-    "validate": "validation",
-}
-"""Stage, and what a trace calls its outcome."""
+_STAGES = {stage: name for stage, name in STAGES.items() if stage != "locate"}
+"""Those whose outcome is written."""
 _UNKNOWN = ("not recorded", "not asked yet")
 """How the reason of an outcome begins that never was one."""
 _FAILURE = re.compile(
