@@ -69,9 +69,9 @@ def from_settings(
     Raises:
         SettingsError: names, types or values are wrong; it holds every problem.
     """
-    if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
+    if not _is_record(target):
         try:
-            return cast("Any", target)(**settings)
+            return target(**settings)
         except TypeError as error:
             raise ConfigError(f"{where}: {error}") from error
     fields = setting_fields(target)
@@ -140,11 +140,8 @@ def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
         if value is None and types.NoneType in get_args(hint):
             return None
         others = [one for one in get_args(hint) if one is not types.NoneType]
-        return (
-            _value(value, others[0], where, makers)
-            if len(others) == 1
-            else converted(value, hint, where)
-        )
+        if len(others) == 1:
+            return _value(value, others[0], where, makers)
     if hint in makers:
         return makers[hint](value)
     origin, arguments = get_origin(hint), get_args(hint)

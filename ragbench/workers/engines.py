@@ -281,7 +281,7 @@ class _Actor:
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-_make: Make | None = None
+_make: Make
 _made: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
 
@@ -310,7 +310,5 @@ def end_with_parent() -> None:
 def _call(items: Sequence[Any]) -> list[Any]:
     global _made
     if _made is None:  # not when it starts: what it raises must get to the parent
-        if _make is None:
-            raise RuntimeError("the worker was not prepared")
         _made = _make()
     return [*_made(items)]
