@@ -37,8 +37,12 @@ def open_address(address: str) -> BinaryIO:
         return cast("BinaryIO", io.BufferedReader(_Remote(files.open(name, "rb")), _BUFFER))
 
 
-def size_of_address(address: str) -> int | None:
-    """Bytes of a file; None where they cannot be read by ranges."""
+def size_of_address(address: str) -> int:
+    """Bytes of a file.
+
+    Raises:
+        OSError: it cannot be read by ranges.
+    """
     path = _shared_path(address)
     if path is not None:
         return path.stat().st_size
@@ -46,11 +50,8 @@ def size_of_address(address: str) -> int | None:
     with _translated():
         size = files.size(name)
     if not isinstance(size, int) or size < 1:
-        return None
-    try:  # a server may send all, whatever it is asked for
-        read_range(address, 0, 1)
-    except OSError:
-        return None
+        raise OSError(None, "its size is not known")
+    read_range(address, 0, 1)  # a server may send all, whatever it is asked for
     return size
 
 

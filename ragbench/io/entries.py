@@ -82,20 +82,16 @@ class SourceInfo(Record):
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
-    counts: Counter[str] = Counter()
-    has_hops = False
-    for entry in entries:
-        counts.update(entry.recorded.keys())
-        found = entry.recorded.get("retrieve")
-        if found is not None and found.value is not None and found.value.metadata:
-            has_hops = has_hops or "hops" in found.value.metadata
+    counts = Counter(stage for entry in entries for stage in entry.recorded)
+    searches = (entry.recorded.get("retrieve") for entry in entries)
+    found = (one.value.metadata for one in searches if one is not None and one.value is not None)
     known = [[*entry.recorded.values()] for entry in entries]
     return replace(
         info,
         looked=len(entries),
         cases=len(entries) if is_whole else None,
         recorded=in_stage_order(counts) if counts else {},
-        has_hops=has_hops,
+        has_hops=any("hops" in (metadata or ()) for metadata in found),
         failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
         timed=sum(any(o.seconds is not None for o in found) for found in known),
     )

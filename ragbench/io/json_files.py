@@ -366,23 +366,20 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
     """As `read_json`, with the first array at one of these paths that is not empty."""
-    known = problems.count
-    value = load(source, problems)
-    if value is None and problems.count > known:
+    value = items = load(source, problems)
+    if value is None:
         return
-    items = value
     if is_object(value):
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items = next(filter(None, lists), lists[0] if lists else None)
         if items is None and not ASKED.isdisjoint(value):
             items = rows_of_columns(value, f"{source.name}: ") or [value]  # it is a record itself
     if not is_list(items):
-        if value is not None:
-            keys = ", ".join(f"'{key}'" for key in paths)
-            message = f"expected a JSON array, or an object with one under {keys}"
-            if is_object(value):
-                message += "\n" + "\n".join(fields_shown(value))
-            problems.add(message, path=source.name)
+        keys = ", ".join(f"'{key}'" for key in paths)
+        message = f"expected a JSON array, or an object with one under {keys}"
+        if is_object(value):
+            message += "\n" + "\n".join(fields_shown(value))
+        problems.add(message, path=source.name)
         return
     for number, item in enumerate(items, start=1):
         if is_object(item):

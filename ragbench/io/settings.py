@@ -69,7 +69,7 @@ def from_settings(
     Raises:
         SettingsError: names, types or values are wrong; it holds every problem.
     """
-    if not _is_record(target):
+    if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         try:
             return target(**settings)
         except TypeError as error:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, cast
 
 from ragbench.core.case import Turn
@@ -168,10 +168,9 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     """Yields one row a question, with what was said before it."""
     if source.suffix != ".json":
         rows = read_json_lines(source, kind=kind, problems=problems)
-        first = next(rows, None)
-        rest = rows if first is None else chain((first,), rows)
-        is_query = first is not None and "text" in first.values
-        yield from (_queries if is_query else _tasks)(rest, source, problems)
+        first = [*islice(rows, 1)]
+        is_query = any("text" in row.values for row in first)
+        yield from (_queries if is_query else _tasks)(chain(first, rows), source, problems)
         return
     value = load(source, problems)
     for number, one in enumerate(as_list(value), start=1):

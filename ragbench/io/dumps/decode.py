@@ -34,7 +34,6 @@ from ragbench.io.values import (
     as_answers,
     as_id,
     as_label,
-    as_object,
     as_score,
     describe,
     is_list,
@@ -206,7 +205,8 @@ class Decoder:
             noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(said))
         elif score is not None and self.mapping.scores is ScoreKind.DISTANCE:
             score = -score
-        metadata = as_object(self._find["metadata"](hit))
+        held = self._find["metadata"](hit)
+        metadata: Mapping[str, object] = held if is_object(held) else {}
         left_out = {self._text_key, *named("retrieval")["vectors"]}
         if not left_out.isdisjoint(metadata):
             metadata = {name: value for name, value in metadata.items() if name not in left_out}

@@ -42,7 +42,6 @@ _NO_QUERY = (
     "--field query=FIELD"
 )
 _NONE_FOUND = "expected a query, found none"
-_NO_RANGES = "its server gives no ranges"
 
 
 def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
@@ -209,9 +208,7 @@ def _ranges(
     try:
         version, size = version_of_address(address), size_of_address(address)
     except OSError:
-        return None, _NO_RANGES
-    if size is None:
-        return None, _NO_RANGES
+        return None, "its server gives no ranges"
     split = SplitDump(
         name=source.name,
         address=address,
