@@ -438,8 +438,8 @@ def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: 
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=name)
     nested: dict[str, Any] = found.get("metadata") or {}
-    for name in metadata.keys() & nested.keys():
-        if metadata[name] != nested[name]:
+    for name in rest:
+        if name in nested and metadata[name] != nested[name]:
             message = "stands in the record and in its 'metadata', and the two disagree"
             problems.add(message, path=row.path, line=row.line, field=name)
     found["metadata"] = {**nested, **metadata}

@@ -71,7 +71,7 @@ def from_settings(
     """
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         try:
-            return target(**settings)
+            return cast("Any", target)(**settings)
         except TypeError as error:
             raise ConfigError(f"{where}: {error}") from error
     fields = setting_fields(target)

@@ -34,6 +34,7 @@ from ragbench.workers import pool as pool_module
 from ragbench.workers.engines import Engine, check_engine, opened_engine
 from ragbench.workers.pool import WorkerPool
 from ragbench_cli.main import main
+from tests.cli.runs import lines
 
 # A cluster takes seconds to start: by default only one command runs on it.
 RAY = [pytest.mark.extra("ray"), pytest.mark.nightly]
@@ -327,12 +328,7 @@ def dump(here: None) -> str:
         chunk = {"id": "a", "text": f"The tower {number} has {number + 7} rooms. It is old."}
         asked = {"query_id": f"q{number}", "query": f"How many rooms has tower {number}?"}
         rows.append({**asked, "chunks": [chunk]})
-    return written("dump.jsonl", rows)
-
-
-def written(name: str, rows: list[dict[str, Any]]) -> str:
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return name
+    return lines("dump.jsonl", rows)
 
 
 def validate(dump: str, out: str, *options: str) -> list[str]:
@@ -423,7 +419,7 @@ def cases(here: None) -> str:
         known = {"reference": f"answer to question {number}"}
         contexts = {"reference_contexts": [f"context of {query}"]}
         rows.append({"id": f"c{number}", "query": query, **known, **contexts})
-    return written("cases.jsonl", rows)
+    return lines("cases.jsonl", rows)
 
 
 def evaluated(cases: str, engine: str, *options: str) -> bytes:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import open_source, read_cases, read_documents
-from ragbench.core.trace import Entry
 from ragbench.errors import InputError
 from ragbench.io.detect import formats, readers
 from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
@@ -78,12 +77,6 @@ contents = st.one_of(
 )
 
 
-def entries(path: Path) -> Iterator[Entry]:
-    with open_source(path) as source:
-        assert [*source.info.lines()]
-        yield from source
-
-
 NAMES = ("x.jsonl", "x.json", "x.csv", "x.tsv", "x", "x.txt", "x.jsonl.gz")
 FORMS = ("jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet")
 
@@ -102,8 +95,9 @@ def test_any_bytes(
         with contextlib.suppress(InputError):
             assert [*read(path, format=form)] or form  # nothing, and no error, is a silent loss
     if form is None:
-        with contextlib.suppress(InputError):
-            assert [*entries(path)]
+        with contextlib.suppress(InputError), open_source(path) as source:
+            assert [*source.info.lines()]
+            assert [*source]
 
 
 @settings(max_examples=60)

@@ -1,6 +1,5 @@
 """The baseline, and the index that it searches."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ragbench import BaselineRAG, Chunk, Document
 from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.baseline import Bm25Index
+from tests.unit.io.traces import lines
 
 DOCUMENTS = [
     Document(id="fr", text="Paris is the capital of France. It lies on the Seine.", title="France"),
@@ -50,9 +50,8 @@ def test_retrievals_settings_and_the_corpus_are_in_its_identity() -> None:
 
 
 def test_it_is_built_from_a_corpus_file(tmp_path: Path) -> None:
-    file = tmp_path / "corpus.jsonl"
-    lines = [{"id": one.id, "text": one.text, "title": one.title or ""} for one in DOCUMENTS]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    rows = [{"id": one.id, "text": one.text, "title": one.title or ""} for one in DOCUMENTS]
+    file = lines(tmp_path / "corpus.jsonl", rows)
     for source in (file, str(file)):
         rag = BaselineRAG.from_corpus(source, top_k=1, threshold=0.5)
         assert rag.retrieve("capital") == [DOCUMENTS[0].text]
