@@ -212,6 +212,8 @@ class CaseRow:
     """What failed, a failure a stage or metric."""
     cells: tuple[Cell, ...]
     """A cell a metric, in the report's order; the mean, where the case was asked repeatedly."""
+    attribution: Attribution
+    """Which stage lost the answer, or none did."""
     judgements: tuple[tuple[Judgement, ...], ...] = ()
     """What each cell rests on, in the same order, where a model judged it; empty when no metric of
     the run asks one."""
@@ -219,8 +221,6 @@ class CaseRow:
     """The verdict on what generation was given; None without one."""
     biography: Biography | None = None
     """What post-retrieval did to each chunk; None where none ran."""
-    attribution: Attribution | None = None
-    """Which stage lost the answer, or none did; None for an unfinished case."""
     tell: Callable[[], CaseStory] | None = dataclasses.field(
         default=None, compare=False, repr=False
     )
@@ -246,7 +246,7 @@ class IndexedCase(NamedTuple):
     """What cases are chosen by."""
 
     id: str
-    cause: Cause | None
+    cause: Cause
     value: float | None
     """Of the metric that was asked for."""
 

@@ -96,7 +96,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
         write_cases(chosen(journal), target)
     with written_whole(folder / "provenance.jsonl") as file:
         for id, found in causes.items():
-            why = {} if found is None else {"cause": found.cause.value, "detail": found.detail}
+            why = {"cause": found.cause.value, "detail": found.detail}
             line = {"id": id, "run": run.name, **why}
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     return lacking
@@ -124,7 +124,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     at = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(at, None):
-        if case.cause is not None and case.cause in LOSSES:
+        if case.cause in LOSSES:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in filter(by_cause.__contains__, Cause):
         yield cause, [*report.find(ranked(by_cause[cause], report, at)[:each])]

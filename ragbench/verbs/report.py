@@ -167,12 +167,12 @@ class RunCases:
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
-            if case.attribution is None:
-                case.attribution = self.cause(case, matching, biography)
+            attribution = case.attribution or self.cause(case, matching, biography)
             cells = tuple(cell or _UNSCORED for cell in case.cells)
             asked = () if repeated is None else repeated.cells(case.case.id, case.digest, cells)
             tell = None if ids is None else partial(story_of, case, matching, self.metrics)
-            row = case_row(case, cells, biography, failures_of(case.trace, cells), tell)
+            failures = failures_of(case.trace, cells)
+            row = case_row(case, cells, biography, failures, attribution, tell)
             yield (
                 dataclasses.replace(row, cells=averaged(cells, asked), repeats=asked)
                 if asked
@@ -186,9 +186,8 @@ class RunCases:
                     yield IndexedCase(id, Cause(cause), value)
                 return
         for row in (one for one in self.rows() if tag is None or tag in one.tags):
-            found = None if row.attribution is None else row.attribution.cause
             score = None if metric is None else row.cells[metric].value
-            yield IndexedCase(row.id, found, score)
+            yield IndexedCase(row.id, row.attribution.cause, score)
 
 
 class ReportBuilder:
@@ -215,7 +214,7 @@ class ReportBuilder:
             biography = biography_of(case.trace, matching)
             self._biographies = self._biographies or BiographyTally()
             self._biographies.add(known.id, biography)
-        attribution = case.attribution = self.cases.cause(case, matching, biography)
+        attribution = self.cases.cause(case, matching, biography)
         self._causes.add(known, attribution)
         scored = tuple(cell or _UNSCORED for cell in cells)
         if self._repeated is not None:
@@ -227,7 +226,7 @@ class ReportBuilder:
             self._judged.add(case.judgements)
         if self._told is not None:
             tell = partial(story_of, case, matching, self.cases.metrics)
-            self._told(case_row(case, scored, biography, failures, tell))
+            self._told(case_row(case, scored, biography, failures, attribution, tell))
         if journal is not None:
             journal.scores.record(case.number, cause=attribution)
 
@@ -279,6 +278,7 @@ def case_row(
     cells: tuple[Cell, ...],
     biography: Biography | None,
     failures: tuple[Failure, ...],
+    attribution: Attribution,
     tell: Callable[[], CaseStory] | None,
 ) -> CaseRow:
     trace, known = case.trace, case.case
@@ -301,7 +301,7 @@ def case_row(
         judgements=case.judgements,
         biography=biography,
         validation=None if verdict is None else replace(verdict, query_id=known.id),
-        attribution=case.attribution,
+        attribution=attribution,
         tell=tell,
         confidence=None if answer is None else answer.confidence,
         location=None if trace.location is None else trace.location.value,

@@ -28,9 +28,8 @@ _TURNS = 20
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """A case from its question to its answer: a label and a line each."""
     story = row.story
+    assert story is not None
     yield from _asked(row, story, longest=_LONGEST, turns=_TURNS)
-    if story is None:
-        return
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
     yield from _gold(story)
@@ -57,9 +56,8 @@ def short_story_lines(
 ) -> Iterator[tuple[str, str]]:
     """The same on one screen: what lost the answer, the gold, and each chunk on a line."""
     story, longest = row.story, max(40, 2 * width - 10)
+    assert story is not None
     yield from _asked(row, story, longest=longest, turns=2)
-    if story is None:
-        return
     for hop in story.hops:
         if hop.status is Status.FAILED:
             yield hop.stage, shown_line(hop_text(hop), longest=longest)
@@ -87,17 +85,14 @@ def short_story_lines(
 
 
 def _asked(
-    row: CaseRow, story: CaseStory | None, *, longest: int, turns: int
+    row: CaseRow, story: CaseStory, *, longest: int, turns: int
 ) -> Iterator[tuple[str, str]]:
     """The question behind the last turns, what became of it, and how retrieval was asked it."""
-    for turn in () if story is None else story.history[-turns:]:
+    for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
-    if row.attribution is not None:
-        cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
-        yield "cause", shown_line(cause, longest=longest)
-    if story is None:
-        return
+    cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
+    yield "cause", shown_line(cause, longest=longest)
     for sent in story.sent:
         yield "sent", shown_line(sent, longest=longest)
     for number, search in enumerate(story.searches, start=1):
@@ -192,9 +187,9 @@ def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[tuple[s
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
     """The same as a JSON object: the case of report.json, its story and its judgements."""
-    found = case_object(row, shown_columns(metrics))
-    if row.story is not None:
-        found["story"] = asdict(row.story)
+    found, story = case_object(row, shown_columns(metrics)), row.story
+    assert story is not None
+    found["story"] = asdict(story)
     found["judgements"] = {
         metric.name: [judgement_object(judgement) for judgement in judgements]
         for metric, judgements in zip(metrics, row.judgements, strict=False)

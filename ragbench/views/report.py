@@ -58,8 +58,7 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
             for name, position in columns
             if (repeats := row.repeats[position]) is not None
         }
-    if row.attribution is not None:
-        found["attribution"] = row.attribution
+    found["attribution"] = row.attribution
     if row.validation is not None:
         found["validation"] = validation_object(row.validation)
     if row.biography is not None:

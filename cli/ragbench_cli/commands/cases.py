@@ -92,13 +92,11 @@ def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> N
 
 def _lines(report: Report, found: list[CaseRow], at: int | None) -> Blocks:
     for row in found:
-        label = "" if row.attribution is None else row.attribution.cause.label
         score = ""
         if at is not None:
             cell = row.cells[at]
             score = f"{report.metrics[at].name} {score_text(cell.value, cell.status.value)}"
         head = (shown_line(row.id, longest=80), "bold")
-        yield styled(head, f"  {label}", (f"  {score}", "dim"))
+        yield styled(head, f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
         yield styled(f"  {shown_line(row.query, longest=200)}")
-        if row.attribution is not None:
-            yield styled((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+        yield styled((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))

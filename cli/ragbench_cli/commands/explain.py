@@ -101,8 +101,7 @@ def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
         lines: list[Cell] = []
         for row in rows:
             lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
-            if row.attribution is not None:
-                lines.append((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+            lines.append((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
         draw(paragraph(cause.label, lines))
 
 

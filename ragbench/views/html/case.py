@@ -34,16 +34,6 @@ _QUERY = 2000
 """Letters of a question that are drawn: a line of a million without a space stops a browser."""
 _TEXTS = 12_000_000
 """Letters of chunks that a page holds."""
-_NO_STORY = CaseStory(
-    sent=(),
-    hops=(),
-    chunks=(),
-    operators=(),
-    written=None,
-    gold_ids=(),
-    gold_texts=(),
-    references=(),
-)
 
 
 def anchor(case: str) -> str:
@@ -80,8 +70,8 @@ class CaseBlocks:
         self._letters = 0
 
     def block(self, row: CaseRow) -> str:
-        found, story = row.attribution, row.story or _NO_STORY
-        assert found is not None
+        found, story = row.attribution, row.story
+        assert story is not None
         before = None if self._against is None else self._against.cases.get(row.id)
         kind = "" if before is None or before.kind is None else before.kind.value
         main, scores = self._scores(row)
@@ -244,9 +234,8 @@ def _supported(answer: JudgedAnswer) -> Iterator[str]:
 
 
 def _against(before: CaseBefore, row: CaseRow) -> Iterator[str]:
-    cause, now = before.cause, row.attribution
-    moved = cause is not None and now is not None and cause is not now.cause
-    label = f"{cause.label}. " if cause is not None and moved else ""
+    cause, now = before.cause, row.attribution.cause
+    label = "" if cause in (None, now) else f"{cause.label}. "
     scores = ", ".join(f"{name} {_state(old)} → {_state(new)}" for name, old, new in before.scores)
     if label or scores:
         yield f"<p class=dim>In the baseline: {label}{safe(scores)}\n"

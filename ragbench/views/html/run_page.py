@@ -69,8 +69,6 @@ class RunPage:
             if cell.value is not None:
                 self._values[at].append(cell.value)
         attribution = row.attribution
-        if attribution is None:
-            return
         is_without = attribution.cause is Cause.ANSWERED_WITHOUT
         is_there = not is_without and attribution.basis.value != "label"
         self._matrix[is_there, attribution.answer] += 1

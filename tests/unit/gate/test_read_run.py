@@ -153,7 +153,7 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
             assert getattr(case, name) == getattr(row, name)
         told = (row.query, row.response, row.retrieved_ids)
         assert (text.query, text.response, text.retrieved_ids) == told
-        assert row.attribution is not None and case.cause is row.attribution.cause
+        assert case.cause is row.attribution.cause
         assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
     assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
     assert read_run(tmp_path / "manifest.json").cases == found.cases

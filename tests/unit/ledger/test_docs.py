@@ -59,7 +59,7 @@ def test_the_views_have_the_columns_that_the_page_names(folder: Path) -> None:
 def test_the_cause_of_every_case_stands_beside_its_cells(folder: Path) -> None:
     names, report = ("cause", "stage", "answer", "basis", "detail"), report_of(folder)
     stored = rows(folder, f"SELECT case_id, {', '.join(names)} FROM causes_by_case")
-    found = {row.id: row.attribution for row in report.rows() if row.attribution}
+    found = {row.id: row.attribution for row in report.rows()}
     assert {row[0]: row[1:] for row in stored} == {
         id: tuple(getattr(one, name) for name in names) for id, one in found.items()
     }

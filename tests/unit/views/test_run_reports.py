@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from ragbench import Case, GenerationResult, RetrievalResult, evaluate, report_of
-from ragbench.core.attribution import Cause, CauseCount, RightShare
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CauseCount, RightShare
 from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
@@ -228,6 +228,9 @@ def row(**fields: Any) -> CaseRow:
     known: dict[str, Any] = {"id": "a", "query": "q", "tags": (), "failures": (), "cells": ()}
     known |= dict.fromkeys(UNKNOWN)
     known["stages"] = dict.fromkeys(("retrieve", "generate"), Status.MEASURED)
+    known["attribution"] = Attribution(
+        cause=Cause.SHOWN, basis=Basis.LABEL, answer=Answer.UNCHECKED, detail=""
+    )
     return CaseRow(**known | fields)
 
 
@@ -303,10 +306,9 @@ def test_the_headline_says_the_share_with_what_is_not_known(
 
 @pytest.fixture(scope="module")
 def shown(hostile: Path) -> tuple[Report, CaseRow]:
-    """A report with hostile texts, and a row of it that has a cause."""
+    """A report with hostile texts, and its first row."""
     report = report_of(hostile)
-    id = next(row.id for row in report.rows() if row.attribution is not None)
-    return report, next(report.find([id]))
+    return report, next(report.find([next(report.rows()).id]))
 
 
 class _Elements(HTMLParser):
