@@ -23,11 +23,11 @@ from ragbench.views.comparison import (
 from ragbench.views.document import number_text, what_changed
 from ragbench.views.gate import after_text, check_cells, refusal_text
 from ragbench.views.run_document import flow_text
+from ragbench_cli.console import data_console
 from ragbench_cli.output import Blocks, Cell, can_show, fitted_table, paragraph, styled, table
 from ragbench_cli.report_tables import corrected_blocks, run_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 _ROWS, _PASSED = 5, 2
@@ -39,7 +39,7 @@ _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡ�
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
 
-def gate_blocks(verdict: GateResult, page: Console) -> Blocks:
+def gate_blocks(verdict: GateResult) -> Blocks:
     yield styled((verdict.word, f"bold {verdict.colour}"), f": {verdict.headline}")
     yield ""
     yield styled(("run       ", "dim"), run_text(verdict.run))
@@ -58,13 +58,13 @@ def gate_blocks(verdict: GateResult, page: Console) -> Blocks:
             for one in against[:_ROWS]
         ]
         yield ""
-        yield fitted_table(page, columns, rows, missed=("n", "interval"), sparse=True)
+        yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
         if len(against) > _ROWS:
             yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
     if corrections := [check.corrected for check in verdict.checks if check.corrected]:
-        yield from corrected_blocks(corrections, page)
+        yield from corrected_blocks(corrections)
     if verdict.outcome is GateOutcome.FAILED:
-        yield from _lost(verdict, page)
+        yield from _lost(verdict)
     else:
         yield from paragraph("why", (f"{check.name} {check.reason}" for check in against[:1]))
     yield from paragraph("notes", verdict.notes)
@@ -85,7 +85,7 @@ def _passed(checks: Sequence[GateCheck]) -> str:
     return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
 
 
-def _lost(verdict: GateResult, page: Console) -> Blocks:
+def _lost(verdict: GateResult) -> Blocks:
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
         yield from paragraph(title, change_lines(verdict.system, most=_FEW))
@@ -96,7 +96,8 @@ def _lost(verdict: GateResult, page: Console) -> Blocks:
         f"{f'; {one.query}' if one.query else ''}"
         for one in lost[:_FEW]
     )
-    lines = (shown_line(text, longest=page.width - 6) for text in cases)
+    room = data_console().width - 6
+    lines = (shown_line(text, longest=room) for text in cases)
     yield from paragraph(f"cases that lost: {len(lost):,}{first}", lines)
 
 
@@ -114,7 +115,7 @@ def _next_step(verdict: GateResult) -> str:
     return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
 
 
-def comparison_blocks(comparison: Comparison, page: Console, *, named: bool, cases: int) -> Blocks:
+def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blocks:
     """One screen: the result, the metrics that matter (all where they are named), the cases."""
     for line in result_lines(comparison):
         yield styled((line, "bold"))
@@ -123,7 +124,7 @@ def comparison_blocks(comparison: Comparison, page: Console, *, named: bool, cas
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
     shown = comparison if named else _main(comparison)
     yield ""
-    yield _metrics(shown, page)
+    yield _metrics(shown)
     rest = len(comparison.metrics) - len(shown.metrics)
     parts = ["p: two-sided, corrected"]
     if any(figure.better_than for each in shown.metrics for figure in each.figures):
@@ -132,8 +133,8 @@ def comparison_blocks(comparison: Comparison, page: Console, *, named: bool, cas
         parts.append(f"{rest:,} more: -m, --md")
     yield styled(("; ".join(parts), "dim"))
     if comparison.corrections:
-        yield from corrected_blocks(comparison.corrections, page)
-    yield from _pairs(comparison, page, cases)
+        yield from corrected_blocks(comparison.corrections)
+    yield from _pairs(comparison, cases)
     yield from _behind(comparison)
     if comparison.changed and not cases:
         worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
@@ -152,7 +153,7 @@ def _main(comparison: Comparison) -> Comparison:
     return replace(comparison, metrics=tuple(each for each in metrics if each in kept))
 
 
-def _pairs(comparison: Comparison, page: Console, cases: int) -> Blocks:
+def _pairs(comparison: Comparison, cases: int) -> Blocks:
     yield ""
     for pair in comparison.pairs:
         mine = [case for case in comparison.changed if case.second == pair.second]
@@ -163,7 +164,7 @@ def _pairs(comparison: Comparison, page: Console, cases: int) -> Blocks:
         for kind in CaseKind:
             found = [case for case in mine if case.kind is kind]
             if cases:
-                yield from _spelled_out(kind, found, cases, page)
+                yield from _spelled_out(kind, found, cases)
             elif found and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
                 ids = [shown_line(case.id, longest=_LONGEST_ID) for case in found]
                 yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
@@ -184,9 +185,9 @@ def _behind(comparison: Comparison) -> Blocks:
         yield styled(("note     ", "dim"), shown_line(note, longest=_LONGEST))
 
 
-def _metrics(comparison: Comparison, page: Console) -> Table:
+def _metrics(comparison: Comparison) -> Table:
     """Two runs next to each other; more of them a line each, so that however many, none is cut."""
-    raised = can_show(page, "ᵃ")
+    raised = can_show("ᵃ")
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in comparison.metrics]
     scores = _scores(comparison.metrics, raised=raised)
@@ -196,7 +197,6 @@ def _metrics(comparison: Comparison, page: Console) -> Table:
             column.no_wrap = False
         return found
     found = fitted_table(
-        page,
         ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
         [
             (name, *figures, *difference_cells(next(iter(one.differences), None), one.unit))
@@ -231,9 +231,7 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     ]
 
 
-def _spelled_out(
-    kind: CaseKind, cases: Sequence[CaseDifference], shown: int, page: Console
-) -> Blocks:
+def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], shown: int) -> Blocks:
     if not cases:
         return
     yield ""
@@ -241,13 +239,13 @@ def _spelled_out(
     for case in cases[:shown]:
         yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
-            yield styled(_hanging(label, line, page.width))
+            yield styled(_hanging(label, line))
     if len(cases) > shown:
         yield styled((f"  and {len(cases) - shown:,} more: see --cases, --md or --json", "dim"))
 
 
-def _hanging(label: str, line: str, width: int) -> str:
+def _hanging(label: str, line: str) -> str:
     first = f"    {label:<{_LABEL}}" if label else "    "
-    room = max(20, width - _LABEL - 4)
+    room = max(20, data_console().width - _LABEL - 4)
     lines = textwrap.wrap(line, room, break_on_hyphens=False) or [""]
     return f"\n{'':{len(first)}}".join([f"{first}{lines[0]}", *lines[1:]])

@@ -17,7 +17,7 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, option
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -28,9 +28,9 @@ Cell: TypeAlias = "str | tuple[str, str]"
 Blocks: TypeAlias = "Iterator[RenderableType]"
 
 
-def draw(blocks: Iterable[RenderableType], page: Console | None = None) -> None:
+def draw(blocks: Iterable[RenderableType]) -> None:
     """Prints on standard output, without the spaces that rich pads lines with."""
-    page = page or console.data_console()
+    page = console.data_console()
     for block in blocks:
         with page.capture() as captured:
             page.print(styled(block) if isinstance(block, str) else block)
@@ -44,12 +44,6 @@ def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
         console.print_json(data)
     else:
         screen()
-
-
-def draw_fitted(blocks: Callable[[Console], Blocks]) -> None:
-    """Draws what is laid out for the width of the terminal."""
-    page = console.data_console()
-    draw(blocks(page), page)
 
 
 def styled(*parts: Cell) -> Text:
@@ -104,7 +98,6 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 
 
 
 def fitted_table(
-    page: Console,
     columns: Sequence[str],
     rows: Sequence[Sequence[Cell]],
     *,
@@ -130,19 +123,19 @@ def fitted_table(
     shown = [*range(len(columns))]
     if sparse:
         shown = [at for at in shown if at < 2 or any(row[at] != "-" for row in rows)]
-    used = 2
+    used, room = 2, console.data_console().width
     for name in missed:
-        if sum(widths[at] + used for at in shown) - used - spare <= page.width:
+        if sum(widths[at] + used for at in shown) - used - spare <= room:
             break
         shown = [at for at in shown if columns[at] != name]
         used = gap
     return table([columns[at] for at in shown], ([r[at] for at in shown] for r in rows), gap=used)
 
 
-def can_show(page: Console, letter: str) -> bool:
-    """Whether the encoding of a terminal has a letter."""
+def can_show(letter: str) -> bool:
+    """Whether the encoding of the terminal has a letter."""
     try:
-        letter.encode(page.encoding)
+        letter.encode(console.data_console().encoding)
     except (UnicodeEncodeError, LookupError):
         return False
     return True

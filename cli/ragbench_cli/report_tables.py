@@ -11,11 +11,9 @@ from ragbench.views import run_document
 from ragbench.views.document import number_text, range_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.report import sharing_remark
-from ragbench_cli.console import data_console
 from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from ragbench.core.attribution import CauseCount
@@ -34,11 +32,10 @@ _LONGEST = 200
 
 def print_report(report: Report, *, is_full: bool) -> None:
     """Prints a run's report; unless in full, what was asked for and what went wrong."""
-    page = data_console()
-    draw(_blocks(report, page, is_full=is_full), page)
+    draw(_blocks(report, is_full=is_full))
 
 
-def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
+def _blocks(report: Report, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     measured = [one for one in report.summaries if one.measured]
@@ -49,10 +46,10 @@ def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
     remark = sharing_remark(report.latencies) if times or is_full else None
     if rows:
         yield ""
-        yield _metrics(rows, page)
+        yield _metrics(rows)
         if remark and not is_full:
             yield f"  {remark}"
-    yield from _middle(report, page)
+    yield from _middle(report)
     if (is_full or not run_document.has_default_metrics(report)) and (
         text := run_document.unmeasured_text(report)
     ):
@@ -69,17 +66,17 @@ def _blocks(report: Report, page: Console, *, is_full: bool) -> Blocks:
     yield from paragraph("notes", [*(_reuse(report) if is_full else ()), *notes])
 
 
-def _middle(report: Report, page: Console) -> Blocks:
+def _middle(report: Report) -> Blocks:
     """What people, operators, causes and a validator say, where there are any."""
     if report.corrections:
-        yield from corrected_blocks(report.corrections, page)
+        yield from corrected_blocks(report.corrections)
     if report.operators is not None:
         yield ""
         operators = [
             (f"  {name}", *cells) for name, *cells in run_document.operator_rows(report.operators)
         ]
         missed = ("moved", "added", "rewrote", "up", "down", "chunks")
-        yield fitted_table(page, run_document.OPERATOR_COLUMNS, operators, missed=missed)
+        yield fitted_table(run_document.OPERATOR_COLUMNS, operators, missed=missed)
         yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
@@ -144,11 +141,11 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
     return table(("what became of the cases", "cases", "share", ""), rows)
 
 
-def corrected_blocks(corrections: Sequence[Correction], page: Console) -> Blocks:
+def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
     """A judge's figures beside what people say, where they are labelled."""
     yield ""
     yield "corrected by labels of people"
-    yield fitted_table(page, CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))
+    yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))
 
 
 def _reuse(report: Report) -> Iterator[str]:
@@ -161,7 +158,7 @@ def _reuse(report: Report) -> Iterator[str]:
         )
 
 
-def _metrics(summaries: Sequence[Summary], page: Console) -> Table:
+def _metrics(summaries: Sequence[Summary]) -> Table:
     """The metrics that have a figure; names stay readable in a narrow terminal."""
     counts = ("abstained", "skipped", "failed", "unproved")
     rows: list[Sequence[Cell]] = []
@@ -178,7 +175,6 @@ def _metrics(summaries: Sequence[Summary], page: Console) -> Table:
             )
         )
     return fitted_table(
-        page,
         ("metric", "score", "95% interval", f"n of {summaries[0].total:,}", *counts),
         rows,
         missed=("", "skipped", "abstained", "95% interval", "failed", "unproved"),

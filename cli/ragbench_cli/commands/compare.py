@@ -10,7 +10,7 @@ from msgspec import structs
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError
 from ragbench_cli.options import Labelled, argument, option, takes_records
-from ragbench_cli.output import Output, draw_fitted
+from ragbench_cli.output import Output, draw
 
 
 class Asked(Record):
@@ -74,7 +74,5 @@ def command(asked: Asked, shown: Output) -> None:
     shown.show(
         lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
         data=lambda: {"schema_version": 2, **structs.asdict(comparison)},
-        screen=lambda: draw_fitted(
-            lambda page: comparison_blocks(comparison, page, named=named, cases=asked.cases or 0)
-        ),
+        screen=lambda: draw(comparison_blocks(comparison, named=named, cases=asked.cases or 0)),
     )

@@ -108,20 +108,19 @@ def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     from rich.table import Table
 
-    page = console.data_console()
     found = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     found.add_column(no_wrap=True, style="dim")
     found.add_column(overflow="fold")
     lines = (
         case_story_lines(row, report.metrics)
         if is_full
-        else short_story_lines(row, report.metrics, width=page.width - 11)
+        else short_story_lines(row, report.metrics, width=console.data_console().width - 11)
     )
     before = ""
     for label, line in lines:
         found.add_row(styled("" if label == before else label), styled(line))
         before = label
-    draw([styled((shown_line(row.id), "bold")), found], page)
+    draw([styled((shown_line(row.id), "bold")), found])
 
 
 def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:

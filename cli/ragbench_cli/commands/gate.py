@@ -15,7 +15,7 @@ from ragbench.masking import mask_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import Labelled, Panel, RunArgument, option, takes_records
-from ragbench_cli.output import Output, draw_fitted
+from ragbench_cli.output import Output, draw
 
 if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
@@ -115,7 +115,7 @@ def command(asked: Asked, shown: Shown) -> None:
     shown.show(
         partial(_document, verdict),
         data=partial(verdict_object, verdict),
-        screen=lambda: draw_fitted(partial(gate_blocks, verdict)),
+        screen=lambda: draw(gate_blocks(verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
     )
     if shown.annotations is not None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench.safe_text import counted
+from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
-from ragbench_cli.output import Blocks, Cell, can_show, draw_fitted, paragraph, show, styled, table
+from ragbench_cli.output import Blocks, Cell, can_show, draw, paragraph, show, styled, table
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from ragbench.core.history import History, MetricHistory
@@ -39,17 +38,17 @@ def command(
     from ragbench.views.history import history_object
 
     history = history_of(read_baseline(baseline))
-    show(history_object(history), lambda: draw_fitted(partial(_blocks, history)), json=json)
+    show(history_object(history), lambda: draw(_blocks(history)), json=json)
 
 
-def _blocks(history: History, page: Console) -> Blocks:
+def _blocks(history: History) -> Blocks:
     from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
     span = span_text([run.date for run in history.runs])
     runs = counted(len(history.runs), "run")
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""
-    yield _table(history, page)
+    yield _table(history)
     falls = [(one.metric, one.fall) for one in history.metrics if one.fall is not None]
     yield from paragraph("fell", ((fall_line(*one), "red") for one in falls))
     is_lower = any(run.aside for run in history.runs)
@@ -62,11 +61,12 @@ def _blocks(history: History, page: Console) -> Blocks:
     yield from paragraph("notes", remarks(history))
 
 
-def _table(history: History, page: Console) -> Table:
+def _table(history: History) -> Table:
     from ragbench.views.history import sparkline
 
     shown = [metric for metric in history.metrics if _is_measured(metric)]
     longest = max((len(metric.metric) for metric in shown), default=0)
+    width = console.data_console().width - longest - 3 * 9 - 10
     rows: list[Sequence[Cell]] = []
     for metric in shown:
         since = [figure for figure in metric.figures[history.start :] if figure is not None]
@@ -74,8 +74,8 @@ def _table(history: History, page: Console) -> Table:
             metric.figures,
             scale=metric.scale,
             breaks=[one.at for one in history.breaks],
-            width=max(10, page.width - longest - 3 * 9 - 10),
-            plain=not can_show(page, "▁"),
+            width=max(10, width),
+            plain=not can_show("▁"),
         )
         rows.append(
             (

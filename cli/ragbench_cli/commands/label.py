@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from ragbench.views.html.page import write_html
 from ragbench.views.labels import ask_text, label_page, raters_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, RunArgument, option, takes_records
-from ragbench_cli.output import draw_fitted
+from ragbench_cli.output import draw
 from ragbench_cli.report_tables import corrected_blocks
 
 _SHORT = 700
@@ -213,6 +212,6 @@ def _print_labels(
         console.print_json({"corrections": found, "raters": agreed})
         return
     if found:
-        draw_fitted(partial(corrected_blocks, found))
+        draw(corrected_blocks(found))
     for line in (*map(raters_text, agreed), *notes_of(book, [one for _, one in runs])):
         console.say(line)
