@@ -13,7 +13,6 @@ Three things about ragas 0.4.3 shape the file:
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -59,46 +58,32 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     del scores
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
-        start, end = _write_lines(traces, lines, tally)
-        _copy(lines, file, start, end)
-        _copy(lines, file, 0, start)
-        lines.seek(end)
-        shutil.copyfileobj(lines, file)
+        first, fullest = _write_lines(traces, lines, tally)
+        file.write(fullest)
+        lines.seek(0)
+        file.writelines(line for at, line in enumerate(lines) if at != first)
     return tally
 
 
-def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, int]:
-    """Writes the lines in order; returns where the first of the fullest begins and ends."""
-    position, fullest, most = 0, (0, 0), 0
+def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, bytes]:
+    """Writes the lines in order; returns the first of the fullest, and its place."""
+    most, fullest = 0, (-1, b"")
     for trace in traces:
         stage = failed_stage(trace)
         if stage is not None:
             tally.leave_out(f"{stage} failed")
             continue
-        row = sample_row(trace)
-        size = lines.write(_line(row))
-        known = sum(value is not None for value in row.as_mapping().values())
+        row = sample_row(trace).as_mapping()
+        # `default` meets the sequences and mappings that are no list and no dict.
+        text = json.dumps(row, default=_container, separators=(",", ":"))
+        line = text.encode("ascii") + b"\n"
+        lines.write(line)
+        known = sum(value is not None for value in row.values())
         if known > most:
-            fullest, most = (position, position + size), known
-        position += size
+            most, fullest = known, (tally.written, line)
         tally.written += 1
     return fullest
 
 
-def _line(row: SampleRow) -> bytes:
-    # `default` meets the sequences and mappings that are no list and no dict.
-    text = json.dumps(row.as_mapping(), default=_container, separators=(",", ":"))
-    return text.encode("ascii") + b"\n"
-
-
 def _container(value: Sequence[str] | Mapping[str, str]) -> object:
     return dict(value) if isinstance(value, Mapping) else list(value)
-
-
-def _copy(source: BinaryIO, target: BinaryIO, start: int, end: int) -> None:
-    source.seek(start)
-    left = end - start
-    while left > 0:
-        block = source.read(min(left, 1 << 20))
-        target.write(block)
-        left -= len(block)
