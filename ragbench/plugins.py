@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.machinery import SourceFileLoader
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import get_data
 from types import ModuleType
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragbench.errors import ConfigError, MissingExtraError, warn
 from ragbench.masking import mask_text
-from ragbench.safe_text import did_you_mean
+from ragbench.safe_text import did_you_mean, listed_names
 
 is_own = re.compile(r"ragbench(_cli)?(?:\.|\Z)").match
 """Finds out whether a module is ragbench's."""
@@ -160,13 +161,11 @@ def load_attribute(target: str) -> Any:
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{target}' is not of the form package.module:attribute")
-    value: Any = importlib.import_module(module_name)
-    for name in path.split("."):
-        try:
-            value = getattr(value, name)
-        except AttributeError as error:
-            raise ConfigError(f"module '{module_name}' has no attribute '{path}'") from error
-    return value
+    module = importlib.import_module(module_name)
+    try:
+        return attrgetter(path)(module)
+    except AttributeError as error:
+        raise ConfigError(f"module '{module_name}' has no attribute '{path}'") from error
 
 
 @cache
@@ -203,8 +202,7 @@ class Registry:
         if target is None:
             targets = self.targets()
             if name not in targets:
-                known = sorted(targets)
-                hint = f"{did_you_mean(name, known)} Known: {', '.join(known)}"
+                hint = listed_names(name, sorted(targets))
                 raise ConfigError(f"unknown name '{name}' among {self.kind}.{hint}")
             target = targets[name]
         return load_attribute(target)

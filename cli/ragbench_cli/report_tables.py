@@ -54,8 +54,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
         text := run_document.unmeasured_text(report)
     ):
         yield from paragraph("not measured", [text])
-    if report.failures:
-        yield from paragraph("failed", _failures(report.failures))
+    yield from paragraph("failed", _failures(report.failures))
     if report.judging is not None:
         yield from paragraph("judge", run_document.judge_remarks(report.judging))
     if is_full and report.latencies:
@@ -63,7 +62,9 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
         yield _latencies(report.latencies)
         if remark:
             yield f"  {remark}"
-    yield from paragraph("notes", [*(_reuse(report) if is_full else ()), *notes])
+    if is_full and (reused := run_document.reused_text(report)):
+        notes.insert(0, f"{reused} Nothing that they came from has changed; --fresh asks again.")
+    yield from paragraph("notes", notes)
 
 
 def _middle(report: Report) -> Blocks:
@@ -146,16 +147,6 @@ def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
     yield ""
     yield "corrected by labels of people"
     yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))
-
-
-def _reuse(report: Report) -> Iterator[str]:
-    counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
-    if counts:
-        since = (report.reused_from or "").replace("T", " ")[:16]
-        yield (
-            f"Reused from the run of {since}: {', '.join(counts)}. Nothing that they came from has "
-            "changed; --fresh asks again."
-        )
 
 
 def _metrics(summaries: Sequence[Summary]) -> Table:

@@ -33,13 +33,9 @@ class Changes(Record):
     """The folder of the second run, whose page has the cases."""
 
     @property
-    def word(self) -> str:
-        return self.kind.heading
-
-    @property
     def title(self) -> str:
         pair = f"{self.pair.second} against {self.pair.first}"
-        return f"{self.word}: {len(self.cases):,} ({pair})"
+        return f"{self.kind.heading}: {len(self.cases):,} ({pair})"
 
 
 class Section(Record):

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, Known, Status
+from ragbench.core.outcome import Cell, Judgement, Known, Status
 from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, Hop, SearchStory
 from ragbench.ledger.codec import judgement_object
@@ -46,7 +46,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[
         for quote in row.validation.evidence:
             yield "evidence", f'{shown_line(quote.chunk_id, longest=60)}: "{_line(quote.text)}"'
     for metric, cell in zip(metrics, row.cells, strict=True):
-        yield "score", f"{metric.name} {score_text(cell.value, cell.status.value)}"
+        yield "score", f"{metric.name} {score_text(cell)}"
     for metric, judgements in zip(metrics, row.judgements, strict=False):
         yield from _judged(metric, judgements)
 
@@ -172,8 +172,8 @@ def _chunk(chunk: ChunkStory) -> str:
     return f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}{gold}{score}{fate}"
 
 
-def score_text(value: float | None, status: str) -> str:
-    return status if value is None else f"{value:.3f}"
+def score_text(cell: Cell) -> str:
+    return cell.status.value if cell.value is None else f"{cell.value:.3f}"
 
 
 def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:

@@ -64,6 +64,13 @@ def headline(report: Report) -> str:
     return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
 
 
+def reused_text(report: Report) -> str:
+    """What an earlier run gave, and which; empty where nothing was taken from one."""
+    counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
+    since = (report.reused_from or "").replace("T", " ")[:16]
+    return f"Reused from the run of {since}: {', '.join(counts)}." if counts else ""
+
+
 def right_text(right: RightShare | None) -> str:
     """The share of right cases with its interval, and of how many it cannot be told."""
     if right is None:
@@ -81,16 +88,14 @@ def right_text(right: RightShare | None) -> str:
 
 def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
-    if report.corrections:
-        yield corrected_section(report.corrections)
-    if report.gold:
-        total = sum(report.gold.values())
-        yield Section(
-            title="Where the gold was",
-            columns=("the gold is", "cases", "share"),
-            rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items()],
-            hint="Of each case the gold context that came nearest to generation.",
-        )
+    yield corrected_section(report.corrections)
+    total = sum(report.gold.values())
+    yield Section(
+        title="Where the gold was",
+        columns=("the gold is", "cases", "share"),
+        rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items()],
+        hint="Of each case the gold context that came nearest to generation.",
+    )
     if report.operators is not None:
         yield Section(
             title="Post-retrieval",
@@ -102,8 +107,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
         yield _validation(report.validation)
     if report.judging is not None:
         yield from _judging(report.judging)
-    if any(summary.slices for summary in report.summaries):
-        yield _slices(report)
+    yield _slices(report)
     yield Section(
         title="Failures",
         columns=("stage", "error", "cases", "for example"),
@@ -337,7 +341,7 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
 def causes_section(causes: Sequence[CauseCount]) -> Section:
     rows = [
         (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
-        for fall in (waterfall(causes) if causes else ())
+        for fall in waterfall(causes)
     ]
     columns = ("what became of the cases", "cases", "share", "left", "by")
     return Section(title="Where the answers were lost", columns=columns, rows=rows)

@@ -92,10 +92,7 @@ def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> N
 
 def _lines(report: Report, found: list[CaseRow], at: int | None) -> Blocks:
     for row in found:
-        score = ""
-        if at is not None:
-            cell = row.cells[at]
-            score = f"{report.metrics[at].name} {score_text(cell.value, cell.status.value)}"
+        score = "" if at is None else f"{report.metrics[at].name} {score_text(row.cells[at])}"
         head = (shown_line(row.id, longest=80), "bold")
         yield styled(head, f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
         yield styled(f"  {shown_line(row.query, longest=200)}")

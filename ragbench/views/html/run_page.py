@@ -18,7 +18,13 @@ from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.lost import LostCases
 from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
+from ragbench.views.run_document import (
+    detail_sections,
+    headline,
+    reused_text,
+    unmeasured_text,
+    waterfall,
+)
 
 if TYPE_CHECKING:
     from ragbench.core.comparison import Against, CaseKind
@@ -126,11 +132,6 @@ class RunPage:
 
     def _head(self) -> dict[str, Any]:
         report = self.report
-        reused = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
-        notes = [*report.notes]
-        if reused:
-            since = (report.reused_from or "").replace("T", " ")[:16]
-            notes.insert(0, f"Reused from the run of {since}: {', '.join(reused)}.")
         groups: dict[str, list[tuple[Summary, *tuple[str, ...]]]] = {}
         for summary, measured in zip(report.summaries, self._values, strict=True):
             if summary.measured:
@@ -141,7 +142,7 @@ class RunPage:
         return {
             "report": report,
             "headline": headline(report),
-            "notes": notes,
+            "notes": [*filter(None, [reused_text(report)]), *report.notes],
             "falls": [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls],
             "share_bar": charts.share_bar,
             "lost": list(self._lost.groups()),
