@@ -18,7 +18,7 @@ from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
-from tests.cli.runs import Ragbench, in_python, lines
+from tests.cli.runs import Ragbench, fenced, in_python, lines
 from tests.unit.gate.builders import run as made
 
 pytest_plugins = ["pytester"]
@@ -154,10 +154,7 @@ def test_the_guide_says_what_happens(
     inner: Pytest, ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text("utf-8")
-    (commands,), (shown,), (program,) = (
-        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
-        for language in ("sh", "text", "python")
-    )
+    (commands,), (shown,), (program,) = (fenced(page, name) for name in ("sh", "text", "python"))
     evaluation, judging = (shlex.split(line) for line in commands.splitlines())
     assert ragbench("init").code == 0
     assert ragbench(*evaluation[1:], "-q").code == 0

@@ -6,13 +6,12 @@ import ast
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ragbench
+from tests.cli.runs import in_python
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "ragbench" / "__init__.pyi"
@@ -62,13 +61,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 def test_importing_it_imports_nothing_else_of_the_library() -> None:
     code = "import sys, ragbench; print([m for m in sys.modules if m.startswith('ragbench.')])"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "[]\n"
+    assert in_python(code).stdout == "[]\n"
 
 
 def test_the_changelog_says_each_outcome_once() -> None:

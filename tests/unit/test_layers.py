@@ -7,12 +7,13 @@ import re
 import runpy
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.cli.runs import in_python
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "ragbench"
@@ -59,23 +60,15 @@ def test_functions_stay_short(house: Any) -> None:
     assert house.functions[len(house.functions) // 2] <= 8
 
 
-def run(program: str) -> str:
-    start = f"import importlib, sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'cli')]!r}\n"
-    done = subprocess.run(
-        [sys.executable, "-c", start + program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def imported_by(modules: list[str], watched: list[str]) -> list[str]:
     """The watched packages that stand in sys.modules when the modules have been imported."""
-    printed = run(f"""
+    printed = in_python(f"""
+import importlib, sys
 for name in {modules!r}:
     importlib.import_module(name)
 print(*sorted({{name.partition(".")[0] for name in sys.modules}} & set({watched!r})))
 """)
-    return printed.split()
+    return printed.stdout.split()
 
 
 def test_importing_the_whole_library_imports_nothing_heavy() -> None:
@@ -92,7 +85,8 @@ def test_the_guard_sees_a_heavy_import() -> None:
 
 
 def test_importing_the_library_reads_no_file_and_opens_no_connection() -> None:
-    seen = run(f"""
+    done = in_python(f"""
+import importlib, sys
 seen = []
 def watch(event, arguments):
     if event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
@@ -106,7 +100,7 @@ for name in {modules_of(LIBRARY)!r}:
     importlib.import_module(name)
 print(*seen, sep="\\n")
 """)
-    assert seen == "\n"
+    assert done.stdout == "\n"
 
 
 @pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])

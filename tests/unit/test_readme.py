@@ -70,10 +70,6 @@ def blocks(text: str) -> list[Block]:
     return [Block(*match.group("file", "language", "text")) for match in BLOCK.finditer(text)]
 
 
-def blocks_of(language: str, text: str) -> list[str]:
-    return [block.text for block in blocks(text) if block.language == language]
-
-
 def commands(block: str) -> Iterator[Command]:
     for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
         line, _, shown = part.partition("\n")

@@ -12,14 +12,14 @@ import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult
 from ragbench.rag.load import http_rag
+from tests.cli.runs import fenced
 from tests.unit.rag.http_server import Answer, Server
-from tests.unit.test_readme import blocks_of
 
 ROOT = Path(__file__).parents[3]
 
 
 def blocks(name: str, language: str = "python") -> list[str]:
-    return blocks_of(language, (ROOT / "docs" / f"{name}.md").read_text("utf-8"))
+    return fenced((ROOT / "docs" / f"{name}.md").read_text("utf-8"), language)
 
 
 def run(block: str, names: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.stores.database import open_database
 from ragbench.stores.mapping import FieldMapping
 from ragbench_cli.main import main
-from tests.unit.test_readme import blocks_of
+from tests.cli.runs import fenced
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE, OWN = ((DOCS / f"{name}.md").read_text("utf-8") for name in ("stores", "collections"))
@@ -28,7 +28,7 @@ def assert_prints(code: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert_prints(blocks_of("python", PAGE)[0], capsys)
+    assert_prints(fenced(PAGE, "python")[0], capsys)
 
 
 @pytest.mark.extra("qdrant")
@@ -37,11 +37,11 @@ def test_a_collection_of_one_s_own_is_searched(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions.txt").write_text("Where is the key?\n", "utf-8")
-    fill, read = blocks_of("python", OWN)
-    [pipeline] = blocks_of("yaml", OWN)
+    fill, read = fenced(OWN, "python")
+    [pipeline] = fenced(OWN, "yaml")
     (tmp_path / "rag.yaml").write_text(pipeline, "utf-8")
     exec(compile(fill, "docs", "exec"), {})
-    asked, dumped, judged = "".join(blocks_of("console", OWN)).splitlines()
+    asked, dumped, judged = "".join(fenced(OWN, "console")).splitlines()
     assert main(shlex.split(asked)[1:]) == 0
     shown = capsys.readouterr()
     assert "Rent is due" in shown.out.splitlines()[1]
