@@ -129,20 +129,15 @@ def command(asked: Asked, json: JsonOption = False) -> None:
 @contextmanager
 def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
     """The progress bar of an indexing; Ctrl-C says what becomes of it."""
-    total = 0
-
-    def count(documents: int) -> None:
-        nonlocal total
-        total = documents
-
+    total = [0]
     try:
-        with console.progress(shown=shown) as advance:
+        with console.progress(shown=shown) as bars:
 
-            def advanced(*, documents: int, chunks: int, unchanged: int) -> None:
-                if advance is not None:
-                    advance(Progress("index", total, documents))
+            def advance(*, documents: int, **_: int) -> None:
+                if bars is not None:
+                    bars(Progress("index", total[-1], documents))
 
-            yield advanced, count
+            yield advance, total.append
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
