@@ -61,6 +61,10 @@ def warn(text: str, *, level: int = 1) -> None:
 class RagbenchError(Exception):
     """Base of all errors that ragbench raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travels between processes with all that it holds, whatever it was built from."""
+        return BaseException.__new__, (type(self), *self.args), vars(self)
+
 
 class InputError(RagbenchError):
     """What the user gave cannot be used; nothing was run and nothing was written."""
@@ -96,9 +100,6 @@ class DataError(InputError):
         if rest > 0:
             lines.append(f"... and {rest} more problems")
         super().__init__("\n".join(lines))
-
-    def __reduce__(self) -> tuple[type[DataError], tuple[tuple[Problem, ...]]]:
-        return type(self), (self.problems,)
 
 
 class ConfigError(InputError):

@@ -238,10 +238,6 @@ class PartialBatchError(InterfaceError):
             f"{type(errors[0]).__name__}: {errors[0]}"
         )
 
-    def __reduce__(self) -> tuple[type[PartialBatchError], tuple[tuple[object, ...], str]]:
-        """Makes it travel between processes with all that it holds."""
-        return type(self), (self.outcomes, self.where)
-
 
 def settled(outcomes: Sequence[Any], where: str) -> list[Any]:
     """The results of a batch when there is no exception among them."""

@@ -26,7 +26,7 @@ from unittest import mock
 import pytest
 
 from ragbench import Document, index, open_embedder, open_store
-from ragbench.errors import ConfigError, RagbenchWarning, RunError
+from ragbench.errors import ConfigError, MissingExtraError, RagbenchWarning, RunError
 from ragbench.io.dumps.pieces import SplitDump
 from ragbench.stages import far_dump
 from ragbench.workers import engines
@@ -125,7 +125,7 @@ def dividing() -> Callable[[int], float]:
 
 
 def refusing() -> Callable[[int], int]:
-    raise ConfigError("no model")
+    raise MissingExtraError("onnxruntime", "onnx")
 
 
 def waiting_for(path: Path) -> Callable[[int], int]:
@@ -194,7 +194,7 @@ def test_an_error_comes_in_its_place(engine: Engine) -> None:
 
 
 def test_what_cannot_be_made_is_the_error_that_says_so(engine: Engine) -> None:
-    with pytest.raises(ConfigError, match="no model"):
+    with pytest.raises(MissingExtraError, match="this needs the extra 'onnx'"):
         mapped(refusing, range(40), engine)
 
 
