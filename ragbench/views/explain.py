@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -187,9 +186,8 @@ def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[tuple[s
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
     """The same as a JSON object: the case of report.json, its story and its judgements."""
-    found, story = case_object(row, shown_columns(metrics)), row.story
-    assert story is not None
-    found["story"] = asdict(story)
+    found = case_object(row, shown_columns(metrics))
+    found["story"] = row.story
     found["judgements"] = {
         metric.name: [judgement_object(judgement) for judgement in judgements]
         for metric, judgements in zip(metrics, row.judgements, strict=False)

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.history import FittedLimit, History, MainTrend
@@ -25,7 +24,7 @@ def history_object(history: History) -> dict[str, Any]:
         "schema_version": 2,
         **values_of(history, "dataset rag followed"),
         "runs": [values_of(run, "date commit dirty aside people") for run in history.runs],
-        "breaks": [asdict(one) for one in history.breaks],
+        "breaks": history.breaks,
         "metrics": [
             {
                 "metric": one.metric,

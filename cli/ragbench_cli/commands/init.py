@@ -26,8 +26,8 @@ FILES = {
 }
 """Path in the folder, and the template beside this module."""
 
-EXTRAS = {"pipeline": {"pipeline.yaml": "pipeline.yaml"}}
-"""Further files by what they are asked for with."""
+EXTRAS = {"pipeline": "pipeline.yaml"}
+"""Further templates by what they are asked for with."""
 
 
 def write_scaffold(
@@ -47,7 +47,7 @@ def write_scaffold(
 
     templates = files("ragbench_cli") / "templates"
     written, kept = list[str](), list[str]()
-    wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
+    wanted = FILES | {EXTRAS[extra]: EXTRAS[extra] for extra in extras}
     contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
     for name, content in (contents | dict(made or {})).items():
         if (folder / name).exists() and not force:

@@ -197,9 +197,7 @@ def _keys() -> Iterator[str]:
             return
 
 
-def _print_labels(
-    book: LabelBook, run: Path, against: Path | None, *, as_json: bool = False
-) -> None:
+def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
     """What the labels say so far: how far people agree, and what they make of the figures."""
     scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]

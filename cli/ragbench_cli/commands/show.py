@@ -10,6 +10,7 @@ import typer
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, complete_metrics, subcommands
+from ragbench_cli.output import entry, show
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
@@ -19,14 +20,10 @@ app = subcommands("List metrics, formats, rerankers and what else can be named."
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
-    from ragbench_cli.output import show
-
     show(value, lambda: typer.echo("\n".join(lines)), json=json)
 
 
 def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
-    from ragbench_cli.output import entry
-
     yield from (entry(name, text, width=width) for name, text in listed)
 
 
@@ -334,8 +331,6 @@ def _show_listed(registry: Registry, *, json: bool) -> None:
 
 
 def _explained(one: dict[str, Any]) -> Iterator[str]:
-    from ragbench_cli.output import entry
-
     schema = one["settings"]
     needed = schema.get("required", ())
     yield entry(one["name"], _unmarked(one["summary"]), indent=0)
