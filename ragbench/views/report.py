@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec import structs
 
 from ragbench.core.attribution import CauseCount, RightShare
 from ragbench.core.biography import OperatorTable
@@ -128,6 +129,12 @@ class ReportFile(Record):
     corrections: tuple[Correction, ...]
 
 
+def json_bytes(value: object) -> bytes:
+    """A file of JSON: indented, with a line end."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    return orjson.dumps(msgspec.to_builtins(value), option=options)
+
+
 def report_json(report: Report) -> bytes:
     counted = Counted.__struct_fields__
     own = ("summaries", "judging", "post_retrieval")
@@ -146,8 +153,7 @@ def report_json(report: Report) -> bytes:
         judging=None if judging is None else replace(judging, judge={}),  # the manifest has it
         post_retrieval=report.operators,
     )
-    value = {"schema_version": 2, **msgspec.to_builtins(found)}
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_bytes({"schema_version": 2, **structs.asdict(found)})
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
@@ -164,14 +170,11 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
 def timings_json(report: Report) -> bytes:
     value = {
         "schema_version": 1,
-        "latencies": report.latencies,
-        "reused_from": report.reused_from,
+        **values_of(report, "latencies reused_from"),
         "summaries": [
             {**metric_object(summary.metric), **values_of(summary, "score interval measured total")}
             for summary in report.summaries
             if not summary.metric.definition.deterministic
         ],
     }
-    return orjson.dumps(
-        msgspec.to_builtins(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    )
+    return json_bytes(value)

@@ -183,17 +183,15 @@ def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
 
 
 def _report(found: DumpSummary, given: Given, page: DumpPage | None) -> None:
-    import orjson
-
     from ragbench.io.atomic import write_whole
+    from ragbench.views.report import json_bytes
     from ragbench.views.validation import summary_lines, summary_object
 
     path, out = given.summary, given.out
     if path is None and out is not None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        write_whole(path, orjson.dumps(summary_object(found), option=options))
+        write_whole(path, json_bytes(summary_object(found)))
     # What is excluded from every figure is said in any case.
     for line in summary_lines(found, troubles_only=given.quiet):
         console.say(line)
