@@ -109,8 +109,7 @@ def main() -> None:
         evaluate(cases_of(asked.cases, corpus), Synthetic(corpus, asked.chunks), out=run)
         report = report_of(run)
         began = time.process_time()
-        made = run_page(report)
-        write_html(page, made.body(), title=made.title)
+        write_html(page, run_page(report))
         figures: dict[str, Any] = {
             "cases": asked.cases,
             "megabytes": round(page.stat().st_size / 1e6, 1),

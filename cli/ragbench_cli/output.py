@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, cast
 
 import typer
 
-from ragbench.core.record import Record, field
+from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError
 from ragbench.safe_text import shown_text
 from ragbench_cli import console
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ragbench.views.document import Document, Section
+    from ragbench.views.html.page import Page as HtmlPage
 
 Cell: TypeAlias = "str | tuple[str, str]"
 """A text, or one with its style."""
@@ -169,15 +170,15 @@ class Page(Record):
     def is_wanted(self) -> bool:
         return self.html is not None or self.html_folder is not None
 
-    def write(self, body: Iterable[str], title: str) -> None:
+    def write(self, page: HtmlPage) -> None:
         from ragbench.views.html.page import write_html, write_html_folder
 
-        parts = list(body)
+        page = replace(page, body=[*page.body])
         if self.html is not None:
-            write_html(self.html, parts, title=title)
+            write_html(self.html, page)
             console.say(f"page    {self.html}")
         if self.html_folder is not None:
-            console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
+            console.say(f"page    {write_html_folder(self.html_folder, page)}")
 
 
 class Output(Record):
@@ -228,8 +229,7 @@ class Output(Record):
                 from ragbench.views.html.document import document_page
 
                 folder = self.page.html_folder or cast("Path", self.page.html).parent
-                page = document_page(made, folder)
-                self.page.write(page.body, page.title)
+                self.page.write(document_page(made, folder))
         if self.md is not None and self.md != "-":
             write_whole(Path(self.md), text.encode())
         return text

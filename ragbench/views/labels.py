@@ -106,4 +106,5 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
             for task in drawn.tasks
         ],
     }
-    return Page(title=f"Labels: {drawn.metric.name}", body=[render("label.html.jinja", values)])
+    body = [render("label.html.jinja", values)]
+    return Page(title=f"Labels: {drawn.metric.name}", body=body, script="label.js")

@@ -111,8 +111,7 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
             add = cases.begin(report.metrics)
             for row in report.rows():
                 add(row)
-        page = cases.page
-        page.report = report
+        cases.page.report = report
         files = [stack.enter_context(written_whole(folder / name)) for name in names]
         head = io.StringIO(newline="")
         verdict = () if report.validation is None else _VERDICT_COLUMNS
@@ -127,7 +126,7 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
         files[0].write(report_json(report))
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].write(timings_json(report))
-    write_html(folder / PAGE, page.body(), title=page.title)
+    write_html(folder / PAGE, cases.page.page())
     if (run := RunFolder(path=folder)).exists:
         with Journal(run.journal) as journal:
             journal.runs.keep(written=_state(report, folder, journal))

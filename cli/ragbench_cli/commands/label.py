@@ -81,8 +81,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     if asked.page is not None:
         # Of a page that nobody is named for, what anybody said is not asked again.
         left = Session(drawn, asked.output, asked.by).undone()
-        made = label_page(left, by=asked.by, shows_judge=asked.show_judge)
-        write_html(asked.page, made.body, title=made.title, script="label.js")
+        write_html(asked.page, label_page(left, by=asked.by, shows_judge=asked.show_judge))
         done = len(drawn.tasks) - len(left.tasks)
         known = f", {done:,} of them labelled in {asked.output}" if done else ""
         console.say(f"page    {asked.page} ({len(drawn.tasks):,} of {drawn.of:,} drawn{known})")

@@ -56,8 +56,8 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
         write_reports(report, run)
     if page.is_wanted:
         against = None if asked.against is None else read_run(asked.against)
-        made = run_page(report, None if against is None else cases_beside(read_run(run), against))
-        page.write(made.body(), made.title)
+        beside = None if against is None else cases_beside(read_run(run), against)
+        page.write(run_page(report, beside))
     if json:
         console.write_json([report_json(report)])
     else:

@@ -198,8 +198,7 @@ def _report(found: DumpSummary, given: Given, page: DumpPage | None) -> None:
     if out is not None and not given.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
     if page is not None:
-        made = page.page(found)
-        given.page.write(made.body, made.title)
+        given.page.write(page.page(found))
 
 
 def _demands(given: Given) -> Demands:

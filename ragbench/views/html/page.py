@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -33,17 +33,21 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def write_html(
-    path: Path, body: Iterable[str], *, title: str, script: str = _SCRIPT, is_inline: bool = True
-) -> None:
+class Page(Record):
+    title: str
+    body: Iterable[str]
+    script: str = _SCRIPT
+
+
+def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
     """Writes a page as one file, whole or not at all; style and script are in it, or beside it."""
     from markupsafe import Markup
 
-    parts = (_asset(_STYLE), _asset(script)) if is_inline else ("", "")
+    parts = (_asset(_STYLE), _asset(page.script)) if is_inline else ("", "")
     digests = [hashlib.sha256(text.encode()).digest() for text in parts]
     hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
     values = {
-        "title": title,
+        "title": page.title,
         "style": Markup(parts[0]),  # this package's own file
         "script": Markup(parts[1]),
         "style_source": hashes[0] if is_inline else "'self'",
@@ -52,17 +56,17 @@ def write_html(
     }
     before, after = render("page.html.jinja", values).split(_BODY)
     with written_whole(path) as file:
-        for part in chain([before], body, [after]):
+        for part in chain([before], page.body, [after]):
             file.write(part.encode("utf-8", "backslashreplace"))
 
 
-def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
+def write_html_folder(folder: Path, page: Page) -> Path:
     """Writes a page with style and script as files beside it, where inline is forbidden."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
             file.write(_asset(name).encode())
-    write_html(folder / "index.html", body, title=title, is_inline=False)
+    write_html(folder / "index.html", page, is_inline=False)
     return folder / "index.html"
 
 
@@ -111,8 +115,3 @@ def _number(value: float | None, unit: str = "") -> str:
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
-
-
-class Page(Record):
-    title: str
-    body: Sequence[str]

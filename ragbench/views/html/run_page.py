@@ -16,7 +16,7 @@ from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.lost import LostCases
-from ragbench.views.html.page import render
+from ragbench.views.html.page import Page, render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import (
     detail_sections,
@@ -65,11 +65,6 @@ class RunPage:
         self._lost = LostCases()
         self._cases = CaseBlocks(metrics, against)
 
-    @property
-    def title(self) -> str:
-        manifest = self.report.manifest
-        return f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
-
     def case(self, row: CaseRow) -> None:
         for at, cell in enumerate(row.cells):
             if cell.value is not None:
@@ -105,7 +100,12 @@ class RunPage:
             del kept[room[cause] + len(room) :]  # by so many it may be rounded otherwise
         self._kept = sum(map(len, self._worst.values()))
 
-    def body(self) -> Iterator[str]:
+    def page(self) -> Page:
+        manifest = self.report.manifest
+        title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
+        return Page(title=title, body=self._body())
+
+    def _body(self) -> Iterator[str]:
         causes = {count.cause: count.cases for count in self.report.causes}
         total, room = sum(causes.values()), _room(causes)
         kept = [
@@ -163,12 +163,12 @@ class RunPage:
         }
 
 
-def run_page(report: Report, against: Against | None = None) -> RunPage:
-    page = RunPage(report.metrics, against)
+def run_page(report: Report, against: Against | None = None) -> Page:
+    made = RunPage(report.metrics, against)
     for row in report.rows():
-        page.case(row)
-    page.report = report
-    return page
+        made.case(row)
+    made.report = report
+    return made.page()
 
 
 def _room(causes: Mapping[Cause, int]) -> dict[Cause, int]:
