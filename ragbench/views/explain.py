@@ -12,7 +12,7 @@ from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, Hop, SearchStory
 from ragbench.ledger.codec import judgement_object
 from ragbench.safe_text import shown_line
-from ragbench.views.report import case_object, shown_columns
+from ragbench.views.report import case_object
 
 _LONGEST = 300
 """Letters of an answer or a reason that are shown on a line."""
@@ -186,7 +186,7 @@ def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[tuple[s
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
     """The same as a JSON object: the case of report.json, its story and its judgements."""
-    found = case_object(row, shown_columns(metrics))
+    found = case_object(row, metrics)
     found["story"] = row.story
     found["judgements"] = {
         metric.name: [judgement_object(judgement) for judgement in judgements]

@@ -46,7 +46,8 @@ def values_of(record: object, names: str) -> dict[str, Any]:
 _CASE = "id query language cluster tags reference reference_ids retrieved_ids response"
 
 
-def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
+    columns = shown_columns(metrics)
     found = {
         **values_of(row, f"{_CASE} stages"),
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
@@ -80,7 +81,6 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
     """A cell: a value when measured, else why there is none."""
     found: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
-        found["value"] = None
         found["reason"] = cell.reason if cell.failure is None else str(cell.failure)
     return found
 

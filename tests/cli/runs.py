@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ragbench import report_of
-from ragbench.views.report import case_object, shown_columns
+from ragbench.views.report import case_object
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,10 +139,8 @@ def report(folder: str = "run") -> Any:
 
 def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
     made = report_of(Path(folder))
-    columns = shown_columns(made.metrics)
-    found: list[dict[str, Any]] = msgspec.json.decode(
-        msgspec.json.encode([case_object(row, columns) for row in made.rows()])
-    )
+    rows = [case_object(row, made.metrics) for row in made.rows()]
+    found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(rows))
     return found
 
 

@@ -14,7 +14,7 @@ from ragbench.safe_text import counted, did_you_mean, shown_line
 from ragbench.verbs.cases import select_cases, worst_metric, write_dataset
 from ragbench.verbs.report import report_of
 from ragbench.views.explain import score_text
-from ragbench.views.report import case_object, shown_columns
+from ragbench.views.report import case_object
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 from ragbench_cli.output import Blocks, draw, styled
@@ -66,8 +66,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     if asked.out is not None:
         _write(run, found, asked.out, is_json=json)
     elif json:
-        columns = shown_columns(report.metrics)
-        cases = [case_object(row, columns) for row in found]
+        cases = [case_object(row, report.metrics) for row in found]
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
         draw(_lines(report, found, worst_metric(report, asked.worst)))
