@@ -25,7 +25,7 @@ from importlib import import_module
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
-from ragbench.masking import hidden, hidden_bytes
+from ragbench.masking import hidden, hidden_bytes, mask_text
 from ragbench.safe_text import shown_text
 
 if TYPE_CHECKING:
@@ -196,8 +196,6 @@ class Invocation:
     def again(self, *more: str, first: str = "", without: str = "") -> str:
         """The command line for a shell; credentials in URLs are masked, as it may be logged."""
         import shlex
-
-        from ragbench.masking import mask_text
 
         kept = [text for text in self.arguments if text not in (without, *more)]
         return mask_text(shlex.join(["ragbench", *filter(None, [first]), *kept, *more]))
