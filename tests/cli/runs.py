@@ -21,6 +21,7 @@ from ragbench import report_of
 from ragbench.views.report import case_object
 
 ROOT = Path(__file__).parents[2]
+PELLORIN = ROOT / "datasets" / "pellorin"
 
 
 class Done(NamedTuple):

@@ -18,11 +18,10 @@ import yaml
 
 from ragbench_cli.commands.init import write_scaffold
 from ragbench_cli.main import app
-from tests.cli.runs import on_a_forge, program
+from tests.cli.runs import ROOT, on_a_forge, program
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
-ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "cli" / "ragbench_cli" / "templates"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 GITHUB = yaml.safe_load((TEMPLATES / "github.yml").read_text("utf-8"))

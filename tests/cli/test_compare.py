@@ -10,9 +10,8 @@ import jsonschema
 import pytest
 
 from ragbench_cli.main import main
-from tests.cli.runs import Ragbench, report, schema
+from tests.cli.runs import PELLORIN, Ragbench, report, schema
 
-PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 SCHEMA = schema("comparison")
 SETTINGS: dict[str, dict[str, float]] = {
     "five": {"top_k": 5},

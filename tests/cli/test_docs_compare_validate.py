@@ -13,9 +13,8 @@ import pytest
 from ragbench import open_dump
 from ragbench.core.validation import WarningKind
 from ragbench.io.dumps.forms import form_names
-from tests.cli.runs import Ragbench, fenced, lines, printed_by
+from tests.cli.runs import ROOT, Ragbench, fenced, lines, printed_by
 
-ROOT = Path(__file__).parents[2]
 READ = (ROOT / "docs" / "logs.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8") + READ
 COMPARE = (ROOT / "docs" / "compare.md").read_text("utf-8")

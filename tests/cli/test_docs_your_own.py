@@ -18,10 +18,10 @@ import yaml
 from ragbench import build_operator, parse_metrics
 from ragbench.metrics.metric import ARGUMENTS, Options, definitions_in
 from ragbench.post.operator import Operator
-from tests.cli.runs import Ragbench
+from tests.cli.runs import ROOT, Ragbench
 from tests.unit.test_readme import blocks
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 METRIC, RERANKER = (
     (DOCS / f"your_own_{name}.md").read_text("utf-8") for name in ("metric", "reranker")
 )

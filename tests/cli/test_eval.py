@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench, calls, lines, own_rag, report, score
+from tests.cli.runs import PELLORIN, Ragbench, calls, lines, own_rag, report, score
 
 PLAIN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run")
 NO_GOLD = "Nothing to compare with: no case has a reference answer or relevant contexts."
@@ -160,8 +160,7 @@ def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench
 def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    pellorin = Path(__file__).parents[2] / "datasets" / "pellorin"
-    done = ragbench("eval", str(pellorin), "--out", "run")
+    done = ragbench("eval", str(PELLORIN), "--out", "run")
     lines = done.err.splitlines() + done.out.splitlines()
     assert len(lines) <= 24
     assert sum("ragbench " in line for line in lines) == 1 + lines[0].count("ragbench ")

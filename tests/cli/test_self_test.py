@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from ragbench import Chunk, build_validator
 from ragbench.core.validation import Verdict
 from ragbench.validators.self_test import ANSWER_KINDS, KINDS, AnsweredQuestion, self_test
-from tests.cli.runs import Ragbench
+from tests.cli.runs import PELLORIN, Ragbench
 
-PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 REST = "It burned down twice, and three families lived there for a long time."
 
 

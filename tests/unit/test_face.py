@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import ragbench
-from tests.cli.runs import in_python
+from tests.cli.runs import ROOT, in_python
 
-ROOT = Path(__file__).parents[2]
 FACE = ROOT / "ragbench" / "__init__.pyi"
 
 PUBLIC: list[str] = getattr(ragbench, "__all__")  # noqa: B009

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import in_python
+from tests.cli.runs import ROOT, in_python
 
-ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "ragbench"
 CLI = ROOT / "cli" / "ragbench_cli"
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]

@@ -12,10 +12,8 @@ import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult
 from ragbench.rag.load import http_rag
-from tests.cli.runs import fenced
+from tests.cli.runs import ROOT, fenced
 from tests.unit.rag.http_server import Answer, Server
-
-ROOT = Path(__file__).parents[3]
 
 
 def blocks(name: str, language: str = "python") -> list[str]:

@@ -15,9 +15,9 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.stores.database import open_database
 from ragbench.stores.mapping import FieldMapping
 from ragbench_cli.main import main
-from tests.cli.runs import fenced
+from tests.cli.runs import ROOT, fenced
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = ROOT / "docs"
 PAGE, OWN = ((DOCS / f"{name}.md").read_text("utf-8") for name in ("stores", "collections"))
 
 

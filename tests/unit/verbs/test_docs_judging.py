@@ -13,10 +13,10 @@ from ragbench import read_labels
 from ragbench.core.metric import Cost
 from ragbench.llm.settings import SETTING_NAMES, resolve, resolve_embeddings
 from ragbench.metrics.registry import definitions
-from tests.cli.runs import fenced
+from tests.cli.runs import ROOT, fenced
 from tests.llm_server import FaultServer, Payload, said_by_default
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = ROOT / "docs"
 GUIDE = (DOCS / "judging.md").read_text("utf-8")
 MODELS = (DOCS / "llm.md").read_text("utf-8")
 
