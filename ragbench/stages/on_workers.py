@@ -16,12 +16,13 @@ from typing import Any, cast
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.ledger.watch import Watch
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.calls import Manner, run_plain
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 from ragbench.stages.score import ScoreInput, ScoreStage, scorer
-from ragbench.stages.stage import Stage
+from ragbench.stages.stage import Running, Stage
 from ragbench.stages.validate import VALIDATE, validate_stage
 from ragbench.validators.validator import Validator
 from ragbench.workers.engines import opened_engine
@@ -51,7 +52,51 @@ def lost_case(stage: str, case: object) -> Any:
     return lost
 
 
-def check_buildable(rag: RAG) -> None:
+@contextmanager
+def staffed(
+    stages: Sequence[Stage],
+    workers: Workers,
+    run: Running,
+    *,
+    top_k: int | None,
+    rag: RAG | None,
+    watch: Watch,
+) -> Generator[list[Stage]]:
+    """The same stages, with workers behind those that may have some."""
+    if workers.make_rag is not None and rag is not None:
+        _check_buildable(rag)
+        watch.meet("workers", "it was asked on workers, which cannot be seen into")
+    makes: dict[str, tuple[Callable[[], Any] | None, Callable[..., CallStage[Any, Any]]]] = {
+        VALIDATE: (workers.make_validator, validate_stage),
+        "retrieve": (workers.make_rag, partial(retrieve_stage, top_k=top_k)),
+        "generate": (workers.make_rag, generate_stage),
+    }
+    with ExitStack() as stack:
+        engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
+        made = dict[str, Callable[[], Map[Any, Any]]]()
+        for stage in stages:
+            if isinstance(stage, ScoreStage):
+                metrics = tuple(one for one in stage.table.metrics if not one.is_judged)
+                made[stage.name] = partial(scorer, metrics)
+            elif isinstance(stage, CallStage) and stage.name in makes:
+                make, stage_of = makes[stage.name]
+                if make is not None:
+                    made[stage.name] = partial(_asking, stage_of, make, run.calls.timeout)
+
+        def lost(task: Task) -> Any:
+            return lost_case(task.kind, task.input)
+
+        pool: WorkerPool[Task, Any] = stack.enter_context(
+            WorkerPool(partial(by_kind, made), engine, lost=lost, stopped=run.stopped)
+        )
+        # All that something is made for are dataclasses with a pool.
+        yield [
+            replace(cast("Any", stage), pool=pool) if stage.name in made else stage
+            for stage in stages
+        ]
+
+
+def _check_buildable(rag: RAG) -> None:
     """Refuses a RAG that workers cannot be asked in place of."""
     if rag.is_async or (isinstance(rag, AdaptedRAG) and rag.answers_in_one_call):
         kind = "its methods are coroutines" if rag.is_async else "it answers while it retrieves"
@@ -61,63 +106,19 @@ def check_buildable(rag: RAG) -> None:
         )
 
 
-@contextmanager
-def staffed(
-    stages: Sequence[Stage],
-    workers: Workers,
-    *,
-    top_k: int | None,
-    timeout: float | None,
-    stopped: Callable[[], bool],
-) -> Generator[list[Stage]]:
-    """The same stages, with workers behind those that may have some.
-
-    Args:
-        timeout: seconds per query; None for no limit.
-    """
-    rag = workers.make_rag
-    makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
-    with ExitStack() as stack:
-        engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
-        made = dict[str, Callable[[], Map[Any, Any]]]()
-        for stage in stages:
-            if isinstance(stage, ScoreStage):
-                metrics = tuple(one for one in stage.table.metrics if not one.is_judged)
-                made[stage.name] = partial(scorer, metrics)
-            elif make := makes.get(stage.name):
-                made[stage.name] = partial(_asking, stage.name, make, top_k, timeout)
-
-        def lost(task: Task) -> Any:
-            return lost_case(task.kind, task.input)
-
-        pool: WorkerPool[Task, Any] = stack.enter_context(
-            WorkerPool(partial(by_kind, made), engine, lost=lost, stopped=stopped)
-        )
-        # All that something is made for are dataclasses with a pool.
-        yield [
-            replace(cast("Any", stage), pool=pool) if stage.name in made else stage
-            for stage in stages
-        ]
-
-
 # --- on a worker
 
 
 def _asking(
-    name: str, make: Callable[[], Any], top_k: int | None, timeout: float | None
+    stage_of: Callable[..., CallStage[Any, Any]], make: Callable[[], Any], timeout: float | None
 ) -> Map[Any, Outcome[Any]]:
-    made = make()
-    stage: CallStage[Any, Any]
-    if name == VALIDATE:
-        stage = validate_stage(made, b"")
-    elif name == "retrieve":
-        stage = retrieve_stage(made, b"", top_k)
-    else:
-        stage = generate_stage(made, b"")
+    stage = stage_of(make(), b"")
     plain, takes_batches = stage.call, stage.takes_batches
-    manner = Manner(stage=name, timeout=timeout)
+    manner = Manner(stage=stage.name, timeout=timeout)
     if plain is None:
-        raise ConfigError(f"{name} is asynchronous and cannot run on workers: leave out --engine")
+        raise ConfigError(
+            f"{stage.name} is asynchronous and cannot run on workers: leave out --engine"
+        )
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         # Where each query is a call of its own, it has its own time, and its failure is its own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -262,7 +262,10 @@ def evaluate_entries(
             asked.judge.table = score.table
             stages.append(asked.judge)
         if workers is not None and workers.engine != "local":
-            hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
+            from ragbench.stages.on_workers import staffed
+
+            top_k = settings.top_k
+            hired = staffed(stages, workers, running, top_k=top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
         builder = _counted(stages, score, running, begun, asked, collect)
         begun.reuse.keep(is_last=True)
@@ -406,23 +409,6 @@ _RECORDED_STAND = (
     "{:,} earlier questions of conversations are no cases: their recorded answers stand in the "
     "history of those that follow"
 )
-
-
-def _staffed(
-    stages: Sequence[Stage],
-    workers: Workers,
-    running: Running,
-    top_k: int | None,
-    rag: RAG | None,
-    watch: Watch,
-) -> AbstractContextManager[list[Stage]]:
-    from ragbench.stages.on_workers import check_buildable, staffed
-
-    if workers.make_rag is not None and rag is not None:
-        check_buildable(rag)
-        watch.meet("workers", "it was asked on workers, which cannot be seen into")
-    timeout = running.calls.timeout
-    return staffed(stages, workers, top_k=top_k, timeout=timeout, stopped=running.stopped)
 
 
 @contextmanager

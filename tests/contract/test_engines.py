@@ -406,6 +406,11 @@ class Counting(RAGInterface):
 
     def generate(self, query, contexts):
         return f"answer to {query}"
+
+
+class Retriever(RAGInterface, families=("retrieval",)):
+    on_workers = True
+    retrieve = Counting.retrieve
 '''
 
 
@@ -422,9 +427,9 @@ def cases(here: None) -> str:
     return lines("cases.jsonl", rows)
 
 
-def evaluated(cases: str, engine: str, *options: str) -> bytes:
+def evaluated(cases: str, engine: str, *options: str, rag: str = "Counting") -> bytes:
     out = f"out-{engine}"
-    said = ["eval", cases, "--rag", "counting.py:Counting", "--validate", "lexical", "-q"]
+    said = ["eval", cases, "--rag", f"counting.py:{rag}", "--validate", "lexical", "-q"]
     assert main([*said, "-o", out, "--engine", engine, *options]) == 0
     return Path(out, "cases.csv").read_bytes()
 
@@ -450,6 +455,11 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
     said = Path("out-processes", "report.md").read_text("utf-8")
     row = "| retrieve | ProcessDied: took three worker processes down, perhaps for lack of memory |"
     assert f"{row} 1 | last |" in said
+
+
+def test_workers_have_no_part_in_a_stage_that_the_rag_lacks(cases: str) -> None:
+    here = evaluated(cases, "local", rag="Retriever")
+    assert evaluated(cases, "processes", "--workers", "2", rag="Retriever") == here
 
 
 def test_a_script_may_name_workers_for_every_engine(cases: str) -> None:
