@@ -30,7 +30,7 @@ _LEVELS = 12
 
 
 @dataclass(slots=True)
-class _Account:
+class Account:
     counts: Counter[str] = field(default_factory=Counter[str])
     """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
     is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""
@@ -80,13 +80,20 @@ class _Account:
         if is_panel:
             self.verdicts.append(said)
 
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all answers; None where one did not report them."""
+        if self.counts["unreported"]:
+            return None
+        prompt, completion = self.counts["prompt_tokens"], self.counts["completion_tokens"]
+        return Usage(prompt_tokens=prompt, completion_tokens=completion)
+
     def line(self, metric: Metric, price: Price | None) -> JudgeLine:
         counts, cost, steadiness = self.counts, None, None
         if counts["answers"] and not counts["unpriced"]:
             cost = self.cost
-        elif price is not None and not counts["unreported"]:
-            prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
-            cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion))
+        elif price is not None and (usage := self.usage) is not None:
+            cost = price.of(usage)
         if repeated := counts["repeated"]:
             steadiness = Steadiness(
                 cases=repeated,
@@ -144,18 +151,18 @@ def price_of(judge: Mapping[str, Any]) -> Price | None:
 class JudgeTally:
     metrics: Sequence[Metric]
     judge: Mapping[str, Any]
-    _accounts: dict[int, _Account] = field(default_factory=dict[int, _Account])
+    _accounts: dict[int, Account] = field(default_factory=dict[int, Account])
 
     def add(self, judgements: Sequence[Sequence[Judgement]]) -> None:
         """Counts a case: the judgements of each of its cells."""
         for position, found in enumerate(judgements):
             if found:
-                self._accounts.setdefault(position, _Account()).add(found)
+                self._accounts.setdefault(position, Account()).add(found)
 
     def report(self) -> JudgeReport:
         price = price_of(self.judge)
         lines = [
-            self._accounts.get(position, _Account()).line(metric, price)
+            self._accounts.get(position, Account()).line(metric, price)
             for position, metric in enumerate(self.metrics)
             if metric.is_judged
         ]

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
-from ragbench.core.chat import Usage
 from ragbench.core.labels import (
     CardFigure,
     ClassFigures,
@@ -17,7 +16,7 @@ from ragbench.core.labels import (
     ProbeFigure,
 )
 from ragbench.core.metric import Metric, Need
-from ragbench.core.outcome import JudgedCell, Judgement, Outcome, Status
+from ragbench.core.outcome import JudgedCell, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
@@ -27,7 +26,7 @@ from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgePlan
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.stages.judge_tally import price_of
+from ragbench.stages.judge_tally import Account, price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
 
@@ -251,30 +250,21 @@ def _said(judged: Collection[JudgedCell], info: dict[str, Any]) -> dict[str, Any
         for judgement in one.judgements
         if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
     ]
-    quotes = [quote.is_fabricated for one in said for step in one.steps for quote in step.quotes]
+    account = Account()
+    account.add(said)
+    counts, usage = account.counts, account.usage if said else None
     unproved = [one.cell.status is Status.UNPROVED for one in said]
     supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
-    price, usage = price_of(info), _usage(said)
+    price = price_of(info)
     return {
         "reasons": tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        "fabricated_quotes": _share(sum(quotes), len(quotes), are_alike=True),
+        "fabricated_quotes": _share(counts["fabricated_quotes"], counts["quotes"], are_alike=True),
         "unproved": _share(sum(unproved), supporting, are_alike=True),
         "prompt_tokens": None if usage is None else usage.prompt_tokens / len(said),
         "completion_tokens": None if usage is None else usage.completion_tokens / len(said),
         "cost": None if price is None or usage is None else price.of(usage) / len(said),
         "currency": None if price is None else price.currency,
     }
-
-
-def _usage(said: Sequence[Judgement]) -> Usage | None:
-    """The tokens of some verdicts; None when an answer did not report them."""
-    prompt = completion = 0
-    for step in (step for judgement in said for step in judgement.steps):
-        if step.prompt_tokens is None or step.completion_tokens is None:
-            return None
-        prompt += step.prompt_tokens
-        completion += step.completion_tokens
-    return Usage(prompt_tokens=prompt, completion_tokens=completion) if said else None
 
 
 def _figure(found: Estimated | None, count: int) -> CardFigure:
