@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragbench.core.biography import POST_RETRIEVE
@@ -25,10 +26,11 @@ from ragbench.stages.stage import (
 )
 
 if TYPE_CHECKING:
+    from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.judge import JudgeStage
-    from ragbench.stages.rag import RAG, Locator
+    from ragbench.stages.rag import RAG
     from ragbench.validators.validator import Validator
 
 Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
@@ -78,7 +80,7 @@ class EvalSettings(Record):
     """Gives the documents that the system searches, where they are at hand: gold that none of them
     holds is then distinguished from gold that retrieval missed, and a retrieval that found nothing
     from one whose ids are of another kind."""
-    locator: Locator | None = None
+    locator: GoldLocator | None = None
     """Says where the gold is that retrieval has missed, such as
     `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given."""
     trust_stored: bool = False
@@ -199,16 +201,19 @@ def call_stages(
         return [AbsentStage(name=one, reason=absent[one]) for one in STAGES if one in absent]
     from ragbench.stages import rag as called
 
-    top_k, rag = asked.settings.top_k, cast("RAG", asked.rag)
-    locator = cast("Locator", asked.settings.locator)
-    operators = cast("PostRetrieval", asked.post_retrieval)
-    makers: dict[str, Callable[[bytes], CallStage[Any, Any]]] = {
-        "retrieve": lambda key: called.retrieve_stage(rag, key, top_k),
-        LOCATE: lambda key: called.locate_stage(locator, key, top_k),
-        POST_RETRIEVE: lambda key: called.post_retrieve_stage(operators, key),
-        "validate": lambda key: _validation(cast("Validator", asked.validator), key),
-        "generate": lambda key: called.generate_stage(rag, key),
+    top_k = asked.settings.top_k
+    # A stage is described only where there is somebody to be asked.
+    rag, locator, operators = cast("Any", (asked.rag, asked.settings.locator, asked.post_retrieval))
+    makers: dict[str, Callable[..., CallStage[Any, Any]]] = {
+        "retrieve": partial(called.retrieve_stage, rag, top_k=top_k),
+        LOCATE: partial(called.locate_stage, locator, top_k=top_k),
+        POST_RETRIEVE: partial(called.post_retrieve_stage, operators),
+        "generate": partial(called.generate_stage, rag),
     }
+    if asked.validator is not None:
+        from ragbench.stages.validate import VALIDATE, validate_stage
+
+        makers[VALIDATE] = partial(validate_stage, asked.validator)
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
@@ -216,12 +221,6 @@ def call_stages(
         for stage in STAGES
         if stage in absent or stage in asked.stages
     ]
-
-
-def _validation(validator: Validator, key: bytes) -> CallStage[Any, Any]:
-    from ragbench.stages.validate import validate_stage
-
-    return validate_stage(validator, key)
 
 
 def _check_room(rag: RAG) -> None:
