@@ -45,7 +45,6 @@ from ragbench.stages.stage import (
 from ragbench.stages.stored import OwnTurns, StoredTraces, judge_key, unasked_turns
 from ragbench.stages.system import (
     EvalSettings,
-    Evaluation,
     check_types,
     evaluation_of,
     kind_of,
@@ -255,8 +254,8 @@ def evaluate_entries(
         if begun.stands:
             begun.reuse.keep(is_last=True)
             return report_of(out)
-        running = _running(begun, settings, stack, in_loop, stopped, advance)
-        score = _score_stage(asked, begun, draw.gold, earlier.get("matching"))
+        running = _running(begun, stack, in_loop, stopped, advance)
+        score = _score_stage(begun, draw.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if asked.judge is not None:
             asked.judge.table = score.table
@@ -267,7 +266,7 @@ def evaluate_entries(
             top_k = settings.top_k
             hired = staffed(stages, workers, running, top_k=top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
-        builder = _counted(stages, score, running, begun, asked, collect)
+        builder = _counted(stages, score, running, begun, collect)
         begun.reuse.keep(is_last=True)
         is_same = draw.content and content() == draw.content  # also after it was read
         standing = asked_for(begun.draft, draw, folder) if is_same else b""
@@ -293,15 +292,14 @@ loaded, so that what it stored is not used again without a version."""
 
 def _running(
     begun: BegunRun,
-    settings: EvalSettings,
     stack: ExitStack,
     in_loop: InLoop,
     stopped: Callable[[], bool],
     advance: Callable[[Progress], None] | None,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
+    settings, path = begun.asked.settings, begun.folder.path
     begun.decide(settings.matching)
-    path = begun.folder.path
     if settings.corpus is None:
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
@@ -323,10 +321,9 @@ def _running(
     )
 
 
-def _score_stage(
-    asked: Evaluation, begun: BegunRun, gold: GoldSpace, earlier: str | None
-) -> ScoreStage:
+def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> ScoreStage:
     """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
+    asked = begun.asked
     judge, matching = asked.judge, asked.settings.matching
     judges = [b"" if judge is None else judge_key(judge.info, one) for one in asked.metrics]
     tally = MatchingTally(gold) if matching is Matching.AUTO else None
@@ -341,7 +338,6 @@ def _counted(
     score: ScoreStage,
     running: Running,
     begun: BegunRun,
-    asked: Evaluation,
     collect: Collect | None,
 ) -> ReportBuilder:
     """Takes every case through every stage, and counts it.
@@ -351,11 +347,11 @@ def _counted(
     """
     journal, table, windows = begun.journal, score.table, begun.windows
     names, is_at_once = [stage.name for stage in begun.stages], not begun.setting
-    if asked.settings.turns == OWN:
+    if begun.asked.settings.turns == OWN:
         windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
         if left := unasked_turns(journal):
             begun.decide(table.matching, [_RECORDED_STAND.format(left)])
-    cases = RunCases(begun.folder.path, begun.manifest, asked.metrics)
+    cases = RunCases(begun.folder.path, begun.manifest, begun.asked.metrics)
     builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
     try:
         with closing(windows):
@@ -371,11 +367,11 @@ def _counted(
         journal.scores.were_empty = False
         score.tally = score.tally and MatchingTally(score.tally.gold)
         stages = [*begun.stages, *stages[len(names) :]]
-        return _counted(stages, score, running, begun, asked, collect)
+        return _counted(stages, score, running, begun, collect)
     if score.tally is not None:
         manifest, metrics = begun.manifest, cases.metrics
         stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
-        matching = _matching(score, begun, asked, stored if is_at_once else None)
+        matching = _matching(score.tally, begun, stored if is_at_once else None)
         if matching is not table.matching:
             builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
@@ -385,16 +381,13 @@ def _counted(
     return builder
 
 
-def _matching(
-    score: ScoreStage, begun: BegunRun, asked: Evaluation, again: StoredTraces | None
-) -> Matching:
+def _matching(tally: MatchingTally, begun: BegunRun, again: StoredTraces | None) -> Matching:
     """How gold is matched, as all cases show it; written down.
 
     Args:
         again: the cases, where gold was not all known while they were tallied.
     """
-    tally, corpus = score.tally, asked.settings.corpus
-    assert tally is not None
+    corpus = begun.asked.settings.corpus
     if again is not None and not tally.is_sure:
         tally = MatchingTally(tally.gold)
         for window in begun.journal.cases():
