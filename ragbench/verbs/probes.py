@@ -90,11 +90,9 @@ async def probe_generation(
 
 async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
     """What a stage gives for some inputs, beside any run."""
-    if stage.call is not None:
-        return list(stage.call(inputs))
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
-    return []
+    return [] if stage.call is None else list(stage.call(inputs))
 
 
 def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
@@ -189,13 +187,13 @@ def _of_data(name: str, faults: _Faults, good: str, bad: str, *, least: float = 
     return Probe(f"data {name}", len(ids) <= least, detail)
 
 
-def _asked(cases: Iterable[Case]) -> Iterator[list[Case]]:
-    """The cases of each question, in the order in which it was first asked."""
+def _asked_again(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
+    """Cases whose question another one asks first, behind that one, a question at a time."""
     together: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         before = repr(case.metadata.get("history"))  # of a conversation
         together.setdefault((normalised(case.query), before), []).append(case)
-    return iter(together.values())
+    return ((first, case) for first, *others in together.values() for case in others)
 
 
 def _answers(case: Case) -> frozenset[tuple[str, ...]]:
@@ -203,20 +201,18 @@ def _answers(case: Case) -> frozenset[tuple[str, ...]]:
 
 
 def _two_answers(cases: Sequence[Case]) -> _Faults:
-    for first, *others in _asked(cases):
-        known = _answers(first)
-        for case in others:
-            if known and _answers(case) and known.isdisjoint(_answers(case)):
-                yield case.id, f"'{case.references[0]}'; {first.id}: '{first.references[0]}'"
+    for first, case in _asked_again(cases):
+        known, others = _answers(first), _answers(case)
+        if known and others and known.isdisjoint(others):
+            yield case.id, f"'{case.references[0]}'; {first.id}: '{first.references[0]}'"
 
 
 def _repeats(cases: Sequence[Case]) -> _Faults:
-    for first, *others in _asked(cases):
-        known = _answers(first)
-        for case in others:
-            is_alike = known == _answers(case) or not known.isdisjoint(_answers(case))
-            if is_alike and (case.cluster is None or case.cluster != first.cluster):
-                yield case.id, f"as {first.id}: {first.query}"
+    for first, case in _asked_again(cases):
+        known, others = _answers(first), _answers(case)
+        is_alike = known == others or not known.isdisjoint(others)
+        if is_alike and (case.cluster is None or case.cluster != first.cluster):
+            yield case.id, f"as {first.id}: {first.query}"
 
 
 def _broken_word(text: str) -> str | None:

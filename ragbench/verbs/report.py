@@ -23,7 +23,6 @@ from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import (
-    REPEATS,
     Manifest,
     RunFolder,
     metrics_of,
@@ -157,13 +156,13 @@ class RunCases:
 
     def rows(self, ids: Sequence[str] | None = None) -> Iterator[CaseRow]:
         """All cases in order; or those with these ids in that order, with their stories."""
-        with_texts, folders = True, repeat_folders(self.path)
+        with_texts = True
         if ids is None:
             # What operators and an interrupted run's causes rest on are texts.
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
-        repeated = _repeated(folders, self.metrics) if folders else None
+        repeated = _repeated(repeat_folders(self.path), self.metrics)
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
@@ -204,8 +203,7 @@ class ReportBuilder:
             self._judged = JudgeTally(cases.metrics, judge)
         self._biographies: BiographyTally | None = None
         self._causes = CauseTally()
-        folders = repeat_folders(cases.path) if (cases.path / REPEATS).is_dir() else ()
-        self._repeated = _repeated(folders, cases.metrics) if folders else None
+        self._repeated = _repeated(repeat_folders(cases.path), cases.metrics)
 
     def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages; what became of it is stored in the journal."""
@@ -309,7 +307,10 @@ def case_row(
     )
 
 
-def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
+def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated | None:
+    """What averages the cases of a run that was asked several times; None of any other."""
+    if not folders:
+        return None
     later: list[RepeatCells] = []
     seconds: dict[str, list[float]] = {}
     for folder in folders:
