@@ -24,6 +24,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgePlan
+from ragbench.metrics.summary import most_frequent
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
 from ragbench.stages.judge_tally import Account, price_of
@@ -257,7 +258,7 @@ def _said(judged: Collection[JudgedCell], info: dict[str, Any]) -> dict[str, Any
     supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
     price = price_of(info)
     return {
-        "reasons": tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        "reasons": most_frequent(reasons),
         "fabricated_quotes": _share(counts["fabricated_quotes"], counts["quotes"], are_alike=True),
         "unproved": _share(sum(unproved), supporting, are_alike=True),
         "prompt_tokens": None if usage is None else usage.prompt_tokens / len(said),
