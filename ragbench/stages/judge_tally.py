@@ -18,6 +18,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stats.agreement import cohen_kappa
+from ragbench.stats.mean import mean_of
 
 _COUNTED = (
     *("answers", "prompt_tokens", "completion_tokens", "unreported"),
@@ -69,7 +70,7 @@ class Account:
         said: dict[str, float | None] = {}
         for name, made in by_judge.items():
             values = [one.cell.value for one in made if one.cell.value is not None]
-            said[name] = math.fsum(values) / len(values) if values else None
+            said[name] = mean_of(values)
             is_unproved = any(one.cell.status is Status.UNPROVED for one in made)
             self.unproved[name] += is_panel and not values and is_unproved
             if len(values) >= 2:
@@ -118,28 +119,22 @@ class Account:
             judge=name,
             measured=len(known),
             unproved=self.unproved[name],
-            score=math.fsum(known) / len(known) if known else None,
+            score=mean_of(known),
         )
 
     def _pair(self, one: str, other: str) -> JurorPair:
         """How far two judges agree, on the cases of which both gave a value."""
         pairs = [(said.get(one), said.get(other)) for said in self.verdicts]
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        count = len(both)
+        levels = {value for pair in both for value in pair}
         return JurorPair(
             first=one,
             second=other,
-            cases=count,
-            same=sum(math.isclose(a, b) for a, b in both) / count if count else None,
-            difference=math.fsum(abs(a - b) for a, b in both) / count if count else None,
-            kappa=_kappa(both),
+            cases=len(both),
+            same=mean_of([math.isclose(a, b) for a, b in both]),
+            difference=mean_of([abs(a - b) for a, b in both]),
+            kappa=cohen_kappa(both) if len(levels) <= _LEVELS else None,
         )
-
-
-def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
-    """Cohen's; None where there is nothing to compare, or no few levels."""
-    levels = {value for pair in both for value in pair}
-    return cohen_kappa(both) if len(levels) <= _LEVELS else None
 
 
 def price_of(judge: Mapping[str, Any]) -> Price | None:

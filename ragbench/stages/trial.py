@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from array import array
 from collections import Counter
@@ -29,7 +28,7 @@ from ragbench.metrics.summary import most_frequent
 from ragbench.post.build import Variant
 from ragbench.post.stage import rerankers_of, with_stored_scores
 from ragbench.rag.parts import AdaptedRAG
-from ragbench.stages.biography import BiographyTally, best_order, biography_of
+from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import (
     RAG,
@@ -40,6 +39,7 @@ from ragbench.stages.rag import (
 )
 from ragbench.stages.run_tally import percentile
 from ragbench.stages.stage import InLoop
+from ragbench.stats.mean import mean_of
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
@@ -176,9 +176,9 @@ class Trial:
             failed=self.answers[Status.FAILED],
             seconds_p50=percentile(self.answer_seconds, 0.50),
             seconds_p95=percentile(self.answer_seconds, 0.95),
-            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
-            response_tokens=_mean([usage.completion_tokens for usage in usages]),
-            cost=_mean(costs),
+            prompt_tokens=mean_of([usage.prompt_tokens for usage in usages]),
+            response_tokens=mean_of([usage.completion_tokens for usage in usages]),
+            cost=mean_of(costs),
         )
 
     def report(
@@ -189,7 +189,7 @@ class Trial:
             settings=self.variant.stage.identity,
             changes=effects,
             chunks=self.chunks / len(self.tokens) if self.tokens else 0.0,
-            tokens=_mean(self.tokens) or 0.0,
+            tokens=mean_of(self.tokens) or 0.0,
             tokens_p95=percentile(self.tokens, 0.95),
             seconds_p50=percentile(self.seconds, 0.50),
             seconds_p95=percentile(self.seconds, 0.95),
@@ -201,31 +201,6 @@ class Trial:
             operators=self.biographies.table(),
             answers=None if self.answering is None else self._answers(price),
         )
-
-
-@dataclass(kw_only=True, slots=True)
-class Ceiling:
-    """The scores of the best order of the retrieved chunks."""
-
-    matching: Matching
-    values: list[list[float]] = field(default_factory=list[list[float]])
-
-    def take(self, window: Sequence[Trace], plan: Plan) -> None:
-        """Counts a window of cases, as retrieved; those without known gold contexts are not."""
-        best = [found for trace in window if (found := best_order(trace, self.matching))]
-        self.values = self.values or [[] for _ in plan.metrics]
-        for cells in plan.score(best) if best else ():
-            for values, cell in zip(self.values, cells, strict=True):
-                if cell.value is not None:
-                    values.append(cell.value)
-
-    def scores(self, columns: int) -> tuple[float | None, ...]:
-        """A mean a metric; None where nothing was measured."""
-        return tuple(map(_mean, self.values or [[] for _ in range(columns)]))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 class Answering(ExitStack):

@@ -33,6 +33,11 @@ def check_share(value: float, *, name: str) -> None:
         raise ConfigError(f"{name} is {value}: it must lie between 0 and 1, both excluded")
 
 
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean of some values; None without any."""
+    return math.fsum(values) / len(values) if values else None
+
+
 Label = str | int | None
 """What a case shares with others; None makes it a cluster of its own."""
 

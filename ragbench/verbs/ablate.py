@@ -27,8 +27,10 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.post.build import Variant
+from ragbench.stages.biography import best_order
 from ragbench.stages.rag import RAG
-from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial
+from ragbench.stages.trial import NOT_GENERATED, Answering, Trial
+from ragbench.stats.mean import mean_of
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import open_traces
 
@@ -96,8 +98,9 @@ def ablate(
         trial = partial(Trial, counter=counter, matching=matching, scores=scores)
         replay = _Replay(
             trials=[trial(variant=one, answering=answering) for one in _dated(variants, run)],
-            ceiling=Ceiling(matching=matching),
+            matching=matching,
             plan=Plan(columns, matching=matching),
+            best=[[] for _ in columns],
             pool=stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency))),
         )
         while window := list(islice(traces, _WINDOW)):
@@ -122,9 +125,11 @@ class _Replay(Record):
     """The cases of a run on their way through all variants."""
 
     trials: Sequence[Trial]
-    ceiling: Ceiling
+    matching: Matching
     plan: Plan
     pool: ThreadPoolExecutor
+    best: Sequence[list[float]]
+    """By metric, the scores of the best order of each case's chunks, where gold is known."""
     clusters: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     """What each case names, by its id."""
     gold: list[int] = field(default_factory=list[int])
@@ -136,7 +141,10 @@ class _Replay(Record):
     def take(self, window: Sequence[Trace]) -> None:
         """Takes a window of cases through all variants."""
         first = self.trials[0]
-        self.ceiling.take(window, self.plan)
+        best = [one for one in (best_order(t, self.matching) for t in window) if one is not None]
+        for cells in self.plan.score(best) if best else ():
+            for values, cell in zip(self.best, cells, strict=True):
+                values.extend([] if cell.value is None else [cell.value])
         for case in (trace.case for trace in window):
             self.clusters[case.id] = case.cluster
             self.gold.extend(case.gold_pair)
@@ -176,7 +184,7 @@ class _Replay(Record):
             confidence=confidence,
             variants=tuple(reports),
             family=family,
-            ceiling=self.ceiling.scores(len(metrics)),
+            ceiling=tuple(map(mean_of, self.best)),
             keep=what_to_keep(measured, effects),
             currency=None if price is None else price.currency,
             notes=tuple(self._notes(counter)),

@@ -24,7 +24,7 @@ from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.plugins import Floats, np
 from ragbench.safe_text import shortened_line
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
-from ragbench.stats.mean import Interval, cluster_codes, mean_interval
+from ragbench.stats.mean import Interval, cluster_codes, mean_interval, mean_of
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
@@ -288,7 +288,7 @@ def _copied(
         known = held or case.reference_contexts or [one.text for one in case.evidence]
         if asked and known:
             shares.append(len(asked & {*tokenise("\n".join(known))}) / len(asked))
-    return math.fsum(shares) / len(shares) if shares else None
+    return mean_of(shares)
 
 
 def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
