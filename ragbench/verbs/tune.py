@@ -60,9 +60,9 @@ class SearchSetting(Record):
     @property
     def settings(self) -> dict[str, object]:
         """As they stand under ``retrieval`` in a pipeline's file."""
-        found = {"type": self.strategy, "dense_weight": self.dense_weight, "ef": self.effort.ef}
-        known: dict[str, object] = {name: one for name, one in found.items() if one is not None}
-        return {**known, "exact": True} if self.effort.exact else known
+        vectors = {"ef": self.effort.ef, "exact": self.effort.exact or None}
+        found = {"type": self.strategy, "dense_weight": self.dense_weight, **vectors}
+        return {name: one for name, one in found.items() if one is not None}
 
     @property
     def name(self) -> str:

@@ -253,16 +253,9 @@ def _sizes(bench: Bench, k: int) -> Iterator[_Trial]:
 
 
 def _searched(command: str, setting: SearchSetting) -> str:
-    given = {
-        "RAGBENCH_DENSE_WEIGHT": setting.dense_weight,
-        "RAGBENCH_EF": setting.effort.ef,
-        "RAGBENCH_EXACT": True if setting.effort.exact else None,
-    }
-    names = [
-        f"{name}={value:g} " if value is not True else f"{name}=true "
-        for name, value in given.items()
-        if value is not None
-    ]
+    _, *others = setting.settings.items()
+    shown = ((name, "true" if value is True else f"{value:g}") for name, value in others)
+    names = [f"RAGBENCH_{name.upper()}={value} " for name, value in shown]
     return f"{''.join(names)}{command} --strategy {setting.strategy}"
 
 
