@@ -190,10 +190,9 @@ class OwnTurns:
         for number in sorted(turns):
             for window in self.journal.cases(turns[number]):
                 rows = [self.row(one) for one in window]
-                recorded = [one.case for one in window]
                 yield rows
-                for row, case in zip(rows, recorded, strict=True):
-                    self._add(case, row.settled["generate"].outcome)
+                for row, stored in zip(rows, window, strict=True):
+                    self._add(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
         """A case as it is asked: with the system's own answers in its history."""
