@@ -251,7 +251,7 @@ class ReportBuilder:
             metrics=(),
             summaries=summaries,
             stages=stages,
-            failures=tally.failures() if tally.counts else (),
+            failures=tally.failures(),
             latencies=latencies,
             reused_from=earlier[-1] if earlier else None,
             notes=(*self.cases.manifest.notes, *repeats, *notes),

@@ -315,8 +315,7 @@ class _Judging:
             raise DataError(dump.problems.items or [nothing])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         mapping = asdict(dump.mapping)
-        is_asked = dump.malformed or tally.failed or demands != Demands()
-        shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
+        shares = tuple(_shares(tally, demands, dump.malformed))
         runs = sorted(self.run.journal.runs.started().items()) if self.run and tally.reused else []
         return DumpSummary(
             dump=dump.name,
@@ -333,7 +332,7 @@ class _Judging:
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
             quality=dict(tally.quality),
-            warnings=tuple(_warnings(tally)) if tally.warned else (),
+            warnings=tuple(_warnings(tally)),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
             failures=tuple(tally.failures),
             details=dict(sorted(tally.details.items())),
