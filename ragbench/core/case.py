@@ -86,15 +86,18 @@ class Case(Record):
         return dict.fromkeys(ids, 1) if self.grades is None and ids is not None else self.grades
 
     @property
+    def relevant_ids(self) -> tuple[str, ...]:
+        """The ids that are judged relevant; empty when none is known."""
+        return tuple(id for id, grade in (self.judgements or {}).items() if grade > 0)
+
+    @property
     def gold_pair(self) -> tuple[int, int]:
         """Numbers of the passages that hold the answer; of more than two, one of all together.
 
         -1 in place of what is not there. A number depends on nothing but the passage: its id, else
         the span or the text.
         """
-        known: Sequence[str] = self.reference_context_ids or ()
-        if not known and self.grades:
-            known = [id for id, grade in self.grades.items() if grade > 0]
+        known: Sequence[str] = self.reference_context_ids or self.relevant_ids
         if not known and self.evidence:
             known = [f"{one.document_id}\0{one.text}" for one in self.evidence]
         known = known or self.reference_contexts or ()

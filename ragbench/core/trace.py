@@ -166,7 +166,7 @@ def sample_row(trace: Trace) -> SampleRow:
         retrieved_contexts=None if retrieved is None else retrieved.contexts,
         reference_contexts=case.reference_contexts,
         retrieved_context_ids=None if retrieved is None else retrieved.context_ids,
-        reference_context_ids=_reference_ids(case),
+        reference_context_ids=reference_ids(case),
         response=None if generated is None else generated.response,
         multi_responses=None if generated is None else generated.multi_responses,
         reference=references[0] if references else None,
@@ -177,11 +177,11 @@ def sample_row(trace: Trace) -> SampleRow:
     )
 
 
-def _reference_ids(case: Case) -> Sequence[str] | None:
+def reference_ids(case: Case) -> Sequence[str] | None:
     """The reference ids, or else those that the grades call relevant."""
     if case.reference_context_ids is not None or case.grades is None:
         return case.reference_context_ids
-    return [id_ for id_, grade in case.grades.items() if grade > 0]
+    return list(case.relevant_ids)
 
 
 def _text(value: object) -> str | None:

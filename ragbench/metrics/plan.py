@@ -14,12 +14,11 @@ from math import inf
 from numbers import Real
 from typing import Any, TypeAlias
 
-from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.record import replace
-from ragbench.core.trace import Trace
+from ragbench.core.trace import Trace, reference_ids
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.answer import declined
 from ragbench.metrics.citations import cited
@@ -357,13 +356,6 @@ _KNOWN: dict[Need, Check] = {
 }
 
 
-def _relevant_ids(case: Case) -> tuple[str, ...]:
-    """The reference ids, or else those that the grades call relevant."""
-    if case.reference_context_ids is not None or case.grades is None:
-        return case.reference_context_ids or ()
-    return tuple([id for id, grade in case.grades.items() if grade > 0])
-
-
 _LISTS = ("contexts", "context_ids", "scores", "context_metadata", "multi_responses")
 _RESULTS = ("retrieval", "post_retrieval", "generation")
 
@@ -402,7 +394,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "scores": lambda trace: tuple(trace.context.value.scores),
     "context_metadata": lambda trace: tuple(trace.context.value.context_metadata),
     "reference_contexts": lambda trace: trace.case.reference_contexts,
-    "reference_context_ids": lambda trace: _relevant_ids(trace.case),
+    "reference_context_ids": lambda trace: tuple(reference_ids(trace.case) or ()),
     "grades": lambda trace: trace.case.judgements,
     "evidence": lambda trace: trace.case.evidence,
     "retrieval_seconds": lambda trace: trace.retrieval.seconds,

@@ -86,7 +86,7 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
     ]
     if spans and all(one.start is not None or len(one.text) >= _TELLING for one in spans):
         return tuple(spans)
-    ids = [id_ for id_, grade in (case.judgements or {}).items() if grade > 0]
+    ids = case.relevant_ids
     texts = case.reference_contexts or ()
     paired = texts if len(texts) == len(ids) else [""] * len(ids)
     if ids:

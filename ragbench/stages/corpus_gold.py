@@ -60,8 +60,7 @@ def corpus_gold(
 def _gold(case: Case, matching: Matching) -> _WantedGold | None:
     if is_unanswerable(case):
         return None
-    ids = tuple(id for id, grade in (case.judgements or {}).items() if grade > 0)
-    texts = gold_texts(case) or ()
+    ids, texts = case.relevant_ids, gold_texts(case) or ()
     if matching is not Matching.TEXT and ids:
         return _WantedGold(ids, texts)
     return _WantedGold((), texts) if texts else None

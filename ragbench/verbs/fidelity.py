@@ -252,7 +252,7 @@ class _Side(NamedTuple):
         kept = [
             (case, cast("tuple[float, ...]", row))
             for case, row in rows
-            if None not in row and (by_text or any(id in texts for id in _gold_ids(case)))
+            if None not in row and (by_text or any(id in texts for id in case.relevant_ids))
         ]
         clusters = clusters_among([case for case, _ in kept])
         groups = len(set(cluster_codes(clusters)))
@@ -274,17 +274,13 @@ class _Side(NamedTuple):
         return cls(seen, [*scores], words, table, clusters, Scored.of(table, clusters))
 
 
-def _gold_ids(case: Case) -> list[str]:
-    return [id for id, grade in (case.judgements or {}).items() if grade > 0]
-
-
 def _copied(
     cases: Sequence[Case], words: Sequence[frozenset[str]], texts: Mapping[str, str]
 ) -> float | None:
     """By documents in both sets where their gold is documents; else by the passages they name."""
     shares: list[float] = []
     for case, asked in zip(cases, words, strict=True):
-        held = [texts[id] for id in _gold_ids(case) if id in texts]
+        held = [texts[id] for id in case.relevant_ids if id in texts]
         known = held or case.reference_contexts or [one.text for one in case.evidence]
         if asked and known:
             shares.append(len(asked & {*tokenise("\n".join(known))}) / len(asked))
@@ -292,7 +288,7 @@ def _copied(
 
 
 def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
-    gold = next((id for case in cases for id in _gold_ids(case)), "no id")
+    gold = next((id for case in cases for id in case.relevant_ids), "no id")
     first, there = shortened_line(gold), shortened_line(next(iter(texts)))
     message = f"only {some} have gold that is in the corpus: {need} (gold {first}, corpus {there})"
     return DataError([Problem(message=message)])

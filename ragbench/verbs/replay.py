@@ -186,7 +186,7 @@ def _gold_chunks(
     if case.reference_contexts:
         return [_chunk(text) for text in case.reference_contexts]
     spans = {one.document_id: one.text for one in case.evidence}
-    wanted = [id for id, grade in (case.judgements or {}).items() if grade > 0]
+    wanted = case.relevant_ids
     known = documents() if wanted else dict[str, Document]()
     texts = [_around(known[id].text, spans.get(id, "")) for id in wanted if id in known]
     return [_chunk(text) for text in texts or spans.values() if text]
