@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from msgspec import structs
+
 from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldSearch, Matched
@@ -145,10 +147,7 @@ class SampleRow(Record):
 
     def as_mapping(self) -> dict[str, Any]:
         """All twelve fields by name, in order; the values are the row's own objects."""
-        return {name: getattr(self, name) for name in _FIELDS}
-
-
-_FIELDS = SampleRow.__struct_fields__
+        return structs.asdict(self)
 
 
 def sample_row(trace: Trace) -> SampleRow:

@@ -129,9 +129,8 @@ class JudgePlan:
             verdicts.append(await self._verdict(metric, trace, name, models))
             if not any(j.steps or j.cell.status is Status.FAILED for j in verdicts[-1]):
                 break  # nobody was asked: the others would not be, either
-        cells = [_mean([j.cell for j in judgements]) for judgements in verdicts]
         return JudgedCell(
-            cell=cells[0] if len(cells) == 1 else _mean(cells),
+            cell=mean_cell([mean_cell([j.cell for j in judgements]) for judgements in verdicts]),
             judgements=tuple(judgement for judgements in verdicts for judgement in judgements),
         )
 
@@ -154,8 +153,8 @@ def not_asked(metric: Metric, trace: Trace) -> Cell | None:
     return blocked(trace, needs=definition.needs, abstains=definition.abstains)
 
 
-def _mean(cells: Sequence[Cell]) -> Cell:
-    """The mean of those that have a value; else what the first one says.
+def mean_cell(cells: Sequence[Cell]) -> Cell:
+    """The mean of those that have a value, of judgings or of sentences; else the first one.
 
     Where at least as many are unproved as have a value, so is the mean: verdicts of support alone
     can lack a proof, and the mean of the others would be one of the unfavourable verdicts.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +15,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.grounds import Passage, around, lacks, sentences_of
-from ragbench.metrics.judging import digest_of, step_of
+from ragbench.metrics.judging import digest_of, mean_cell, step_of
 from ragbench.text.citations import without_sources
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
@@ -166,20 +165,13 @@ def _lacks(
 
 
 def _cell(steps: Sequence[JudgeStep]) -> Cell:
-    """The mean of the sentences' values; none where as many lack a proof as have one.
-
-    Verdicts of support alone can lack a proof: the mean of the others would be one of the
-    unfavourable verdicts.
-    """
-    said = [one for step in steps for one in step.answer["verdicts"]]
-    unproved = [one["unproved"] for one in said if "unproved" in one]
-    counted = (one["verdict"] for one in said if "unproved" not in one)
-    values = [_VALUES[verdict] for verdict in counted if verdict in _VALUES]
-    if unproved and len(unproved) >= len(values):
-        return Cell.unproved(unproved[0])
-    if not values:
-        return Cell.skipped("the judge found nothing to check")
-    return Cell.measured(math.fsum(values) / len(values))
+    cells = [
+        Cell.unproved(one["unproved"]) if "unproved" in one else Cell.measured(_VALUES[verdict])
+        for step in steps
+        for one in step.answer["verdicts"]
+        if (verdict := one["verdict"]) in _VALUES
+    ]
+    return mean_cell(cells) if cells else Cell.skipped("the judge found nothing to check")
 
 
 DEFINITIONS: tuple[MetricDefinition, ...] = (
