@@ -8,7 +8,7 @@ checked without walking the lists; the elements are checked once, where a result
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, FrozenInstanceError, dataclass
+from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Generic, Self, TypeAlias, cast
 
@@ -26,8 +26,38 @@ a ``dict`` will do where one with a ``Mapping`` is expected."""
 _GivenT = TypeVar("_GivenT", default=Metadata)
 
 
+class _Result:
+    """What both results can be turned into, and made of."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        found = {one.name: getattr(self, one.name) for one in fields(cast("Any", self))}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Raises:
+            InterfaceError: ``contexts`` or ``response`` is missing, or a key is not a field.
+        """
+        made: Any = cls
+        names = [one.name for one in fields(made)]
+        if values.get(names[0]) is None:
+            raise InterfaceError(f"a {cls.__name__} needs '{names[0]}'; there are {sorted(values)}")
+        for key in values:
+            if key not in names:
+                close = get_close_matches(key, names, n=1)
+                hint = f"did you mean '{close[0]}'?" if close else "other things go into 'metadata'"
+                raise InterfaceError(f"a {cls.__name__} has no field '{key}': {hint}")
+        result: Self = made(**values)
+        return result
+
+
 @dataclass(frozen=True, slots=True)
-class RetrievalResult(Generic[MetaT]):
+class RetrievalResult(_Result, Generic[MetaT]):
     """The result of retrieval for one query, best first.
 
     Example:
@@ -111,20 +141,6 @@ context_metadata=None, metadata=None)
             for position, text in enumerate(self.contexts)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields that are known, by name, as they are: nothing is copied or converted."""
-        return _known(self, ("contexts", *_RETRIEVAL_OPTIONS))
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
-
-        Raises:
-            InterfaceError: ``contexts`` is missing, or a key is not a field.
-        """
-        _check_fields("RetrievalResult", values, "contexts", _RETRIEVAL_OPTIONS)
-        return cls(**values)
-
     @staticmethod
     def from_chunks(
         chunks: Sequence[Chunk], *, metadata: _GivenT | None = None
@@ -141,7 +157,7 @@ context_metadata=None, metadata=None)
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationResult(Generic[MetaT]):
+class GenerationResult(_Result, Generic[MetaT]):
     """The result of generation for one query.
 
     Example:
@@ -173,27 +189,14 @@ class GenerationResult(Generic[MetaT]):
             _check_sequence("multi_responses", self.multi_responses)
         if self.confidence is not None:
             _check_confidence(self.confidence)
-        if self.abstained is not None:
-            _check_flag("abstained", self.abstained)
+        flag: object = self.abstained
+        if flag is not None and flag is not True and flag is not False:
+            raise InterfaceError(f"abstained must be True, False or None, not {flag!r}")
 
     @property
     def candidates(self) -> Sequence[str]:
         """``multi_responses``, or the response alone."""
         return self.multi_responses if self.multi_responses else (self.response,)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields that are known, by name, as they are: nothing is copied or converted."""
-        return _known(self, ("response", *_GENERATION_OPTIONS))
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
-
-        Raises:
-            InterfaceError: ``response`` is missing, or a key is not a field.
-        """
-        _check_fields("GenerationResult", values, "response", _GENERATION_OPTIONS)
-        return cls(**values)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
@@ -205,26 +208,6 @@ def _refuse(self: object, name: str, value: object) -> None:
 for _class in (RetrievalResult, GenerationResult):
     _class.__setattr__ = _refuse  # type: ignore[method-assign]
 
-_RETRIEVAL_OPTIONS = ("context_ids", "scores", "context_metadata", "metadata")
-_GENERATION_OPTIONS = ("multi_responses", "confidence", "abstained", "metadata")
-
-
-def _known(result: object, names: tuple[str, ...]) -> dict[str, Any]:
-    found = {name: getattr(result, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _check_fields(
-    result: str, values: Mapping[str, Any], required: str, options: tuple[str, ...]
-) -> None:
-    if values.get(required) is None:
-        raise InterfaceError(f"a {result} needs '{required}'; there are {sorted(values)}")
-    for key in values:
-        if key != required and key not in options:
-            close = get_close_matches(key, (required, *options), n=1)
-            hint = f"did you mean '{close[0]}'?" if close else "other things go into 'metadata'"
-            raise InterfaceError(f"a {result} has no field '{key}': {hint}")
-
 
 def _check_confidence(value: Any) -> None:
     try:
@@ -234,11 +217,6 @@ def _check_confidence(value: Any) -> None:
         raise InterfaceError(f"confidence must be a number, not {_kind(value)}") from None
     if not inside:
         raise InterfaceError(f"confidence must lie in [0, 1], not {value!r}")
-
-
-def _check_flag(name: str, value: object) -> None:
-    if value is not True and value is not False:
-        raise InterfaceError(f"{name} must be True, False or None, not {value!r}")
 
 
 def _check_sequence(name: str, value: object, size: int | None = None) -> None:
