@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from ragbench.core.record import Record
+from ragbench.core.record import Labelled, Record
 
 
-class Cause(StrEnum):
+class Cause(Labelled):
     """What became of a case: one of these each."""
-
-    label: str
-    """The same in words."""
-
-    def __new__(cls, value: str, label: str = "") -> Cause:
-        made = str.__new__(cls, value)
-        made._value_, made.label = value, label
-        return made
 
     NOT_IN_CORPUS = "not_in_corpus", "not in the corpus"
     NOT_RETRIEVED = "not_retrieved", "not retrieved"

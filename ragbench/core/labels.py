@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ragbench.core.metric import Direction, Group, Metric, MetricDefinition, Need
-from ragbench.core.record import Record
+from ragbench.core.record import Labelled, Record
 
 ANSWER_PRESENT = Metric(
     definition=MetricDefinition(
@@ -105,16 +105,8 @@ class Raters(Record):
 # --- a judge beside them
 
 
-class Probe(StrEnum):
-    """A change of a claim that leaves what is true of it as it was."""
-
-    words: str
-    """What a judge does that minds it."""
-
-    def __new__(cls, value: str, words: str = "") -> Probe:
-        made = str.__new__(cls, value)
-        made._value_, made.words = value, words
-        return made
+class Probe(Labelled):
+    """A change of a claim that leaves what is true of it as it was; labels say what minds it."""
 
     POSITION = "position", "the order of passages changes the verdict"
     """The passages stand in reverse order."""
@@ -284,4 +276,4 @@ def _cautions(card: JudgeCard) -> Iterator[str]:
         yield f"{1 - consistent:.0%} of the claims get another verdict when asked again"
     for probe in card.probes:
         if probe.share is not None and probe.share >= _MANY:
-            yield f"{probe.probe.words} in {probe.share:.0%} of the claims"
+            yield f"{probe.probe.label} in {probe.share:.0%} of the claims"
