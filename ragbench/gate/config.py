@@ -12,6 +12,7 @@ from typing import Annotated, Any, cast, get_type_hints
 
 from msgspec import Meta
 
+from ragbench.core.checked import AboveZero, Positive, Share, Weight
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import ConfigError, Problem
 from ragbench.io.settings import Place, converted
@@ -40,9 +41,7 @@ class Undecided(StrEnum):
     FAIL = "fail"
 
 
-_Share = Annotated[float, Meta(ge=0, le=1)]
 _BelowOne = Annotated[float, Meta(ge=0, lt=1)]
-_AboveZero = Annotated[float, Meta(gt=0)]
 
 
 class FigureLimits(Record):
@@ -91,9 +90,9 @@ class GateConfig(Record):
     """By name. Empty with a baseline: every metric that has a better side, at ``max_drop``."""
     max_drop: _BelowOne = 0.02
     """Tolerated loss of metrics that are not named, as a share of their scale."""
-    max_error_rate: _Share = 0.05
+    max_error_rate: Share = 0.05
     """Largest share of cases in which a stage or a gated metric may fail."""
-    min_cases: Annotated[int, Meta(ge=1)] = 1
+    min_cases: Positive = 1
     """With fewer cases, a check is inconclusive."""
     latency: tuple[LatencyBudget, ...] = ()
     alpha: float = 0.05
@@ -107,7 +106,7 @@ class GateConfig(Record):
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     must_pass: tuple[str, ...] = ()
     """Cases of which none may be lost: ids, ``tag:NAME``, ``language:CODE``."""
-    min_common: _Share = 0.5
+    min_common: Share = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
     labels: tuple[str, ...] = ()
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
@@ -288,7 +287,7 @@ _KINDS = {
 
 def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
     file.mapping(place, names)
-    found = {name: file.value((*place, name), _AboveZero) for name in names}
+    found = {name: file.value((*place, name), AboveZero) for name in names}
     return {name: number for name, number in found.items() if number is not None}
 
 
@@ -304,7 +303,7 @@ def _limits(file: _Section, place: Place) -> FigureLimits:
     limits = FigureLimits(
         minimum=file.value((*place, "min"), float),
         maximum=file.value((*place, "max"), float),
-        max_drop=file.value((*place, "max_drop"), Annotated[float, Meta(ge=0)]),
+        max_drop=file.value((*place, "max_drop"), Weight),
     )
     low, high = limits.minimum, limits.maximum
     is_own = not file.given.keys() & {(*place, "min"), (*place, "max")}
