@@ -250,6 +250,11 @@ class GateCheck(Record):
         )
 
     @property
+    def is_small_slice(self) -> bool:
+        """Whether it is a slice that is too small to tell: most are, so it counts for nothing."""
+        return self.kind is CheckKind.SLICE and self.outcome is GateOutcome.INCONCLUSIVE
+
+    @property
     def can_settle(self) -> bool:
         """Whether asking both systems again may decide it."""
         return self.is_open_drop and self.kind is CheckKind.DROP
@@ -389,11 +394,6 @@ class GateResult(Record):
 
     @property
     def against(self) -> list[GateCheck]:
-        """The checks that did not pass; slices that are too small to tell are most, and no sign."""
-        small = (CheckKind.SLICE, GateOutcome.INCONCLUSIVE)
-        passed = GateOutcome.PASSED
-        return [
-            one
-            for one in self.checks
-            if one.outcome is not passed and (one.kind, one.outcome) != small
-        ]
+        """The checks that did not pass, and are a sign."""
+        open_ones = [one for one in self.checks if one.outcome is not GateOutcome.PASSED]
+        return [one for one in open_ones if not one.is_small_slice]

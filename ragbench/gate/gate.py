@@ -68,15 +68,14 @@ def lost_cases(
     found: list[CaseChange] = []
     for place, text in zip(places, run.table.texts_of(places), strict=False):
         name = named[int(metric[place])].name
-        before, now = (one.cells(name)[place] for one in (baseline, run))
-        if before is not None and now is not None:
-            found.append(
-                CaseChange(
-                    id=run.table.ids[place], metric=name, before=before.value, after=now.value,
-                    loss=float(most[place]), status=now.status.value, reason=now.reason,
-                    query=text.query,
-                )
-            )  # fmt: skip
+        before, now = (one.cells(name).cell(place) for one in (baseline, run))
+        found.append(
+            CaseChange(
+                id=run.table.ids[place], metric=name, before=before.value, after=now.value,
+                loss=float(most[place]), status=now.status.value, reason=now.reason,
+                query=text.query,
+            )
+        )  # fmt: skip
     order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
     return tuple(order)
 
@@ -87,18 +86,13 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
         yield words.UNDECIDED_NOTE
-    unsettled = [
-        check
-        for check in checks
-        if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE
-    ]
     if alone := sorted({check.subject for check in checks if check.is_opinion}):
         yield (
             f"{', '.join(alone)}: judge's opinion, unproved. Labels of people on both sides "
             "(--labels) decide instead."
         )
-    if unsettled:
-        yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
+    if unsettled := sum(check.is_small_slice for check in checks):
+        yield f"{unsettled:,} of the checks on slices cannot be decided; they do not count."
 
 
 def with_settled(
@@ -259,23 +253,18 @@ def _compared(
 ) -> Comparability:
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
-    refusals: tuple[Refusal, ...] = ()
-    if columns:
-        names = as_line([column.name for column in columns], 3)
-        refusal = Refusal(
-            what="baseline",
-            reason=f"there is no baseline, so drops of {names} cannot be judged",
-            remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
-        )
-        refusals = (refusal,)
-    return Comparability(both=None, metrics=frozenset(), refusals=refusals)
+    names = as_line([column.name for column in columns], 3)
+    refusal = Refusal(
+        what="baseline",
+        reason=f"there is no baseline, so drops of {names} cannot be judged",
+        remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
+    )
+    return Comparability(both=None, metrics=frozenset(), refusals=(refusal,) if columns else ())
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     """How a check bears on the verdict: what does not count passes."""
-    if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE:
-        return GateOutcome.PASSED
-    if undecided is Undecided.PASS and check.may_pass:
+    if check.is_small_slice or (undecided is Undecided.PASS and check.may_pass):
         return GateOutcome.PASSED
     is_lost = undecided is Undecided.FAIL and check.is_open_drop
     return GateOutcome.FAILED if is_lost else check.outcome
