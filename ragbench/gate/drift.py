@@ -104,10 +104,11 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
     Args:
         run: the judged run, on the cases that it shares with the baseline.
     """
-    drift = baseline.drift
-    for one in () if drift is None else drift.metrics:
+    if (drift := baseline.drift) is None:
+        return
+    for one in drift.metrics:
         column, demand = run.column(one.metric), config.metrics.get(one.metric)
-        if drift is None or column is None or column.identity != one.identity or not one.looks:
+        if column is None or column.identity != one.identity or not one.looks:
             continue
         tolerance = _TOLERATED * (column.scale or 1.0)
         if config.metrics:

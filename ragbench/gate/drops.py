@@ -96,25 +96,21 @@ def paired(
     column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Integers | None = None
 ) -> PairedSample:
     """One metric of two runs of the same cases in the same order; or of some of these."""
-    if at is not None:
-        run, baseline = (_narrowed(one, column.name, at) for one in (run, baseline))
     before, now = baseline.cells(column.name), run.cells(column.name)
+    ids, labels = run.table.ids, run.clusters
+    if at is not None:
+        before, now = before.take(at), now.take(at)
+        ids, labels = ([each[place] for place in at.tolist()] for each in (ids, labels))
     return paired_columns(
         before.values,
         now.values,
-        ids=run.table.ids,
-        labels=run.clusters,
+        ids=ids,
+        labels=labels,
         higher_is_better=column.sign > 0.0,
         repeats=(lambda at: (now.asked(at).values, before.asked(at).values))
         if now.repeats or before.repeats
         else None,
     )
-
-
-def _narrowed(run: RunScores, metric: str, at: Integers) -> RunScores:
-    """A run with some cases and one metric."""
-    cells = {metric: run.cells(metric)}
-    return replace(run, cases=replace(run.table, cells=cells).take(at))
 
 
 def coverage_questions(
