@@ -111,8 +111,8 @@ context_metadata=None, metadata=None)
         for position, one in enumerate(given):
             if one is not None and not isinstance(one, Mapping):
                 raise InterfaceError(
-                    f"metadata[{position}] must be a mapping, not {_kind(one)}: a list of metadata "
-                    "holds one a context"
+                    f"metadata[{position}] must be a mapping, not {kind_of(one)}: a list of "
+                    "metadata holds one a context"
                 )
             found.append({} if one is None else cast("Mapping[str, Any]", one))
         if len(found) != size:
@@ -184,7 +184,7 @@ class GenerationResult(_Result, Generic[MetaT]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InterfaceError(f"response must be a string, not {_kind(self.response)}")
+            raise InterfaceError(f"response must be a string, not {kind_of(self.response)}")
         if self.multi_responses is not None:
             _check_sequence("multi_responses", self.multi_responses)
         if self.confidence is not None:
@@ -214,7 +214,7 @@ def _check_confidence(value: Any) -> None:
         # Also false for NaN.
         inside = bool(0.0 <= value <= 1.0)
     except (TypeError, ValueError):
-        raise InterfaceError(f"confidence must be a number, not {_kind(value)}") from None
+        raise InterfaceError(f"confidence must be a number, not {kind_of(value)}") from None
     if not inside:
         raise InterfaceError(f"confidence must lie in [0, 1], not {value!r}")
 
@@ -225,11 +225,12 @@ def _check_sequence(name: str, value: object, size: int | None = None) -> None:
         isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
     ):
         hint = "; call its tolist()" if hasattr(value, "tolist") else ""
-        raise InterfaceError(f"{name} must be a list, not {_kind(value)}{hint}")
+        raise InterfaceError(f"{name} must be a list, not {kind_of(value)}{hint}")
     found = len(cast("Sequence[object]", value))
     if size is not None and found != size:
         raise InterfaceError(f"{name} has {found} elements for {size} contexts")
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What a value is, for a message: ``None`` or ``a list``."""
     return "None" if value is None else f"a {type(value).__name__}"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ragbench.core.record import Record
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes, top_k_of_method
 
@@ -98,11 +98,6 @@ def _refusal(value: object, expected: str, where: str) -> InterfaceError:
         value.close()
         hint = ": it is a coroutine, so inherit from AsyncRAGInterface"
     return InterfaceError(f"{where} must return {expected}, not {kind_of(value)}{hint}")
-
-
-def kind_of(value: object) -> str:
-    """What a value is, for a message: ``None`` or ``a list``."""
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 class Route(Record):

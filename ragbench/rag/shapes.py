@@ -19,10 +19,10 @@ from functools import partial
 from typing import Any, cast
 
 from ragbench.core.record import Record
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
 from ragbench.errors import InterfaceError
 from ragbench.io.fields import named
-from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
+from ragbench.rag.fallback import to_generation_result, to_retrieval_result
 
 _BESIDE = ("context_ids", "scores", "context_metadata")
 """Further columns that may stand beside the contexts."""
