@@ -17,6 +17,14 @@ RRF_K = 60
 IdT = TypeVar("IdT", bound=Hashable)
 
 
+def best_ranks(ids: Sequence[IdT]) -> dict[IdT, int]:
+    """Ranks from 1, best first; of an id that stands there twice the best one."""
+    ranks: dict[IdT, int] = {}
+    for rank, id_ in enumerate(ids, start=1):
+        ranks.setdefault(id_, rank)
+    return ranks
+
+
 def reciprocal_rank_scores(
     rankings: Sequence[Sequence[IdT]],
     *,
@@ -30,10 +38,7 @@ def reciprocal_rank_scores(
     """
     parts: dict[IdT, list[float]] = {}
     for weight, ranking in zip(weights or [1.0] * len(rankings), rankings, strict=True):
-        best: dict[IdT, int] = {}
-        for rank, id_ in enumerate(ranking, start=1):
-            best.setdefault(id_, rank)
-        for id_, rank in best.items():
+        for id_, rank in best_ranks(ranking).items():
             parts.setdefault(id_, []).append(weight / (rrf_k + rank))
     return {id_: math.fsum(shares) for id_, shares in parts.items()}
 

@@ -7,6 +7,7 @@ from itertools import chain
 
 from ragbench.core.case_table import CaseTexts, Cells
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
+from ragbench.core.fusion import best_ranks
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.record import replace
@@ -275,7 +276,7 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
     if before is None or after is None:
         return None
-    old, new = _ranks(before), _ranks(after)
+    old, new = best_ranks(before), best_ranks(after)
     shared = [id_ for id_ in new if id_ in old]
     return IdChange(
         gained=tuple((id_, rank) for id_, rank in new.items() if id_ not in old),
@@ -283,10 +284,3 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
         moved=tuple((id_, old[id_], new[id_]) for id_ in shared if old[id_] != new[id_]),
         kept=sum(old[id_] == new[id_] for id_ in shared),
     )
-
-
-def _ranks(ids: Sequence[str]) -> dict[str, int]:
-    ranks: dict[str, int] = {}
-    for rank, id_ in enumerate(ids, 1):
-        ranks.setdefault(id_, rank)
-    return ranks

@@ -17,6 +17,7 @@ from ragbench.core.biography import (
     Step,
     steps_of,
 )
+from ragbench.core.fusion import best_ranks
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.record import replace
@@ -43,7 +44,7 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
         return None
     # Not the first step's: of an id that retrieval repeats, the first place counts.
     orders = [[id for id, _ in steps[0].given], *([id for id, _ in step.left] for step in steps)]
-    states = [_ranks(order) for order in orders]
+    states = [best_ranks(order) for order in orders]
     gold = gold_of(trace.case, after, matching)
     held = None if isinstance(gold, Skip) else _held(gold, before, after, steps)
     return Biography(
@@ -54,14 +55,6 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
         acted=tuple(step.acted for step in steps),
         notes=tuple(step.notes for step in steps),
     )
-
-
-def _ranks(order: Sequence[str]) -> dict[str, int]:
-    """Ranks from 1 by chunk id, best first."""
-    ranks: dict[str, int] = {}
-    for rank, id in enumerate(order, start=1):
-        ranks.setdefault(id, rank)
-    return ranks
 
 
 def _held(
