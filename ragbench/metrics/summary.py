@@ -90,8 +90,7 @@ class SummaryBuilder:
                 skipped=statuses[Status.SKIPPED],
                 failed=statuses[Status.FAILED],
                 unproved=statuses[Status.UNPROVED],
-                # One reason, as most have, is in order.
-                reasons=most_frequent(reasons)[:10] if len(reasons) > 1 else (*reasons.items(),),
+                reasons=most_frequent(reasons)[:10],
                 slices=tuple(slices),
                 **whole,
             )

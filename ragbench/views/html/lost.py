@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from ragbench.core.attribution import ESTIMATES, LOSSES, Attribution, Cause
 from ragbench.core.report import CaseRow
+from ragbench.metrics.summary import most_frequent
 
 _GROUPS, _LEAST = 3, 2
 _TAGS = 15
@@ -147,5 +148,5 @@ class LostCases:
                     for cause in causes
                 ],
             }
-            for tag, _ in sorted(lost.items(), key=lambda one: (-one[1], one[0]))[:_TAGS]
+            for tag, _ in most_frequent(lost)[:_TAGS]
         ]
