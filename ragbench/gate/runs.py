@@ -9,8 +9,9 @@ import json
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def _columns(
 def _table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
-    ended, folders = _Ended(manifest), repeat_folders(path)
+    ended, folders = _endings(manifest), repeat_folders(path)
     found, ids, digests = _Found(db, metrics), list[str](), list[bytes]()
     numbers, gold, prints = array("q"), array("q"), list[Any]()
     names = ("cluster", "tags", "language", "stages", "cause")
@@ -196,7 +197,7 @@ def _table(
             numbers.append(number)
             gold.extend(one.gold_pair)
             labels = (one.cluster, one.tags, one.language)
-            told = (*(shared.setdefault(known, known) for known in labels), ended.of(stages))
+            told = (*(shared.setdefault(known, known) for known in labels), ended(stages))
             for name, fact in zip(names, (*told, cause and Cause(cause)), strict=True):
                 facts[name].append(fact)
             if folders:
@@ -335,27 +336,24 @@ def _repeated(
     )  # fmt: skip
 
 
-class _Ended:
+def _endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
     """How each stage of a case ended, from what was stored of it."""
+    there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
+    stages = [stage for stage in STAGES if stage in there]
+    context, asked = _context(manifest), {*manifest.rag.stages} - {*manifest.absent}
 
-    def __init__(self, manifest: Manifest) -> None:
-        there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
-        self._stages = [stage for stage in STAGES if stage in there]
-        self._context, self._asked = _context(manifest), {*manifest.rag.stages} - {*manifest.absent}
-        self._known: dict[str | None, dict[str, Status]] = {}
-        """By the text that the journal gives: the cases of a run end in few ways."""
+    @cache  # the cases of a run end in few ways
+    def ended(stored: str | None) -> dict[str, Status]:
+        pairs = (one.partition("=") for one in (stored or "").split(",") if one)
+        known = {stage: Status(status) for stage, _, status in pairs}
+        found: dict[str, Status] = {}
+        for stage in stages:
+            found[stage] = known.get(stage, Status.SKIPPED)
+            if stage not in known and stage in asked and stage != "retrieve":
+                # It was not asked, because the one before gave nothing.
+                before = context if stage in ("validate", "generate") else "retrieve"
+                is_given = found[before] is Status.MEASURED
+                found[stage] = Status.SKIPPED if is_given else found[before]
+        return found
 
-    def of(self, stored: str | None) -> dict[str, Status]:
-        if stored not in self._known:
-            pairs = (one.partition("=") for one in (stored or "").split(",") if one)
-            known = {stage: Status(status) for stage, _, status in pairs}
-            ended: dict[str, Status] = {}
-            for stage in self._stages:
-                ended[stage] = known.get(stage, Status.SKIPPED)
-                if stage not in known and stage in self._asked and stage != "retrieve":
-                    # It was not asked, because the one before gave nothing.
-                    before = self._context if stage in ("validate", "generate") else "retrieve"
-                    is_given = ended[before] is Status.MEASURED
-                    ended[stage] = Status.SKIPPED if is_given else ended[before]
-            self._known[stored] = ended
-        return self._known[stored]
+    return ended
