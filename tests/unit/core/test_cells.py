@@ -10,6 +10,7 @@ import pytest
 
 from ragbench import Case, Failure, GenerationResult, Outcome, RetrievalResult, Status, Trace
 from ragbench.core.trace import SampleRow, sample_row
+from tests.unit.io.traces import failed, measured, skipped
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -65,14 +66,7 @@ def test_a_huge_message_keeps_its_ends() -> None:
     assert max(len(failure.message), len(failure.traceback)) < 11_000
 
 
-FAILED: Outcome[Any] = Outcome(
-    status=Status.FAILED, failure=Failure(type="ValueError", message="boom", stage="retrieve")
-)
-SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="no generator")
-
-
-def measured(value: Any) -> Outcome[Any]:
-    return Outcome(status=Status.MEASURED, value=value)
+SKIPPED, FAILED = skipped("no generator"), failed("retrieve")
 
 
 def row(
