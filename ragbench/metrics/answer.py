@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from ragbench.core.case import Case
@@ -160,17 +161,12 @@ def chrf(response: str, references: Sequence[str]) -> float:
     return _sentence_score(_sacrebleu("CHRF"), response, references)
 
 
-class _Tokeniser:
-    """rouge-score's own tokeniser drops everything but a-z and 0-9."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return list(multilingual_tokens(text))
-
-
 @cache
 def _rouge(variant: str) -> Any:
     package: Any = require("rouge_score.rouge_scorer", extra="text")
-    return package.RougeScorer([variant], tokenizer=_Tokeniser())
+    # Its own tokeniser drops everything but a-z and 0-9.
+    tokeniser = SimpleNamespace(tokenize=multilingual_tokens)
+    return package.RougeScorer([variant], tokenizer=tokeniser)
 
 
 # Wide ranges take milliseconds to compile: re does it once, when they are first used.

@@ -68,8 +68,7 @@ def brier(
     threshold: Threshold = 0.5,
 ) -> float:
     """(confidence - correct)^2, where correct is 1 or 0."""
-    correct = float(_best(by, response, references) >= threshold)
-    return (confidence - correct) ** 2
+    return calibration_gap(response, references, confidence, by=by, threshold=threshold) ** 2
 
 
 def expected_calibration_error(gaps: Iterable[float], *, bins: int = 10) -> float:

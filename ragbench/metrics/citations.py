@@ -186,7 +186,7 @@ def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> flo
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:
         return Skip("the answer names no number")
-    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
+    held = all_numbers([case.query, *case.told, *contexts])
     return 1 - sum(len(one.lacking(held)) for one in found) / count
 
 
@@ -195,7 +195,7 @@ def notes_of(
 ) -> Iterator[AnswerNote]:
     """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
     contexts = retrieval.contexts
-    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
+    held = all_numbers([case.query, *case.told, *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
     found = cited(generation, retrieval)
     if isinstance(found, Skip):
