@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +24,18 @@ settings.register_profile(
 )
 settings.load_profile("ragbench")
 os.environ["RAGBENCH_READINGS"] = "off"  # a test reads anew, and leaves nothing behind
+
+
+@pytest.fixture
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, an empty one; what is imported from it is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
 
 # --- the mark `extra(name)`: on a test, a parameter, or as the line `pytestmark = ...` of a module,
 # which is then not even imported where the extra is missing, so that it may import at its top.

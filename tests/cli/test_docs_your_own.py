@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,9 @@ METRIC, RERANKER = (
 
 
 @pytest.fixture(autouse=True)
-def modules(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Iterator[None]:
-    """The current folder is importable, and what is imported from it is forgotten."""
-    monkeypatch.setattr("sys.path", [str(workplace), *sys.path])
-    yield
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(str(workplace)):
-            del sys.modules[name]
+def modules(monkeypatch: pytest.MonkeyPatch, own_modules: Path) -> None:
+    """The current folder is importable."""
+    monkeypatch.setattr("sys.path", [str(own_modules), *sys.path])
 
 
 def carried_out(page: str, ragbench: Ragbench) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -311,18 +311,13 @@ def plain(response):
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(own_modules: Path) -> Path:
     """A folder with metrics in files, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    (tmp_path / "mine.py").write_text(FILE, encoding="utf-8")
-    (tmp_path / "words.py").write_text("WORDS = {'a', 'the'}\n", encoding="utf-8")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "other.py").write_text(FILE, encoding="utf-8")
-    yield tmp_path
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+    (own_modules / "mine.py").write_text(FILE, encoding="utf-8")
+    (own_modules / "words.py").write_text("WORDS = {'a', 'the'}\n", encoding="utf-8")
+    (own_modules / "sub").mkdir()
+    (own_modules / "sub" / "other.py").write_text(FILE, encoding="utf-8")
+    return own_modules
 
 
 @pytest.mark.usefixtures("here")

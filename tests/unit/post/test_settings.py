@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,14 +193,9 @@ CHUNKS = [Chunk(id="long", text="a long text"), Chunk(id="short", text="short")]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
-    yield tmp_path
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+def here(own_modules: Path) -> Path:
+    (own_modules / "mine.py").write_text(SOURCE, encoding="utf-8")
+    return own_modules
 
 
 def ordered(given: object) -> list[str]:

@@ -43,19 +43,16 @@ NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    sys.modules.pop("shouting", None)
-    module = tmp_path / "shouting.py"
+def run(own_modules: Path) -> Path:
+    module = own_modules / "shouting.py"
     module.write_text(MODULE, encoding="utf-8")
     queries = [replace(case, tags=("x",)) for case in cases("one", "three")]
-    folder = tmp_path / "run"
+    folder = own_modules / "run"
     report = evaluate(queries, NotingRAG(), out=folder, metrics=parse_metrics(SPELLED))
     assert [summary.score for summary in report.summaries] == [6.0, 7.0, 1.0]
     write_reports(report, folder)
     module.unlink()
-    sys.modules.pop("shouting", None)
+    del sys.modules["shouting"]
     return folder
 
 
