@@ -120,11 +120,10 @@ def is_finished(path: Path) -> bool:
 
 def _from_journal(path: Path, source: str) -> RunScores:
     folder = RunFolder(path=path)
-    if not folder.exists:
-        raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
+    journal = folder.kept_journal
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
-    with read_only(folder.journal) as db:
+    with read_only(journal) as db:
         figures = _figures(db, path)
         cases = _table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED).fetchone()

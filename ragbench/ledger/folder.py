@@ -84,6 +84,13 @@ class RunFolder:
     def exists(self) -> bool:
         return self.journal.is_file()
 
+    @property
+    def kept_journal(self) -> Path:
+        """The journal of a run that is there."""
+        if not self.exists:
+            raise RunMismatchError(f"{self.path} is not a run folder: it has no {_JOURNAL}")
+        return self.journal
+
     @contextmanager
     def locked(self) -> Generator[bool]:
         """Holds the folder for this process, creating it when it does not exist."""

@@ -106,12 +106,7 @@ class RunCases:
         return Matching(self.manifest.settings["matching"])
 
     def journal(self) -> Journal:
-        folder = RunFolder(path=self.path)
-        if not folder.exists:
-            raise RunMismatchError(
-                f"{self.path} is not a run folder: it has no {folder.journal.name}"
-            )
-        return Journal(folder.journal)
+        return Journal(RunFolder(path=self.path).kept_journal)
 
     def traces(
         self, ids: Sequence[str] | None = None, *, with_texts: bool = True
