@@ -89,9 +89,9 @@ def test_the_table_of_answering(
     assert all(c.reason for c in row if c.value is None)
 
 
-@pytest.mark.parametrize(
-    "metric", ["token_f1", "exact_match", "edit_similarity", "best_of_n", "brier", "ECE"]
-)
+@pytest.mark.parametrize("metric", [
+    "token_f1", "exact_match", "edit_similarity", "best_of_n", "brier", "ECE", "answer_correct"
+])  # fmt: skip
 def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
     with_reference = answered("I don't know.", "Paris")
     without = trace(answerable=False, generation=generated("I don't know."))
