@@ -83,10 +83,6 @@ class ScoredCase(Record):
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
-    def asked(self, metric: str) -> Repeats:
-        """What a metric gave each time; once, where the case was not asked repeatedly."""
-        return self.repeats.get(metric) or Repeats(cells=(self.scores.get(metric),))
-
 
 _STATES = {status: ord(status.value[0]) for status in Status}
 _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
@@ -184,6 +180,7 @@ class Cells(Record, eq=False):
         return found
 
     def asked(self, place: int) -> Repeats:
+        """What it gave each time; once, where the case was not asked repeatedly."""
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:

@@ -138,7 +138,7 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     }
     lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
-    names = [column.name for column in columns]
+    cells = {column.name: baseline.cells(column.name) for column in columns}
     if baseline.origins is not None:
         found = [
             (one, [[*part] for part in one.parts]) for one in map(without_texts, baseline.origins)
@@ -160,8 +160,8 @@ def baseline_bytes(baseline: Baseline) -> bytes:
         lines.append(_block("sums", "{}", known))
         lines.append(f'  "followed": {drift.runs}')
     ids = baseline.table.ids
-    cases = (baseline.cases[at] for at in sorted(range(len(ids)), key=ids.__getitem__))
-    entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
+    places = sorted(range(len(ids)), key=ids.__getitem__)
+    entries = (f"{_json(ids[at])}: {_json(_case(baseline.cases[at], at, cells))}" for at in places)
     lines.append(_block("cases", "{}", entries))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
@@ -224,8 +224,8 @@ def _column(stored: Json) -> MetricColumn:
     return MetricColumn(name=known.pop("metric"), **known)
 
 
-def _case(case: ScoredCase, names: Sequence[str]) -> dict[str, Any]:
-    scores = {name: _scores(case.asked(name).cells) for name in names}
+def _case(case: ScoredCase, at: int, cells: Mapping[str, Cells]) -> dict[str, Any]:
+    scores = {name: _scores(one.asked(at).cells) for name, one in cells.items()}
     known = {
         "fingerprint": case.fingerprint,
         "cluster": case.cluster,

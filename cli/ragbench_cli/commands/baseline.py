@@ -256,9 +256,10 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
 
 
 def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
+    cells = baseline.cells(column.name)
     values = {
-        case.id: [value for value in case.asked(column.name).values if value is not None]
-        for case in baseline.cases
+        id_: [value for value in cells.asked(at).values if value is not None]
+        for at, id_ in enumerate(baseline.table.ids)
     }
     parts = variance_components(values)
     return {
