@@ -125,7 +125,6 @@ def rank_correlation(
     pairs: Sequence[tuple[float, float]],
     clusters: Sequence[str | None] | None = None,
     *,
-    confidence: float = 0.95,
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Estimated:
@@ -147,7 +146,7 @@ def rank_correlation(
                 chosen = [members[at] for at, count in enumerate(row) for _ in range(int(count))]
                 drawn.append(_spearman(grades[np.concatenate(chosen)]))
         samples = np.array(drawn)
-    return _estimated(value, samples, confidence)
+    return _estimated(value, samples)
 
 
 def _spearman(grades: Floats) -> float:
@@ -180,7 +179,7 @@ def _kappa(tables: Floats, power: int) -> Floats:
     return found
 
 
-def _estimated(value: float, samples: Floats | None, confidence: float) -> Estimated:
+def _estimated(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
     if math.isnan(value):
         return Estimated(value=None)
     known = None if samples is None else samples[~np.isnan(samples)]
