@@ -99,8 +99,9 @@ def paired(
     before, now = baseline.cells(column.name), run.cells(column.name)
     ids, labels = run.table.ids, run.clusters
     if at is not None:
+        order: list[int] = at.tolist()
         before, now = before.take(at), now.take(at)
-        ids, labels = ([each[place] for place in at.tolist()] for each in (ids, labels))
+        ids, labels = [ids[place] for place in order], [labels[place] for place in order]
     return paired_columns(
         before.values,
         now.values,
