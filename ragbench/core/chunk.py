@@ -40,6 +40,12 @@ class Chunk(Record):
     """Whatever else the source holds of it."""
 
 
+def origin_of(chunk: Chunk) -> dict[str, Any]:
+    """A chunk's document and its place there, as far as they are known."""
+    places = ((name, getattr(chunk, name)) for name in ("document_id", "start", "end"))
+    return {name: value for name, value in places if value is not None}
+
+
 Node = Chunk
 """The retrieval specification's word for a chunk."""
 

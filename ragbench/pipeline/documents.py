@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from ragbench.core.chunk import Chunk, Document
+from ragbench.core.chunk import Chunk, Document, origin_of
 from ragbench.core.record import Record, field
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
@@ -141,9 +141,7 @@ def with_origin(chunk: Chunk) -> Chunk:
     So an evaluation compares it with the gold, however documents were cut. What the metadata say
     themselves under these names stays.
     """
-    known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    origin = {name: value for name, value in known.items() if value is not None}
-    return replace(chunk, metadata={**origin, **chunk.metadata})
+    return replace(chunk, metadata={**origin_of(chunk), **chunk.metadata})
 
 
 @dataclass(slots=True)

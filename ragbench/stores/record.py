@@ -50,7 +50,7 @@ from typing import Any, TypeAlias, cast
 
 import orjson
 
-from ragbench.core.chunk import Chunk
+from ragbench.core.chunk import Chunk, origin_of
 from ragbench.core.filters import field_values, instant
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, StoreError
@@ -88,9 +88,7 @@ def encode(chunk: Chunk) -> StoredChunk:
     """Prepares a chunk for a store; its score is left out."""
     check_id(chunk.id)
     where = f"chunk '{_short(chunk.id)}'"
-    known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
-    values |= {name: value for name, value in known.items() if value is not None}
+    values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text, **origin_of(chunk)}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
     try:

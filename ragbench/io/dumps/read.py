@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ragbench.core.chunk import Chunk
+from ragbench.core.chunk import Chunk, origin_of
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import size_of_address, version_of_address
@@ -53,9 +53,7 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     rows: list[dict[str, Any]] = []
     for chunk in chunks:
         row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
-        places = ((name, getattr(chunk, name)) for name in ("document_id", "start", "end"))
-        known = {name: value for name, value in places if value is not None}
-        rows.append({**row, "metadata": dict(chunk.metadata), **known})
+        rows.append({**row, "metadata": dict(chunk.metadata), **origin_of(chunk)})
     return {"query_id": query_id, "query": query, "chunks": rows}
 
 
