@@ -27,7 +27,6 @@ from ragbench.pipeline.stages import (
     Retriever,
     Searching,
     Stages,
-    WordWeights,
     pipeline_rag,
 )
 from ragbench.plugins import load_target
@@ -67,17 +66,13 @@ class _Own:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OwnRetrieval(_Own, RetrievalStage):
+class OwnRetrieval(_Own, RetrievalStage, Retriever):
     """A user's retrieval: described and open at once; see `ragbench.pipeline.stages.Retriever`."""
 
     knows_word_weights: ClassVar[bool] = False
     stage: ClassVar[str] = "retrieve"
 
     top_k: int = 5
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    takes_batches: bool = False
-    notes: Sequence[str] = ()
-    word_weights: WordWeights | None = None
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         return self
@@ -88,10 +83,6 @@ class OwnRetrieval(_Own, RetrievalStage):
         texts = [query.text for query in queries]
         found = to_batch(self.rag.batch_retrieve_with_metadata(texts, top_k), len(texts), where)
         return [to_retrieval_result(value, where).to_chunks()[:top_k] for value in found]
-
-    def query_embedding(self, query: str) -> None:
-        """None: chunks bring their own, where they have one."""
-        return None
 
     def close(self) -> None:
         getattr(self.rag, "close", lambda: None)()

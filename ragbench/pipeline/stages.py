@@ -51,7 +51,9 @@ class WordWeights(Record):
 
 
 class Retriever(Protocol):
-    """Stages 1 and 3, open: something that can be searched."""
+    """Stages 1 and 3, open: something that can be searched; whoever inherits it has defaults."""
+
+    __slots__ = ()
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -61,22 +63,22 @@ class Retriever(Protocol):
     @property
     def metadata(self) -> Mapping[str, Any]:
         """What every result says of it."""
-        ...
+        return {}
 
     @property
     def takes_batches(self) -> bool:
         """Whether several queries at once cost less than one after the other."""
-        ...
+        return False
 
     @property
     def word_weights(self) -> WordWeights | None:
         """What words are worth in the corpus; None when it is not known."""
-        ...
+        return None
 
     @property
     def notes(self) -> Sequence[str]:
         """What whoever uses it should know of it so far, a line each; it only grows."""
-        ...
+        return ()
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """For each query its chunks, best first, at most ``top_k`` of them."""
@@ -84,7 +86,7 @@ class Retriever(Protocol):
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """The vector of a query where results carry those of their chunks; else None."""
-        ...
+        return None
 
     def close(self) -> None: ...
 
