@@ -10,9 +10,10 @@ from ragbench.core.case import Said
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
+from ragbench.io.values import as_object
 from ragbench.rag.forms import keyword_for_top_k, parameter_names
 from ragbench.rag.parts import OneCall, Parts, Shape, cut, refuse_beyond
-from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
+from ragbench.rag.shapes import read_generation, read_retrieval
 
 
 def shapes_of(obj: object) -> list[Shape]:
@@ -171,12 +172,12 @@ def _input_names(obj: object) -> list[str]:
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
         return [str(key) for key in cast("list[object]", keys)]
-    return list(as_mapping(_schema(obj, "get_input_jsonschema").get("properties")) or ())
+    return list(as_object(_schema(obj, "get_input_jsonschema").get("properties")))
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
     get = getattr(obj, method, None)
-    return (as_mapping(get()) if callable(get) else None) or {}
+    return as_object(get()) if callable(get) else {}
 
 
 # --- LlamaIndex
@@ -268,7 +269,7 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
     missing: list[str] = []
     for component, sockets in inputs.items():
         for name, given in sockets.items():
-            details = as_mapping(given) or {}
+            details = as_object(given)
             mandatory = bool(details.get("is_mandatory"))
             if name in _QUERY_SOCKETS or (mandatory and details.get("type") is str):
                 chosen.append((component, name))
@@ -284,13 +285,11 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
 
 def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
     """One mapping of what came out: the documents, and the first answer there is."""
-
-    def gave(component: str) -> Mapping[str, Any]:
-        return as_mapping(found.get(component)) or {}
-
+    gave: dict[str, Mapping[str, Any]]
+    gave = {at: as_object(found.get(at)) for at in (*sources, *answers)}
     flat: dict[str, Any] = {}
     if sources:
-        flat["documents"] = [one for at in sources for one in gave(at).get("documents") or ()]
-    given = ((name, gave(at).get(name)) for name in _ANSWER_SOCKETS for at in answers)
+        flat["documents"] = [one for at in sources for one in gave[at].get("documents") or ()]
+    given = ((name, gave[at].get(name)) for name in _ANSWER_SOCKETS for at in answers)
     first = next(((name, value) for name, value in given if value is not None), None)
     return flat | dict([first] if first else [])

@@ -16,7 +16,7 @@ from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
-from ragbench.io.values import as_object, is_list
+from ragbench.io.values import as_object, is_list, is_object
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
 from ragbench.masking import mask_url
 from ragbench.plugins import directory_kept, error_text, is_own, load_target
@@ -24,7 +24,6 @@ from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
 from ragbench.rag.parts import AdaptedRAG, OneCall, Parts, compose
-from ragbench.rag.shapes import as_mapping
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
@@ -270,16 +269,15 @@ class RagEndpoint(JsonEndpoint):
 
 
 def _result(item: Any, read: _Read, where: str) -> Any:
-    fields = as_mapping(item)
-    if fields is None:
+    if not is_object(item):
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
-    error = fields.get("error")
+    error = item.get("error")
     if error is not None:
-        failure = as_mapping(error) or {"message": error}
+        failure = as_object(error) or {"message": error}
         kind = failure.get("type") or "error"
         return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
     try:
-        return read(fields, where)
+        return read(item, where)
     except InterfaceError as problem:
         return problem
 

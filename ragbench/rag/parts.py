@@ -19,10 +19,11 @@ from ragbench.core.case import Said
 from ragbench.core.record import Record, field
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError, NoContextsError, warn
+from ragbench.io.values import as_object, is_object
 from ragbench.rag.fallback import settled, to_batch
 from ragbench.rag.forms import FORMS, RETRIEVAL, pass_top_k
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.rag.shapes import answer_fields, as_mapping, read_answer
+from ragbench.rag.shapes import answer_fields, read_answer
 from ragbench.safe_text import listed
 
 
@@ -271,8 +272,8 @@ class OneCall:
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
-        answer = as_mapping((as_mapping(result.metadata) or {}).get(ANSWER_KEY))
-        if answer is not None:
+        answer = as_object(result.metadata).get(ANSWER_KEY)
+        if is_object(answer):
             self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
 
     def _asked(self, ask: Any, asked: Any, top_k: int | None, said: Sequence[Any]) -> Any:
@@ -329,5 +330,4 @@ class OneCall:
 
 
 def _fields(metadata: object) -> dict[str, Any]:
-    known = as_mapping(metadata)
-    return dict(known or ({} if metadata is None else {"metadata": metadata}))
+    return dict(as_object(metadata) or ({} if metadata is None else {"metadata": metadata}))

@@ -13,7 +13,7 @@ LangChain messages (``content``, ``response_metadata``, ``usage_metadata``); Lla
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -22,6 +22,7 @@ from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
 from ragbench.errors import InterfaceError
 from ragbench.io.fields import named
+from ragbench.io.values import as_object, is_object
 from ragbench.rag.fallback import to_generation_result, to_retrieval_result
 
 _BESIDE = ("context_ids", "scores", "context_metadata")
@@ -44,9 +45,8 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
     """Makes a result of whatever a foreign retrieval returned."""
     if isinstance(value, RetrievalResult):
         return to_retrieval_result(cast("object", value), where)
-    fields = as_mapping(value)
-    if fields is not None:
-        return _document_from_mapping(fields, where)
+    if is_object(value):
+        return _document_from_mapping(value, where)
     if isinstance(value, (list, tuple)):
         documents = cast("Sequence[object]", value)
         if all(isinstance(document, str) for document in documents):
@@ -105,8 +105,7 @@ def _item(given: object, position: int, where: str) -> _Item:
 def _bare(document: Any) -> _Item | None:
     if isinstance(document, str):
         return _Item(document)
-    fields = as_mapping(document)
-    get = partial(_read, document) if fields is None else fields.get
+    get: Callable[[str], Any] = document.get if is_object(document) else partial(_read, document)
     texts = (get(name) for name in _names("text"))
     text = next((text for text in texts if isinstance(text, str)), None)
     get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
@@ -116,8 +115,8 @@ def _bare(document: Any) -> _Item | None:
         return None
     ids = (get(name) for name in _names("id"))
     id_ = next((found for found in ids if found not in (None, "")), None)
-    score = get("score") if fields is None else _value(fields, _names("score"))
-    metadata = as_mapping(get("metadata")) or as_mapping(get("meta")) or {}
+    score = _value(document, _names("score")) if is_object(document) else get("score")
+    metadata = as_object(get("metadata")) or as_object(get("meta"))
     origin = get("ref_doc_id")  # LlamaIndex: the document that a node was cut from
     if isinstance(origin, str) and "document_id" not in metadata:
         metadata = {**metadata, "document_id": origin}
@@ -128,10 +127,6 @@ def _bare(document: Any) -> _Item | None:
         _value(metadata, _names("score")) if score is None else score,
         metadata,
     )
-
-
-def as_mapping(value: object) -> Mapping[str, Any] | None:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
 
 
 def _read(document: Any, name: str) -> Any:
@@ -183,8 +178,8 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
 
 def answer_fields(value: object) -> Mapping[str, Any] | None:
     """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer."""
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value)
+    if is_object(value):
+        return value
     kind: Any = type(value)
     lists = ("_fields", "__dataclass_fields__", "model_fields")
     names: list[str] = [name for held in lists for name in getattr(kind, held, None) or ()]
@@ -251,14 +246,14 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
 def _joined(text: object) -> str | None:
     """A message's text; some models give it in blocks."""
     listed = cast("list[object]", text) if isinstance(text, list) else [text]
-    parts = ((as_mapping(block) or {"text": block}).get("text") for block in listed)
+    parts = ((as_object(block) or {"text": block}).get("text") for block in listed)
     blocks = [part for part in parts if isinstance(part, str)]
     return "".join(blocks) if blocks else None
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
     def held(name: str) -> dict[str, Any]:
-        return dict(as_mapping(getattr(value, name, None)) or {})
+        return dict(as_object(getattr(value, name, None)))
 
     usage = held("usage_metadata")
     found = {**held("metadata"), **held("meta"), **held("response_metadata")}
