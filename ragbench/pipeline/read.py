@@ -15,6 +15,7 @@ from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, open_embedder, p
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
 from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, placed_model
+from ragbench.io.values import as_object
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
@@ -118,11 +119,6 @@ class PipelineFile(SettingsFile):
         if chosen.target is None:
             return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
         return self.made(chosen, None if models is None else models.for_stage(chosen))
-
-    def named(self, key: str) -> Mapping[str, object]:
-        """A section that says several things; empty where it is none."""
-        value = self.at((key,))
-        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
     def check(self, rules: Rules) -> None:
         for is_wrong, place, message in rules:
@@ -402,7 +398,7 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
 
 def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
     """Settings of 'indexing' that a retrieval does not use."""
-    section, name = reading.named("indexing"), reading.retrieval_name
+    section, name = as_object(reading.at(("indexing",))), reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
         yield section, ("indexing",), "retrieval is a class of your own: it brings its own index"
         return
@@ -474,7 +470,7 @@ def _stage_rules(
 ) -> Rules:
     """What the later stages cannot ask of a retrieval."""
     operators = () if post_retrieval is None else post_retrieval.operators
-    fused = reading.named("retrieval").get("candidates")
+    fused = as_object(reading.at(("retrieval",))).get("candidates")
     yield (
         isinstance(fused, int) and fused < retrieval.top_k,
         ("retrieval", "candidates"),
@@ -487,14 +483,14 @@ def _stage_rules(
         ("generation", "max_contexts"),
         f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
     )
-    asked = reading.named("generation").get("word_weights") == "corpus"
+    asked = as_object(reading.at(("generation",))).get("word_weights") == "corpus"
     whose = "your own" if isinstance(retrieval, OwnRetrieval) else reading.retrieval_name
     yield (
         asked and not retrieval.knows_word_weights,
         ("generation", "word_weights"),
         f"what words are worth in the corpus is not known to {whose} retrieval",
     )
-    listed = ("operators",) if reading.named("post_retrieval") else ()
+    listed = ("operators",) if as_object(reading.at(("post_retrieval",))) else ()
     for position, operator in enumerate(operators):
         reranker = operator.reranker if isinstance(operator, Rerank) else None
         yield (
