@@ -106,15 +106,14 @@ class Neighbours(Checked):
         if not around:
             return entry
         own = entry.chunk
-        before: list[Chunk] = []
-        behind: list[Chunk] = []
-        for one in around:
+
+        def place(one: Chunk) -> tuple[int, bool, int]:
             same = one.document_id is not None and one.document_id == own.document_id
             known = one.start is not None and own.start is not None and one.start < own.start
-            (before if same and known else behind).append(one)
-        before.sort(key=lambda one: one.start or 0)
-        behind.sort(key=lambda one: (one.document_id != own.document_id, one.start or 0))
-        text = "\n".join(one.text for one in (*before, own, *behind))
+            turn = 1 if one is own else 0 if same and known else 2
+            return turn, one.document_id != own.document_id, one.start or 0
+
+        text = "\n".join(one.text for one in sorted((own, *around), key=place))
         return rewritten(entry, text, by=self.name, more=[one.id for one in around])
 
 
