@@ -107,6 +107,8 @@ def truncated(
 ) -> RankedChunk | None:
     """As many of a chunk's first sentences as a budget allows; None when the first does not fit."""
     text = entry.chunk.text
+    if counter.count(text) <= budget:
+        return entry
     best: Span | None = None
     for sentence in split_sentences(text):
         if counter.count(text[: sentence.end]) > budget:
@@ -237,15 +239,10 @@ class Abstractive(Checked):
             made = [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)] if summary else []
         else:
             made = [new for entry in chunks if (new := self._shortened(question, entry))]
-        budget, count = self.budget, self.counter.count
+        budget = self.budget
         if budget is None:
             return made
-        fitting = (
-            entry
-            if count(entry.chunk.text) <= budget
-            else truncated(entry, budget, self.counter, by=self.name)
-            for entry in made
-        )
+        fitting = (truncated(entry, budget, self.counter, by=self.name) for entry in made)
         return [entry for entry in fitting if entry is not None]
 
     def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
