@@ -295,11 +295,10 @@ class StoreRetriever:
             for at, chunks in zip(places, rankings, strict=True):
                 found[at] = chunks
                 if self.gives_embeddings and isinstance(self.store, OwnCollection):
-                    vectors = self.store.vectors([chunk.id for chunk in chunks])
-                    known = ({"embedding": vectors[chunk.id].tolist()} for chunk in chunks)
+                    rows = self.store.vectors([chunk.id for chunk in chunks])
                     found[at] = [
-                        replace(chunk, metadata={**chunk.metadata, **more})
-                        for chunk, more in zip(chunks, known, strict=True)
+                        replace(one, metadata={**one.metadata, "embedding": rows[one.id].tolist()})
+                        for one in chunks
                     ]
         return found
 
