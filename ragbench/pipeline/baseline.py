@@ -58,7 +58,13 @@ class Bm25Index:
 
     @cached_property
     def corpus(self) -> str:
-        return chunks_digest(self._chunks)
+        """SHA-256 over the chunks in their order: ids, texts and metadata."""
+        digest = hashlib.sha256()
+        form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+        for chunk in self._chunks:
+            fields = [chunk.id, chunk.text, dict(chunk.metadata)]
+            digest.update(orjson.dumps(fields, default=repr, option=form))
+        return digest.hexdigest()
 
     @property
     def identity(self) -> dict[str, object]:
@@ -169,13 +175,3 @@ class Bm25Retrieval(Checked, RetrievalStage):
         else:
             chunks = [one for document in read for one in document_chunks(document, chunker)]
         return Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
-
-
-def chunks_digest(chunks: Sequence[Chunk]) -> str:
-    """SHA-256 over chunks in their order: ids, texts and metadata."""
-    digest = hashlib.sha256()
-    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    for chunk in chunks:
-        fields = [chunk.id, chunk.text, dict(chunk.metadata)]
-        digest.update(orjson.dumps(fields, default=repr, option=form))
-    return digest.hexdigest()
