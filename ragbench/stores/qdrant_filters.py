@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -129,12 +130,10 @@ class OwnFilters(PayloadFilters):
     """Folded filters over the plain fields of `ragbench.stores.record`."""
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
-        test = super().equal
-        return self._at(key, lambda path: test(path, values))
+        return self._at(key, partial(super().equal, values=values))
 
     def prefix(self, key: str, prefix: str) -> _Both:
-        test = super().prefix
-        return self._at(key, lambda path: test(path, prefix))
+        return self._at(key, partial(super().prefix, prefix=prefix))
 
     def exists(self, key: str) -> _Both:
         # An empty list is no value to Qdrant, and one to ragbench.
