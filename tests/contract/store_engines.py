@@ -33,10 +33,12 @@ class UnderTest(Generic[Started]):
     begin: Callable[[Path, ExitStack], Started]
     """The second argument ends what is to be ended with the tests."""
 
-    def start(self, folder: Path, closing: ExitStack) -> Started:
+    @contextmanager
+    def started(self, folders: pytest.TempPathFactory) -> Generator[Started]:
         for package in self.packages:
             pytest.importorskip(package)
-        return self.begin(folder, closing)
+        with ExitStack() as closing:
+            yield self.begin(folders.mktemp("store"), closing)
 
 
 def _at(pattern: str) -> Callable[[Path, ExitStack], Opening]:

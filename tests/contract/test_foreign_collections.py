@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -17,7 +16,6 @@ from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.stores.database import is_read_only, open_database
 from ragbench.stores.mapping import FieldMapping
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, Written
-from tests.contract.store_engines import UnderTest
 
 DIMENSION = 8
 ROWS = [
@@ -38,9 +36,8 @@ NAMES = count()
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    under_test: UnderTest[Place] = request.param
-    with ExitStack() as closing:
-        yield under_test.start(tmp_path_factory.mktemp("place"), closing)
+    with request.param.started(tmp_path_factory) as place:
+        yield place
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -22,7 +21,7 @@ from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.record import word_number
-from tests.contract.store_engines import ENGINES, Opening, UnderTest
+from tests.contract.store_engines import ENGINES, Opening
 
 EMBEDDER = HashingEmbedder(dimension=64)
 WHOLE = make_chunker("whole")
@@ -80,9 +79,8 @@ def own(documents: list[Document] = DOCUMENTS) -> RetrievalEngine:
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Opening]:
-    engine: UnderTest[Opening] = request.param
-    with ExitStack() as closing:
-        yield engine.start(tmp_path_factory.mktemp("store"), closing)
+    with request.param.started(tmp_path_factory) as opened:
+        yield opened
 
 
 @pytest.fixture

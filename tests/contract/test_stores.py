@@ -6,7 +6,6 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -56,8 +55,7 @@ def subject(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Subject]:
     engine: UnderTest[Opening] = request.param
-    with ExitStack() as closing:
-        opening = engine.start(tmp_path_factory.mktemp("store"), closing)
+    with engine.started(tmp_path_factory) as opening:
         database = opening()
         yield Subject(name=engine.name, open=opening, database=database)
         database.close()
