@@ -170,8 +170,7 @@ class GoldLocator:
         for case, result in inputs:  # what was searched for stands there: no model is asked again
             queries = pre_retrieved(result).queries or (SearchQuery(text=case.query),)
             sought.append(_Sought(queries=Transformed(queries=queries), golds=golds_of(case)))
-        for one, (_, result) in zip(sought, inputs, strict=True):
-            one.take(_chunks_of(result), GoldCause.RETRIEVED)
+            sought[-1].take(_chunks_of(result), GoldCause.RETRIEVED)
         for variant, cause, limit in (
             (SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, asked),
             (SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth),
