@@ -17,6 +17,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -321,16 +322,11 @@ def _source_digest(thing: Any) -> str | None:
     That is the whole file, for what stands beside it matters too; of code without a file (a
     notebook's, ``exec``) its compiled form. None for what was not written in Python.
     """
-    try:
-        file = inspect.getsourcefile(thing)
-    except TypeError:
-        file = None
-    try:
-        text = None if file is None else Path(file).read_bytes()
-    except OSError:
-        text = None
-    # Line ends differ between checkouts of the same commit.
-    return _compiled_digest(thing) if text is None else short_digest(text.replace(b"\r\n", b"\n"))
+    with suppress(TypeError, OSError):  # there is no file, or none that can be read
+        if file := inspect.getsourcefile(thing):
+            # Line ends differ between checkouts of the same commit.
+            return short_digest(Path(file).read_bytes().replace(b"\r\n", b"\n"))
+    return _compiled_digest(thing)
 
 
 def _compiled_digest(thing: Any) -> str | None:

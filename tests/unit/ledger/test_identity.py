@@ -148,7 +148,8 @@ def test_it_is_the_same_in_every_process(tmp_path: Path) -> None:
     code = (
         f"import sys, json; sys.path[:0] = [{str(ROOT)!r}, {str(tmp_path)!r}];"
         "from thing import Held; from ragbench.ledger.identity import described;"
-        "print(json.dumps(described(Held())))"
+        "typed = type('Typed', (Held,), {})()  # a class of a prompt, or a notebook\n"
+        "print(json.dumps(described([Held(), typed])))"
     )
     one, other = (
         subprocess.check_output([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed})
