@@ -17,7 +17,7 @@ from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any, Literal, Self, cast
 
 from ragbench.core.origin import is_accounted
@@ -66,12 +66,7 @@ class Watch:
         self._tokens.append(_current.set(self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _current.reset(self._tokens.pop())
         # What a module of the user's was compiled to goes while it may still be edited: Python
         # takes a compiled file for that of a source with the same length and time in whole seconds,
@@ -139,6 +134,12 @@ def _absolute(path: object) -> str | None:
     return None if "\0" in text else os.path.abspath(text)  # noqa: PTH100  # called often
 
 
+def _opened(path: str, *, is_writing: bool) -> None:
+    if _is_users():
+        for watch in _watching():
+            watch.open(path, is_writing)
+
+
 _WRITING = os.O_WRONLY | os.O_RDWR
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 
@@ -147,17 +148,14 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or whose(name) != "project":
         return
-    # Modules are known from sys.modules.
-    if not name.endswith(".pyc") and _is_users():
-        for watch in _watching():
-            watch.open(name, isinstance(flags, int) and bool(flags & _WRITING))
+    if not name.endswith(".pyc"):  # modules are known from sys.modules
+        _opened(name, is_writing=isinstance(flags, int) and bool(flags & _WRITING))
 
 
 def _seen_rename(source: object, target: object, *_: object) -> None:
     name = _absolute(target)
-    if name is not None and whose(name) == "project" and _is_users():
-        for watch in _watching():  # written under another name, and moved to where it is read
-            watch.open(name, is_writing=True)
+    if name is not None and whose(name) == "project":
+        _opened(name, is_writing=True)  # under another name, and moved to where it is read
 
 
 def _seen_sqlite(database: object) -> None:
@@ -166,9 +164,8 @@ def _seen_sqlite(database: object) -> None:
         from urllib.parse import unquote, urlsplit
 
         text = unquote(urlsplit(text).path)
-    if text and text != ":memory:" and _is_users():
-        for watch in _watching():
-            watch.open(os.path.abspath(text), is_writing=False)  # noqa: PTH100
+    if text and text != ":memory:":
+        _opened(os.path.abspath(text), is_writing=False)  # noqa: PTH100
 
 
 # --- programs and connections
