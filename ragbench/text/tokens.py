@@ -30,7 +30,6 @@ import threading
 import unicodedata
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _ARTICLE = re.compile(r"\b(a|an|the)\b", re.UNICODE)
@@ -162,29 +161,17 @@ def _tokens_of(run: str) -> tuple[str, ...]:
     return tuple(map(_stem, _JOINT.split(run)))
 
 
-class _Stemmer(Protocol):
-    maxCacheSize: int
-
-    def stemWord(self, word: str, /) -> str: ...
-
-
 # A stemmer keeps a buffer of its own, so each thread has one.
 _local = threading.local()
 
 
 def _stem(word: str) -> str:
     # Casefolded already: such a word is of the letters a to z.
-    english = len(word) > 2 and word.isascii() and word.isalpha()
-    return _stemmer().stemWord(word) if english else word
-
-
-def _stemmer() -> _Stemmer:
-    known: _Stemmer | None = getattr(_local, "stemmer", None)
-    if known is not None:
-        return known
-    # By name, because the package has no types.
-    stemmer: _Stemmer = importlib.import_module("Stemmer").Stemmer("english")
-    # Its own cache costs more than stemming does; `_tokens_of` has one.
-    stemmer.maxCacheSize = 0
-    _local.stemmer = stemmer
-    return stemmer
+    if not (len(word) > 2 and word.isascii() and word.isalpha()):
+        return word
+    if not hasattr(_local, "stemmer"):
+        # By name, because the package has no types.
+        _local.stemmer = importlib.import_module("Stemmer").Stemmer("english")
+        # Its own cache costs more than stemming does; `_tokens_of` has one.
+        _local.stemmer.maxCacheSize = 0
+    return str(_local.stemmer.stemWord(word))
