@@ -211,17 +211,18 @@ class Prefixes(NamedTuple):
     passage: str
 
 
-def known_prefixes(model: str) -> Prefixes:
-    """The prefixes of a model by its name; empty ones where nothing is known.
+def prefixes_of(model: str, query: str | None = None, passage: str | None = None) -> Prefixes:
+    """The given prefixes; for None those of the model by its name, empty where nothing is known.
 
     Example:
-        >>> known_prefixes("intfloat/multilingual-e5-small")
+        >>> prefixes_of("intfloat/multilingual-e5-small")
         Prefixes(query='query: ', passage='passage: ')
     """
     name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
     known = table("ragbench.embedders", "prefixes").items()
-    found = (Prefixes(*prefixes) for pattern, prefixes in known if re.fullmatch(pattern, name))
-    return next(found, Prefixes("", ""))
+    found = (prefixes for pattern, prefixes in known if re.fullmatch(pattern, name))
+    given = zip((query, passage), next(found, ("", "")), strict=True)
+    return Prefixes(*(stated if own is None else own for own, stated in given))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,12 +240,6 @@ class PrefixedEmbedder(ModelEmbedder):
     @cached_property
     def prefixes(self) -> Prefixes:
         return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
-
-
-def prefixes_of(model: str, query: str | None, passage: str | None) -> Prefixes:
-    """The given prefixes; for None what is known of the model by its name."""
-    given = zip((query, passage), known_prefixes(model), strict=True)
-    return Prefixes(*(stated if own is None else own for own, stated in given))
 
 
 # --- what the cosine of an embedder means

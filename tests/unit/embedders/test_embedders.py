@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import open_embedder
-from ragbench.embedders.embedder import known_prefixes, readable_text, unit_rows
+from ragbench.embedders.embedder import prefixes_of, readable_text, unit_rows
 from ragbench.embedders.loaded import OpenAIEmbedder
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.errors import ConfigError
@@ -144,7 +144,7 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path
     ("text-embedding-3-small", "", ""),
 ])  # fmt: skip
 def test_prefixes_are_known_by_the_models_name(model: str, query: str, passage: str) -> None:
-    assert known_prefixes(model) == (query, passage)
+    assert prefixes_of(model) == (query, passage)
 
 
 @pytest.mark.parametrize(("prefix", "used"), [(None, "query: "), ("", "")])
