@@ -29,7 +29,6 @@ from ragbench.llm.settings import LLMSettings, resolve
 from ragbench.plugins import Floats32, np, require
 
 if TYPE_CHECKING:
-    from ragbench.llm.budget import Budget
     from ragbench.llm.transport import Transport
 
 
@@ -217,14 +216,11 @@ class OpenAIEmbedder(MeasuredEmbedder):
         *,
         query_prefix: str | None = None,
         passage_prefix: str | None = None,
-        budget: Budget | None = None,
         transport: Transport | None = None,
     ) -> None:
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
-        self._session = LLMSession(
-            lambda: open_models(None, settings, budget=budget, transport=transport)
-        )
+        self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -245,15 +241,14 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._session.close()
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        return self._asked([getattr(self._prefixes, kind) + text for text in texts])
+        asked = [getattr(self._prefixes, kind) + text for text in texts]
 
-    def _asked(self, texts: Sequence[str]) -> Floats32:
         async def embed(models: ModelClients) -> Sequence[Vector]:
             assert models.embeddings is not None
-            return await models.embeddings.embed(texts, purpose="embed")
+            return await models.embeddings.embed(asked, purpose="embed")
 
         named = f"the model '{self._endpoint.model}'"
-        return checked_rows(self._session.run(embed), texts, named, ConfigError)
+        return checked_rows(self._session.run(embed), asked, named, ConfigError)
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
