@@ -257,10 +257,8 @@ def _logit(row: Floats32) -> float:
     return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
 
-@lru_cache(maxsize=4)
-def load_pair_classifier(model: Path, tokenizer: Path, threads: int) -> PairClassifier:
-    """`PairClassifier`, loaded once for the same files."""
-    return PairClassifier(model, tokenizer, threads)
+load_pair_classifier = lru_cache(maxsize=4)(PairClassifier)
+"""`PairClassifier`, loaded once for the same files."""
 
 
 _LONGEST = 30
@@ -333,7 +331,5 @@ class PairReader(PairClassifier):
         )
 
 
-@lru_cache(maxsize=2)
-def load_pair_reader(model: Path, tokenizer: Path, threads: int) -> PairReader:
-    """`PairReader`, loaded once for the same files."""
-    return PairReader(model, tokenizer, threads)
+load_pair_reader = lru_cache(maxsize=2)(PairReader)
+"""`PairReader`, loaded once for the same files."""
