@@ -250,7 +250,7 @@ _ORDER: tuple[PartKind, ...] = ("code", "file", "model", "package", "env")
 # --- for users
 
 
-def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
+def asked_again_sentence(reuse: Reuse) -> str:
     """Says why nothing was reused; empty where it was.
 
     Example:
@@ -259,4 +259,4 @@ def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     """
     if reuse.allowed and not reuse.same_run_only:
         return ""
-    return f"asked again: {as_line(reuse.because.split('; '), most)}"
+    return f"asked again: {as_line(reuse.because.split('; '), most=3)}"
