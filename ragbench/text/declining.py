@@ -83,38 +83,23 @@ def _parts(text: str) -> list[str]:
 
 
 def _kind(part: str) -> str | None:
-    rules = _rules()
-    rest = rules.opening.sub("", part)
-    if rules.declines.fullmatch(rest) and not _SIGNS["but"].search(rest):
+    rest = _rules("opens").sub("", part)
+    if _rules("declines").fullmatch(rest) and not _SIGNS["but"].search(rest):
         return _DECLINES
-    return _GOES_WITH if not rest or rules.goes_with.fullmatch(rest) else None
-
-
-class _Rules(NamedTuple):
-    opening: re.Pattern[str]
-    """What may come before it."""
-    declines: re.Pattern[str]
-    goes_with: re.Pattern[str]
-    """What an answer that declines says beside that."""
+    return _GOES_WITH if not rest or _rules("goes_with").fullmatch(rest) else None
 
 
 @cache
-def _rules() -> _Rules:
+def _rules(kind: str) -> re.Pattern[str]:
     """The rules of all languages; compiled when an answer first needs them: 0.2 s."""
     known = table("ragbench.text", "declining")
-    openings, declines, goes_with = (
-        "|".join(
-            f"(?:{expression(rule, language)})"
-            for language in known["languages"].values()
-            for rule in language.get(kind, ())
-        )
-        for kind in ("opens", "declines", "goes_with")
+    found = "|".join(
+        f"(?:{expression(rule, language)})"
+        for language in known["languages"].values()
+        for rule in language.get(kind, ())
     )
-    return _Rules(
-        opening=re.compile(f"^(?:(?:{openings}){known['behind_opening']})+"),
-        declines=re.compile(declines),
-        goes_with=re.compile(goes_with),
-    )
+    # What may come before an answer may come several times.
+    return re.compile(f"^(?:(?:{found}){known['behind_opening']})+" if kind == "opens" else found)
 
 
 _EMPHASIS = str.maketrans({"*": None, "_": None})
