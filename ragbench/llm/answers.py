@@ -123,7 +123,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
     if reason == "length":
-        thinks = usage.reasoning_tokens > 0 or bool(_THINKS.match(text) and "</" not in text)
+        thinks = usage.reasoning_tokens > 0 or bool(THINKS.match(text) and "</" not in text)
         error = LLMTruncatedError(_CUT_OFF[thinks], reply=text)
         error.reasoned = thinks
         raise error
@@ -138,7 +138,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     )
 
 
-_THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
+THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _CUT_OFF = {
     True: "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
     "lower reasoning_effort",

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.record import Record
 from ragbench.errors import LLMReplyError
-from ragbench.llm.answers import shortened
+from ragbench.llm.answers import THINKS, shortened
 from ragbench.masking import hidden
 from ragbench.plugins import require
 
@@ -197,9 +197,6 @@ def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-_UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
-
-
 @runtime_checkable
 class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
@@ -207,20 +204,16 @@ class StructuredChat(ChatModel, Protocol):
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT: ...
 
 
-def said_text(reply: str) -> str:
-    """What a model said, without what it thought before.
-
-    Thoughts stand in ``<think>``, ``<thinking>`` or ``<reasoning>``; some servers cut the opening
-    tag off. Thoughts that never end leave nothing: the answer was cut off before it began.
-    """
-    said = without_thoughts(reply)
-    return "" if _UNENDED.match(said) else said.strip()
-
-
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
-    if not (text := said_text(reply := chat.complete(messages))):
+    """What a model says, without what it thought before.
+
+    Thoughts that never end leave nothing: the answer was cut off before it began.
+    """
+    reply = chat.complete(messages)
+    said = without_thoughts(reply).strip()
+    if not said or THINKS.match(said):
         raise LLMReplyError("the model's answer is empty", reply=reply)
-    return text
+    return said
 
 
 def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
