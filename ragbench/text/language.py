@@ -45,12 +45,8 @@ def language_of(query: str) -> str | None:
 
     None where nothing decides.
     """
-    recognised = recognised_language(query)
-    if recognised is not None:
-        return recognised
-    for language, script in _scripts("other_scripts"):
-        if len(re.findall(script, query)) * 5 > len(query):
-            return language
+    if found := recognised_language(query) or _by_script("other_scripts", query):
+        return found
     if find_spec("py3langid") is None or not any(letter.isalpha() for letter in query):
         return None
     language, confidence = _identifier().classify(query)
@@ -69,15 +65,20 @@ def recognised_language(text: str, *, least: int = 2) -> str | None:
 
     None where nothing decides, as for a list of names or numbers.
     """
-    if not text.isascii():
-        for language, script in _scripts("scripts"):
-            if len(re.findall(script, text)) * 5 > len(text):
-                return language
+    if not text.isascii() and (found := _by_script("scripts", text)):
+        return found
     counts = _counted(text)
     second, first = sorted(counts.values())[-2:]
     if first < least or first - second < min(least, 2):
         return None
     return max(counts, key=counts.__getitem__)
+
+
+def _by_script(section: str, text: str) -> str | None:
+    """The language in whose script more than a fifth of a text is."""
+    scripts = _scripts(section)
+    found = (name for name, script in scripts if len(re.findall(script, text)) * 5 > len(text))
+    return next(found, None)
 
 
 def _scripts(section: str) -> Iterable[tuple[str, str]]:
