@@ -17,7 +17,7 @@ from ragbench.metrics.correct import opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
 from ragbench.text.citations import MARKS, NAMED
 from ragbench.text.language import function_words, guess_language, recognised_language
-from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.sentences import Span, split_sentences, touched
 from ragbench.text.tokens import tokenise
 
 _LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
@@ -182,8 +182,8 @@ def sentences_of(text: str) -> tuple[Span, ...]:
 
 def around(text: str, start: int, end: int) -> str:
     """The whole sentences of a text that a stretch of it touches."""
-    touched = [span for span in sentences_of(text) if span.end > start and span.start < end]
-    return text[touched[0].start : touched[-1].end] if touched else text[start:end]
+    found = touched(sentences_of(text), Span(start, end))
+    return text[slice(*(found or (start, end)))]
 
 
 def shared(sentence: str, passage: str) -> float:

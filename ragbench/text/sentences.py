@@ -15,7 +15,7 @@ White space between sentences belongs to none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 SENTENCES_VERSION = "1"
@@ -146,6 +146,12 @@ def _breaks_line(text: str, at: int) -> bool:
         return True
     following = _following(text, at + 1)
     return len(line.rstrip()) < _WRAPPED and not following.islower()
+
+
+def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
+    """From the first to the last of the sentences that a stretch touches; None where none is."""
+    held = [one for one in sentences if one.start < stretch.end and stretch.start < one.end]
+    return Span(held[0].start, held[-1].end) if held else None
 
 
 def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:

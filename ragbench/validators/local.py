@@ -32,7 +32,7 @@ from ragbench.text.onnx_model import (
     is_hub_name,
     load_pair_reader,
 )
-from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, touched, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 from ragbench.validators.calibration import (
     LearnedValidator,
@@ -235,23 +235,16 @@ def _finding(
         weights.probability(weights.chunk.logit(local_features(words, one)), chunks)
         for one in (reading.logit, settled_logit(reading))
     )
+    answer = Span(reading.start, reading.end)
+    # It may stand in another window than the words found best.
+    quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
     return Finding(
         chunk=chunk,
         probability=topic,
-        spans=_quoted(words, chunk.text, Span(reading.start, reading.end)),
+        spans=(quoted or answer,),
         beside=words.quoted(),
         answered=None if reading.answers is None else settled_one,
     )
-
-
-def _quoted(words: ChunkReading, text: str, answer: Span) -> tuple[Span, ...]:
-    """The sentences that hold the reader's answer."""
-    # It may stand in another window than the words found best.
-    for sentences in (words.sentences, split_sentences(text)):
-        held = [one for one in sentences if one.start < answer.end and answer.start < one.end]
-        if held:
-            return (Span(held[0].start, held[-1].end),)
-    return (answer,)
 
 
 @lru_cache(maxsize=16)

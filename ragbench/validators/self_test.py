@@ -24,7 +24,7 @@ from ragbench.io.source import Problems
 from ragbench.stats.mean import share_of
 from ragbench.text.language import function_words
 from ragbench.text.question import said_as_clause
-from ragbench.text.sentences import Span, split_sentences, windows_of
+from ragbench.text.sentences import Span, split_sentences, touched, windows_of
 from ragbench.text.tables import table
 from ragbench.validators.slots import identifiers
 from ragbench.validators.validator import Validator
@@ -211,10 +211,7 @@ def _asked(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
 
 
 def answering_sentence(pair: AnsweredQuestion) -> Span | None:
-    held = [
-        one for one in split_sentences(pair.text) if one.start < pair.end and one.end > pair.start
-    ]
-    return Span(held[0].start, held[-1].end) if held else None
+    return touched(split_sentences(pair.text), Span(pair.start, pair.end))
 
 
 def without_answer(pair: AnsweredQuestion) -> str | None:
