@@ -7,10 +7,10 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ragbench.errors import RunError
 
@@ -43,7 +43,7 @@ def digest(*texts: str) -> bytes:
     return found.digest()
 
 
-class ScoreStore:
+class ScoreStore(AbstractContextManager["ScoreStore"]):
     """Values of JSON by model, query and key, for any number of threads and processes.
 
     A value is stored as soon as it is given: an interrupted command goes on where it ended.
@@ -61,9 +61,6 @@ class ScoreStore:
             self._db.executescript(_TABLE)
         except sqlite3.Error as error:
             raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._db.close()

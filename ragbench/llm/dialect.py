@@ -334,14 +334,13 @@ class Reading:
         marked, short = Marked(fewest), Marked(_SHORT)
         reported = f"{usage.prompt_tokens:,} tokens" if usage.reported else "no tokens"
         doubt = f"{self._where} reports {reported} of a prompt of {fewest:,} words or more"
+        unsure = ""
         try:
             if marked.missing(await self._ask(marked.messages)):
                 if not short.missing(await self._ask(short.messages)):
                     self._cut = fewest
                     return
                 unsure = "does not find what is hidden even in a short one"
-            else:
-                unsure = ""
         except LLMStoppedError:
             raise
         except LLMError as error:
