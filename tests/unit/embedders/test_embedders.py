@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,8 @@ from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer
-from tests.unit.embedders.tiny_encoder import write_tiny_encoder
 from tests.unit.llm.builders import InMemory
-from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post import tiny_onnx as onnx
 
 BGE_PREFIX = "Represent this sentence for searching relevant passages: "
 
@@ -90,6 +90,25 @@ def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: P
     embedder.close()
 
 
+def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
+    """The smallest text encoder: the vector of word wN (w0 to w9) is (1, N, 0).
+
+    One Gather, written byte by byte in the protobuf format of ONNX
+    (https://onnx.ai/onnx/repo-docs/IR.html); pooled, it gives the highest number of each column.
+    """
+    raw = b"".join(struct.pack("<fff", 1, number, 0) for number in range(10))
+    shape = onnx._number(1, 10) + onnx._number(1, 3) + onnx._number(2, onnx.FLOAT)
+    table = shape + onnx._text(8, "table") + onnx._bytes(9, raw)
+    nodes = [onnx._node("Gather", ["table", "input_ids"], "tokens", [])]
+    output: list[int | str] = [1, "length", 3]
+    if pooled:
+        over = [onnx._integers("axes", [1]), onnx._integer("keepdims", 0)]
+        nodes.append(onnx._node("ReduceMax", ["tokens"], "texts", over))
+        output = [1, 3]
+    name = "texts" if pooled else "tokens"
+    return onnx.write_model(folder, nodes, [table], ["input_ids"], {name: output})
+
+
 @pytest.mark.extra("onnx")
 @pytest.mark.parametrize(("texts", "settings", "rows"), [
     (["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]]),
@@ -129,7 +148,7 @@ def test_onnx_pooling_is_said_done_by_the_model_or_read_from_the_folder(tmp_path
 def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a folder"):
         OnnxEmbedder(model=str(tmp_path / "no")).embed_queries(["a"])
-    folder = write_tiny_cross_encoder(tmp_path / "cross")
+    folder = onnx.write_tiny_cross_encoder(tmp_path / "cross")
     with pytest.raises(ConfigError, match="not a text encoder"):
         OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
 
