@@ -213,7 +213,7 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
 _ReadT = TypeVar("_ReadT")
 
 
-class PairClassifier:
+class PairClassifier(OnnxTextModel):
     """Gives a pair of texts one logit: how well the second fits the first.
 
     Pairs run one by one, each on one thread, several threads at once: measured on two cores,
@@ -221,8 +221,8 @@ class PairClassifier:
     """
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
-        self._model = OnnxTextModel(model, tokenizer, kind="text classifier")
-        row = self._model.run(self._model.encode("a", "b"))[0]
+        super().__init__(model, tokenizer, kind="text classifier")
+        row = self.run(self.encode("a", "b"))[0]
         if row.ndim != 1 or len(row) not in (1, 2):
             raise ConfigError(
                 f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
@@ -232,20 +232,16 @@ class PairClassifier:
 
     def length(self, first: str, second: str) -> int:
         """How many tokens a pair has, special ones included."""
-        return len(self._model.encode(first, second).ids)
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, without special ones."""
-        return self._model.offsets(text)
+        return len(self.encode(first, second).ids)
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number a pair, in order; pairs are not cut."""
-        return self._each(pairs, lambda encoding: _logit(self._model.run(encoding)[0]))
+        return self._each(pairs, lambda encoding: _logit(self.run(encoding)[0]))
 
     def _each(
         self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
     ) -> list[_ReadT]:
-        encoded = [self._model.encode(first, second) for first, second in pairs]
+        encoded = [self.encode(first, second) for first, second in pairs]
         # The longest first: none of them is then left over for the end.
         order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
         found = self._pool.map(read, [encoded[at] for at in order])
@@ -290,7 +286,7 @@ class PairReader(PairClassifier):
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
         super().__init__(model, tokenizer, threads)
-        outputs = self._model.outputs
+        outputs = self.outputs
         if not {"start", "end"} <= set(outputs):
             raise ConfigError(
                 f"'{model}' is not a reader: it has no outputs 'start' and 'end'. Use it as "
@@ -304,7 +300,7 @@ class PairReader(PairClassifier):
         return self._each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
-        outputs = self._model.run(encoding)
+        outputs = self.run(encoding)
         logit = _logit(outputs[0])
         answers = None if self._second is None else float(outputs[self._second][0])
         starts, ends = (outputs[place] for place in self._places)
