@@ -82,7 +82,7 @@ def _arguments() -> argparse.Namespace:
 def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | None:
     if not pool.chunks:
         return None
-    asked = ask(pool.question.text, shipped_rarity())
+    asked = ask(pool.question.text, shipped_rarity)
     words = read_in_windows(
         asked,
         [chunk.text for chunk in pool.chunks],

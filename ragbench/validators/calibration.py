@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.resources import files
@@ -192,18 +192,11 @@ def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     )
 
 
-@lru_cache(maxsize=1)
-def shipped_rarity() -> Callable[[str], float]:
+def shipped_rarity(token: str) -> float:
     """What a token is worth: ln(1 + (N - n + 0.5) / (n + 0.5)), from counts that come along."""
-    counts: Mapping[str, Any] = shipped("rarity")
-    passages = int(counts["passages"])
-    held: Mapping[str, int] = counts["held_by"]
-
-    def rarity(token: str) -> float:
-        known = held.get(token, 0)
-        return math.log(1 + (passages - known + 0.5) / (known + 0.5))
-
-    return rarity
+    counts = shipped("rarity")
+    passages, known = counts["passages"], counts["held_by"].get(token, 0)
+    return math.log(1 + (passages - known + 0.5) / (known + 0.5))
 
 
 # --- the settings of validators

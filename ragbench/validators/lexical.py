@@ -251,7 +251,7 @@ class LexicalValidator(LearnedValidator):
         # What a part carries would be found for it: its own words must be.
         question = question if question in query else question.rpartition(" (")[0]
         texts = [without_echo(question, chunk.text) for chunk in chunks]
-        read = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
+        read = read_in_windows(ask(question, shipped_rarity), texts, weights.chunk)
         findings: list[Finding] = []
         for chunk, one in zip(chunks, read, strict=True):
             finding = Finding(chunk=chunk, probability=weights.probability(one.logit))

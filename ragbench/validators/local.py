@@ -175,7 +175,7 @@ class LocalValidator(LearnedValidator, Checked):
     def _found(
         self, query: str, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
-        asked, weights = ask(query, shipped_rarity()), self._weights
+        asked, weights = ask(query, shipped_rarity), self._weights
         texts = [without_echo(query, chunk.text) for chunk in chunks]
         words = read_in_windows(asked, texts, shipped_weights("lexical", LEXICAL_FEATURES).chunk)
         limits = self.limits.thresholds
