@@ -37,6 +37,8 @@ from ragbench.io.values import ValueProblem
 Reader = Callable[..., Iterator[Row]]
 """A reader of rows, of cases: given the place, and ``problems`` by name."""
 _GUESSED_FROM = 20
+_DUMP = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
+"""What a user's mapping can name in a dump, in the words of a dump."""
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
@@ -258,8 +260,7 @@ class _Opening:
 
     def _overrides(self) -> dict[str, str]:
         """The user's mapping in the words of a dump."""
-        words = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
-        return {words[t]: path for t, path in self.fields.items() if t in words and path}
+        return {_DUMP[t]: path for t, path in self.fields.items() if t in _DUMP and path}
 
     def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
         """The source, once a first look at some rows has found out how all of it is read."""
@@ -282,6 +283,12 @@ class _Opening:
         pairs = [pair for plan in decoder.plans.values() for pair in plan.bindings]
         first = dict(reversed(pairs))
         bound = {name: first[name] for name in entry_fields() if name in first}
+        hits = [f"{t}={path}" for t, path in self.fields.items() if path and t in HIT_FIELDS]
+        if hits and looked and "retrieved_contexts" not in bound:
+            raise ConfigError(
+                f"{self.place.name} has no field with a list of chunks, and {', '.join(hits)} "
+                "names one of a chunk: add --field retrieved_contexts=NAME"
+            )
         unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
@@ -332,6 +339,7 @@ class _Opening:
         from ragbench.io.dumps.read import open_responses
 
         place = self.place
+        lost = [f"{t}={path}" for t, path in self.fields.items() if path and t not in _DUMP]
         opening = partial(
             open_responses,
             place.path or place.address or place.name,
@@ -351,6 +359,12 @@ class _Opening:
                 problems.count += dump.malformed - len(dump.problems.items)
 
         try:
+            if lost:
+                raise ConfigError(
+                    f"{place.name} is read as a retrieval log, which holds no {', '.join(lost)}: "
+                    "leave that out, or name the fields of its records "
+                    "(--field query=NAME --field retrieved_contexts=NAME)"
+                )
             with opening() as dump:
                 mapping, notes = dump.mapping, dump.notes
         except (DataError, ConfigError):

@@ -12,7 +12,7 @@ import pytest
 from ragbench import Case, GenerationResult, RetrievalResult, open_source
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
-from ragbench.errors import DataError
+from ragbench.errors import ConfigError, DataError
 from ragbench.io.entries import LOOK, SourceInfo
 from tests.unit.io.traces import lines, written
 
@@ -138,6 +138,17 @@ def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
     silent = one(tmp_path, said, fields={"retrieved_contexts": ""})
     assert silent.case.metadata == {"contexts": [[1, 2]]}
     assert silent.recorded.keys() == {"generate"}
+
+
+@pytest.mark.parametrize(("row", "fields", "problem"), [
+    ({"inputs": {"question": "Who?"}, "outputs": {"answer": "Bob", "documents": ["x"]}},
+     {"response": "outputs.answer"}, "no field for the query"),
+    ({"query": "Who?", "answer": "Ada", "passage": "x", "score": 0.5}, {"chunk_text": "passage"},
+     "no field with a list of chunks, and chunk_text=passage names one"),
+])  # fmt: skip
+def test_a_mapping_is_never_dropped(tmp_path: Path, row: Row, fields: Any, problem: str) -> None:
+    with pytest.raises((DataError, ConfigError), match=problem):
+        read(lines(tmp_path / "x.jsonl", [row]), fields=fields)
 
 
 # --- chunks as objects
