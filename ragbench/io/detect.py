@@ -230,18 +230,28 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         cut = not ended and len(first) >= HEAD_BYTES // 4
-        shown = shown_value(first) if cut and by_suffix == "json" else None
-        if is_object(shown) and not _QUERY_NAMES.isdisjoint(shown):
+        shown = shown_value(first) if cut else None
+        if is_object(shown) and _holds_columns(shown):
+            return "json"
+        if by_suffix == "json" and is_object(shown) and not _QUERY_NAMES.isdisjoint(shown):
             return "jsonl"  # one record, and perhaps more of them below it
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
+    if is_object(value) and _holds_columns(value):
+        return "json"
     if not is_object(value) or not ASKED.isdisjoint(value):
         return by_suffix or "jsonl"
     if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
         return by_suffix or "json"
     # A single line that is a record itself.
     return "jsonl" if any(map(is_known_field, value)) else by_suffix or "jsonl"
+
+
+def _holds_columns(value: Mapping[str, Any]) -> bool:
+    """Whether it has many questions: a list of them, or an object by row as pandas writes it."""
+    asked = [value[name] for name in ASKED & value.keys()]
+    return any(is_object(one) or (is_list(one) and one and not is_object(one[0])) for one in asked)
 
 
 # --- forms of records

@@ -392,12 +392,16 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
 def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:
     """The records of an object that holds a list a field; none of any other object.
 
-    Turns of a conversation are one record's, though they stand in a list, too.
+    pandas writes an object with the rows' numbers instead of a list (`to_json`, `to_dict`). Turns
+    of a conversation are one record's, though they stand in a list, too.
 
     Raises:
         InputError: the lists differ in length.
     """
     columns = [*value.values()]
+    numbers = [[*map(str, one)] for one in columns if is_object(one)]
+    if len(numbers) == len(columns) and all(map(str.isdigit, chain.from_iterable(numbers))):
+        columns = [[*one.values()] for one in columns]
     if ASKED.isdisjoint(value) or not all(map(is_list, columns)):
         return []
     if any(is_object(one) for name in ASKED & value.keys() for one in value[name]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -149,6 +150,14 @@ def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
 def test_a_mapping_is_never_dropped(tmp_path: Path, row: Row, fields: Any, problem: str) -> None:
     with pytest.raises((DataError, ConfigError), match=problem):
         read(lines(tmp_path / "x.jsonl", [row]), fields=fields)
+
+
+@pytest.mark.parametrize("held", [list, lambda texts: dict(enumerate(texts))])  # pandas' to_json
+def test_columns_on_one_long_line_are_read(tmp_path: Path, held: Any) -> None:
+    texts = [f"q{number} {'x' * 2_000}" for number in range(40)]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"user_input": held(texts), "response": held(texts)}), "utf-8")
+    assert [entry.case.query for entry in read(path)[0]] == texts
 
 
 # --- chunks as objects
