@@ -183,8 +183,9 @@ def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
     for (stage, error), groups in [*kinds.items()][:_KINDS]:
         count = sum(group.count for group in groups)
         message = shown_line(f"{error}: {groups[0].message}", longest=_LONGEST)
-        others = f", {len(groups) - 1:,} more messages" if len(groups) > 1 else ""
-        examples = ", ".join([example for group in groups for example in group.examples][:3])
+        more = count - groups[0].count
+        others = f"; {more:,} of them with another message" if more else ""
+        examples = ", ".join(groups[0].examples[:3])
         yield f"{stage}, {counted(count, 'case')}: {message} (as in {examples}{others})", "red"
     if len(kinds) > _KINDS:
         yield f"and {len(kinds) - _KINDS:,} more types of error: see report.json", "red"

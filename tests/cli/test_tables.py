@@ -104,7 +104,10 @@ def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> Non
 def test_failures_of_one_type_share_a_line(printed: Any) -> None:
     groups = [failure("first", 3), failure("second", 2, first=3), failure("t", 1, "KeyError", 9)]
     lines = printed(report(failures=groups), 200).splitlines()
-    assert "  generate, 5 cases: ValueError: first (as in c0, c1, c2, 1 more messages)" in lines
+    assert (
+        "  generate, 5 cases: ValueError: first (as in c0, c1, c2; 2 of them with another message)"
+        in lines
+    )
     assert "  generate, 1 case: KeyError: t (as in c9)" in lines
     long = failure("a\n\n b " + "x" * 500, kind="Error00")
     many = [long, *(failure("m", kind=f"Error{number:02}") for number in range(1, 20))]
