@@ -24,11 +24,13 @@ RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 
 
 def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Cell, ...]:
-    """Each cell as the mean of its repeats; as it is where it has none."""
+    """Each cell as the mean of its repeats; as it is where none was measured."""
     if not asked:
         return tuple(cells)
     return tuple(
-        cell if repeats is None else repeats.mean
+        cell
+        if repeats is None or repeats.values.count(None) == len(repeats.cells)
+        else repeats.mean
         for cell, repeats in zip(cells, asked, strict=True)
     )
 

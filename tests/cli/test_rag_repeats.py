@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragbench import parse_metrics
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, Status
 from ragbench.stages.repeated import Repeated
 from tests.cli.runs import Ragbench, cases_of, lines, own_rag
 
@@ -50,6 +50,12 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     before = Path("run/report.json").read_bytes()
     assert ragbench("report", "run").code == 0
     assert Path("run/report.json").read_bytes() == before
+
+
+def test_a_case_without_any_score_ended_as_it_did_the_first_time() -> None:
+    first, later = Cell(status=Status.SKIPPED), Cell(status=Status.FAILED)
+    repeated = Repeated(parse_metrics("token_f1"), [{"a": (b"", (later,))}], {})
+    assert repeated.add("a", b"", (first,)) == (first,)
 
 
 @pytest.mark.parametrize(
