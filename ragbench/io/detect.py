@@ -32,9 +32,9 @@ from ragbench.io.fields import (
     read_table,
 )
 from ragbench.io.json_files import (
-    ASKED,
     OUTER,
     array_of,
+    asked_of,
     decode_head,
     read_json_arrays,
     shown_value,
@@ -220,9 +220,6 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
     return by_suffix
 
 
-_QUERY_NAMES = ASKED | {"input"}
-
-
 def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> str:
     # One object a line, or one object over the whole file?
     try:
@@ -233,14 +230,14 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         shown = shown_value(first) if cut else None
         if is_object(shown) and _holds_columns(shown):
             return "json"
-        if by_suffix == "json" and is_object(shown) and not _QUERY_NAMES.isdisjoint(shown):
+        if by_suffix == "json" and is_object(shown) and (asked_of(shown) or "input" in shown):
             return "jsonl"  # one record, and perhaps more of them below it
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
     if is_object(value) and _holds_columns(value):
         return "json"
-    if not is_object(value) or not ASKED.isdisjoint(value):
+    if not is_object(value) or asked_of(value):
         return by_suffix or "jsonl"
     if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
         return by_suffix or "json"
@@ -250,8 +247,10 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
 
 def _holds_columns(value: Mapping[str, Any]) -> bool:
     """Whether it has many questions: a list of them, or an object by row as pandas writes it."""
-    asked = [value[name] for name in ASKED & value.keys()]
-    return any(is_object(one) or (is_list(one) and one and not is_object(one[0])) for one in asked)
+    return any(
+        is_object(one) or (is_list(one) and one and not is_object(one[0]))
+        for one in asked_of(value)
+    )
 
 
 # --- forms of records

@@ -18,7 +18,7 @@ import orjson
 
 from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
-from ragbench.io.fields import named
+from ragbench.io.fields import named, squash
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
 
@@ -162,8 +162,12 @@ def _parse_constant(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
 
 
-ASKED = frozenset({"query", "question", "user_input"})
-"""What an object is asked that is a record, and no envelope around some."""
+_ASKED = frozenset({"query", "question", "userinput"})
+
+
+def asked_of(value: Mapping[str, Any]) -> list[Any]:
+    """What an object is asked that is a record, and no envelope around some."""
+    return [one for name, one in value.items() if squash(str(name)) in _ASKED]
 
 
 def load(source: Source, problems: Problems) -> object | None:
@@ -372,7 +376,7 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if is_object(value):
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items = next(filter(None, lists), lists[0] if lists else None)
-        if items is None and not ASKED.isdisjoint(value):
+        if items is None and asked_of(value):
             items = rows_of_columns(value, f"{source.name}: ") or [value]  # it is a record itself
     if not is_list(items):
         keys = ", ".join(f"'{key}'" for key in paths)
@@ -402,9 +406,8 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
     numbers = [[*map(str, one)] for one in columns if is_object(one)]
     if len(numbers) == len(columns) and all(map(str.isdigit, chain.from_iterable(numbers))):
         columns = [[*one.values()] for one in columns]
-    if ASKED.isdisjoint(value) or not all(map(is_list, columns)):
-        return []
-    if any(is_object(one) for name in ASKED & value.keys() for one in value[name]):
+    asked = asked_of(value)
+    if not asked or not all(map(is_list, columns)) or any(is_object(one) for one in chain(*asked)):
         return []
     if len({*map(len, columns)}) > 1:
         sizes = ", ".join(f"{name!r} {len(column)}" for name, column in value.items())

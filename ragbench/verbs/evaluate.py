@@ -443,7 +443,9 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             else:
                 yield record
         elif isinstance(record, Mapping):
-            values = {str(k): v for k, v in cast("Mapping[object, object]", record).items()}
+            fields = cast("Mapping[object, Any]", record).items()
+            # Parquet's lists are arrays in a DataFrame.
+            values = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in fields}
             if (entry := decoder.decode(Row("cases", number, values))) is not None:
                 yield entry
         else:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from ragbench import (
@@ -34,7 +35,8 @@ from ragbench import (
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
-COLUMNS: Any = {name: [value] for name, value in ROW.items()}
+COLUMNS: Any = {name.title(): [value] for name, value in ROW.items()}
+ARRAYS = ROW | {"reference_context_ids": np.array(["leave"], object)}  # as pandas reads Parquet
 CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
 
 
@@ -68,7 +70,8 @@ def scores(report: Report) -> dict[str, float | None]:
 @pytest.mark.parametrize("cases", [
     "ds.jsonl", Path("ds.jsonl"), "columns.json", COLUMNS, [ROW], lambda: iter([ROW]),
     [Case(id="1", query="q", reference="27")], lambda: POLARS(ROW),
-    lambda: pytest.importorskip("pandas").DataFrame([ROW]),
+    lambda: pytest.importorskip("pandas").DataFrame([ARRAYS]),
+    lambda: pytest.importorskip("pandas").DataFrame([ROW]).to_dict(),
     lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
 ])  # fmt: skip
 @pytest.mark.parametrize("rag", [
