@@ -20,7 +20,7 @@ _CITE = (
 )
 
 
-@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=5)
+@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=6)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     known = len(references)
@@ -264,8 +264,13 @@ class AnswerBeside:
         return bare and any(low < one.number < high for one in given)
 
     def agrees(self) -> bool:
-        """Whether the reference is nothing but amounts and dates, and the answer has them all."""
+        """Whether the answer has all of a reference that is nothing but amounts and dates.
+
+        Of a reference that is a yes or a no, under any name, it begins with the same.
+        """
         right = self.right
+        if len(right.tokens) == 1 and (side := _side(right.tokens)):
+            return side == _side(self.said.tokens) and not _is_unsure(self.response.lower())
         has_any = bool(right.amounts or right.dates)  # most have none, and need no longer look
         return has_any and right.is_typed and right.is_named_by(self.said)
 

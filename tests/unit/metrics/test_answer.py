@@ -240,6 +240,7 @@ LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who 
     ("", "am 12. März 2024", "12 March 2024"), ("", "十五天", "15天"), ("", "百分之八十", "80%"),
     ("Who built it?", "It was built by Ann Lee in 1990, near the river.", "Ann Lee"),
     ("May I smoke?", "Yes, on the roof.", "yes"), ("", "It is [1, 3].", "[1, 3]"),
+    ("May I smoke?", "Yes, on the roof.", "true"), ("May I?", "No, nowhere.", "False"),
     ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
 ])  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
@@ -307,7 +308,7 @@ def test_other_weights_are_another_version() -> None:
     texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
     digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
     (metric,) = parse_metrics("answer_correct")
-    assert (metric.definition.version, digest.hexdigest()[:12]) == (10, "2d751a06482b")
+    assert (metric.definition.version, digest.hexdigest()[:12]) == (11, "2d751a06482b")
 
 
 WORD = st.sampled_from(
