@@ -169,7 +169,7 @@ def _parts(obj: object) -> Parts:
         return _of_function(obj)
     raise InterfaceError(
         f"{name_of(obj)} cannot be evaluated as a RAG. Looked for: {'; '.join(_SHAPES)}. "
-        f"{_inventory(obj)}"
+        f"{_inventory(obj)}. A method that answers can be given by itself (rag.ask)"
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
@@ -148,7 +149,10 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
     signature = _signature(function)
     named = ((name, one) for name, one in signature.parameters.items() if name not in given)
-    required = [name for name, one in named if one.default is one.empty and _is_named(one)]
+    said = history_keyword(function)
+    required = [
+        name for name, one in named if one.default is one.empty and _is_named(one) and name != said
+    ]
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
     if len(required) == 1 and required[0] != "config" and not makes_rag:
@@ -156,6 +160,8 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
         return functools.partial(function, **given) if given else function
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
+    if required[:1] == ["self"]:
+        raise ConfigError(f"'{spec}' is a method of a class: name that of an object (rag.ask)")
     if len(required) > 1:
         raise ConfigError(
             f"'{spec}' needs {' and '.join(required)}. A function that is asked needs the question "

@@ -83,6 +83,9 @@ RAG = """
     def answer(query, model="small"):
         return {"answer": model, "contexts": [query]}
 
+    def chat(query, history):
+        return {"answer": str(len(history)), "contexts": [query]}
+
     async def later():
         return MyRAG()
 """
@@ -121,7 +124,7 @@ def load(write: Write) -> Load:
     ("instance", {}, ["q 4"]), ("Space.instance", {}, ["q 2"]), ("Space.build", {}, ["q 7"]),
     ("Space.build", {"top_k": 1}, ["q 1"]), ("factory", {}, ["q 5"]),
     ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
-    ("adapted", {}, ["x"]), ("answer", {}, ["q"]),
+    ("adapted", {}, ["x"]), ("answer", {}, ["q"]), ("chat", {}, ["q"]),
 ])  # fmt: skip
 def test_classes_factories_instances_and_functions(
     load: Load, attribute: str, arguments: dict[str, Any], contexts: list[str]
@@ -162,6 +165,7 @@ def test_the_rest_goes_into_the_annotated_configuration(load: Load) -> None:
     ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
     ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
     ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
+    ("MyRAG.retrieve", {}, "is a method of a class: name that of an object"),
     ("later", {}, "is a coroutine: a factory must be a plain function"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_reported(
