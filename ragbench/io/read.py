@@ -219,7 +219,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
 
 # --- rows to records
 
-_NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
+_NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>", "#N/A"})
 """What other programs write into a cell of a table that has no value."""
 _SAYS_ITSELF = frozenset({"query", "id", "text", "title"})
 """Fields in which such a word is one."""

@@ -299,7 +299,7 @@ def test_a_field_that_may_be_gold_is_proposed(tmp_path: Path, row: Row, target: 
 
 
 def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:
-    cells = "query,reference\nA?,NaN\nB?,null\nC?,27\nNaN,None\n"
+    cells = "query,reference\nA?,NaN\nB?,#N/A\nC?,27\nNaN,None\n"
     entries, info = read(written(tmp_path / "x.csv", cells))
     assert [entry.case.reference for entry in entries] == [None, None, "27", "None"]
     assert entries[3].case.query == "NaN"
