@@ -47,7 +47,14 @@ from ragbench.io.source import (
     derived_id,
     noting_read_errors,
 )
-from ragbench.io.values import HOLDS_NUL, ValueProblem, check_depth, converters, parse_cell
+from ragbench.io.values import (
+    HOLDS_NUL,
+    ValueProblem,
+    check_depth,
+    converters,
+    parse_cell,
+    spelled_list,
+)
 from ragbench.safe_text import listed_names
 
 RecordT = TypeVar("RecordT")
@@ -314,6 +321,8 @@ class RowDecoder(ABC, Generic[RecordT]):
             try:
                 if cells:
                     value = parse_cell(target, str(value))
+                elif type(value) is str and value[:1] == "[":
+                    value = spelled_list(target, value)
                 converted = convert[target](value)
             except ValueProblem as problem:
                 message = str(problem)

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
@@ -433,6 +434,17 @@ def parse_cell(target: str, cell: str) -> object:
         if convert is as_answers:
             return cell
         raise
+
+
+def spelled_list(target: str, text: str) -> object:
+    """A list that a text spells where a list is meant, as pandas reads it from CSV; else the text.
+
+    An answer in brackets is one.
+    """
+    if converters()[target] in (as_ids, *_LISTS[1:]) and text.endswith("]"):
+        with suppress(ValueProblem):
+            return _parse_list(text)
+    return text
 
 
 def _parse_list(text: str) -> object:

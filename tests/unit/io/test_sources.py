@@ -79,6 +79,9 @@ def test_what_is_said_of_a_dataset_and_of_what_is_recorded_in_it(tmp_path: Path)
     ({"response": "a", "latency": 250}, GenerationResult("a"), None),  # of what unit?
     ({"contexts": ["a"], "retrieval_ms": 4}, RetrievalResult(["a"]), 0.004),
     ({"contexts": ["a"], "response": "a", "seconds": 3}, RetrievalResult(["a"]), None),
+    ({"contexts": "['a', 'b']", "retrieved_ids": '[1, "x"]'},  # as pandas reads them from CSV
+     RetrievalResult(["a", "b"], context_ids=["1", "x"]), None),
+    ({"contexts": "[see below]"}, RetrievalResult(["[see below]"]), None),
     ({"contexts": ["a", "b"], "retrieved_ids": [1, "x"], "retrieved_scores": [2, 1]},
      RetrievalResult(["a", "b"], context_ids=["1", "x"], scores=[2.0, 1.0]), None),
     *(({"response": "a", "error": none}, GenerationResult("a"), None) for none in NO_ERROR),
