@@ -155,6 +155,8 @@ Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
     """Makes a result of whatever a foreign generation returned."""
+    if type(value) in (int, float):  # as a recorded one
+        value = str(value)
     if isinstance(value, (str, GenerationResult)):
         return to_generation_result(cast("object", value), where)
     mapping = answer_fields(value)

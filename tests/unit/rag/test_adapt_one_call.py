@@ -67,6 +67,7 @@ def test_everything_that_a_mapping_names_is_kept() -> None:
     retrieved = {"contexts": ["c", "d"], "ids": ["1", "2"], "scores": [2.0, 1.0]}
     said: Any = {"multi_responses": ["a", "b"], "confidence": 0.25, "abstained": False}
     said |= {"metadata": {"tokens": 3}}
+    assert rag_of(System({"answer": 42, **retrieved})).generate("q", ["c", "d"]) == "42"
     rag = rag_of(System({"answer": "a", **said, **retrieved}))
     found = rag.retrieve_with_metadata("q")
     assert (found.context_ids, found.scores) == (["1", "2"], [2.0, 1.0])
