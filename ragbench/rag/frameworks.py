@@ -96,7 +96,7 @@ def _langchain_chain(obj: Any) -> Parts:
     wrap = _query_input(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
         return _generating(obj, lambda query, contexts: wrap(query))
-    history = _HISTORY if _HISTORY in _input_names(obj) else None
+    history = _HISTORY if {_HISTORY, _ANY} & {*_input_names(obj)} else None
 
     def ask(query: str, chat_history: Said = ()) -> Any:
         return obj.invoke(wrap(query, chat_history))
@@ -128,17 +128,21 @@ _QUERY_NAMES = ("query", "question", "input", "user_input", "text")
 
 
 _HISTORY = "chat_history"
+_ANY = "root"
+"""The key of an input that is a mapping of which LangChain knows no key."""
 
 
 def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
-    before = _HISTORY in names
+    before = bool({_HISTORY, _ANY} & {*names})
 
     def wrapped(query: str, said: Said = ()) -> Any:
         if name is None:
             return query
-        return {name: query, **({_HISTORY: list(said)} if before else {})}
+        # Not "text": what a chain hands through may be read as its answer.
+        keys = _QUERY_NAMES[:-1] if name == _ANY else (name,)
+        return {**dict.fromkeys(keys, query), **({_HISTORY: list(said)} if before else {})}
 
     name = next((name for name in _QUERY_NAMES if name in names), None)
     name = names[0] if name is None and len(names) == 1 else name

@@ -91,6 +91,13 @@ def test_a_chain_that_says_it_gives_a_string_only_generates() -> None:
     assert rag_of(generate=chain | StrOutputParser()).generate("q", []) == "hi"
 
 
+def test_a_chain_of_unknown_keys_gets_the_query_under_every_usual_name() -> None:
+    chain = RunnablePassthrough.assign(context=lambda given: Fixed().invoke(given["question"]))
+    rag = rag_of(chain.assign(answer=str))
+    assert rag.retrieve_with_metadata("q").context_ids == ["q0", "q1", "q2"]
+    assert "'input': 'q', 'user_input': 'q', 'chat_history': []" in rag.generate("q", ["q 0"])
+
+
 def test_one_failing_query_of_a_chain_fails_alone() -> None:
     def answer(query: str) -> dict[str, Any]:
         if query == "bad":
