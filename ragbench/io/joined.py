@@ -66,6 +66,12 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
     db.executescript(_sql("tables"))
     rows = (_row(number, entry) for number, entry in enumerate(answers))
     db.executemany(_sql("add"), rows)
+    if db.execute(_sql("recorded")).fetchone() is None:
+        message = (
+            "no record holds an answer or a retrieval: name its field, as in --field "
+            "outputs.response=NAME"
+        )
+        raise DataError([Problem(message=message, path=answers.info.path)])
     db.executescript(_sql("indexes"))
     counts = _pair(db, cases)
     info = _described(db, cases.info, answers.info, counts)

@@ -157,16 +157,22 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
             it then count no more. An empty name means that no field has it.
         has_answers: whether a system's answers stand in the source, also when a record has none:
             what stands beside an answer then counts in every record.
+        is_join: whether the source is there for a system's answers alone.
 
     Raises:
         ConfigError: an override is for a field that does not exist.
     """
 
     def __init__(
-        self, kind: Kind, overrides: Mapping[str, str], *, has_answers: bool = False
+        self,
+        kind: Kind,
+        overrides: Mapping[str, str],
+        *,
+        has_answers: bool = False,
+        is_join: bool = False,
     ) -> None:
         self.overrides = overrides
-        self._has_answers = has_answers
+        self._has_answers, self._is_join = has_answers, is_join
         self._targets = targets(kind)
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
         for target in overrides:
@@ -188,7 +194,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
                 found.append((None if target in self.overrides else target, name))
         outcomes = outcome_fields()
         has_outcome = any(target in outcomes for target, _ in (*given, *found))
-        if has_outcome:
+        if has_outcome or self._is_join:
             found = self._settled(found, {target for target, _ in given})
             has_outcome = any(target in outcomes for target, _ in (*given, *found))
         bindings = (*given, *((target, name) for target, name in found if target is not None))
@@ -208,18 +214,20 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """Settles what a name means by what stands beside it.
 
         Early RAGAS files hold question, contexts, answer and ground_truth: there ``answer`` is
-        what a system said. Elsewhere it is the right answer. A confidence, an error or a time
-        belongs to a system only where the system's answer stands beside it.
+        what a system said, and so it is in a file of answers alone. Elsewhere it is the right
+        answer. A confidence, an error or a time belongs to a system only where the system's answer
+        stands beside it.
         """
         targets = given | {target for target, _ in recognised if target is not None}
         references = [name for target, name in recognised if target == "reference"]
-        if len(references) + ("reference" in given) > 1 and "retrieved_contexts" in targets:
+        several = len(references) + ("reference" in given) > 1
+        if self._is_join or (several and "retrieved_contexts" in targets):
             said = "response" if "response" not in targets | self.overrides.keys() else None
             recognised = [
                 (said if target == "reference" and squash(name) == "answer" else target, name)
                 for target, name in recognised
             ]
-        if self._has_answers or not targets.isdisjoint(ANSWER_FIELDS):
+        if self._has_answers or self._is_join or not targets.isdisjoint(ANSWER_FIELDS):
             return recognised
         return [(None if t in outcome_fields() else t, name) for t, name in recognised]
 
@@ -261,7 +269,9 @@ class RowDecoder(ABC, Generic[RecordT]):
     _count: int = 0
 
     def __post_init__(self) -> None:
-        self.plans = FieldMap(type(self).KIND, self.fields, has_answers=self.has_answers)
+        self.plans = FieldMap(
+            type(self).KIND, self.fields, has_answers=self.has_answers, is_join=self.is_join
+        )
         self._paths = tuple(
             (path, getter(path))
             for target, path in self.fields.items()

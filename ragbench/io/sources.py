@@ -88,7 +88,7 @@ def open_source(
         place = Source.of(where, split=split, encoding=encoding)
         place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
         opening = _Opening(
-            names=FieldMap("cases", dict(fields or {})),
+            names=FieldMap("cases", dict(fields or {}), is_join=is_join),
             place=place,
             fields=dict(fields or {}),
             corpus=corpus,
@@ -270,7 +270,7 @@ class _Opening:
 
             texts = self.stack.enter_context(corpus_texts(self.corpus))
         chunks = Retrieved(fields=self.fields, texts=texts)
-        plans = FieldMap("cases", self.fields)
+        plans = FieldMap("cases", self.fields, is_join=self.is_join)
         targets = {target for row in known for target, _ in plans[tuple(row.values)].bindings}
         decoder_of = partial(
             EntryDecoder,

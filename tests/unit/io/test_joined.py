@@ -49,6 +49,7 @@ def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None]
      ["1 by id and 1 by question joined with 2 cases",
       "2 answers for a question that has one already: the first counts",
       "1 answer to questions that no case asks: skipped"]),
+    (CASES, [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}], ["A", "B"], []),
     # In order where there are several; one answer serves all who ask, or whose id it has.
     (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
     (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
@@ -71,10 +72,16 @@ def test_answers_find_their_cases_and_all_of_it_is_counted(
     assert (info.cases, info.recorded) == (len(found), {"generate": recorded})
 
 
-def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "message"), [
+    ({"response": "whose?"}, r"said\.jsonl:1: no field for the query"),
+    ({"query": "a", "reply": "A"}, r"said\.jsonl: no record holds an answer or a retrieval"),
+])  # fmt: skip
+def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(
+    tmp_path: Path, row: Mapping[str, object], message: str
+) -> None:
     dataset = open_source(lines(tmp_path / "cases.jsonl", [{"query": "a"}]))
-    said = open_source(lines(tmp_path / "said.jsonl", [{"response": "whose?"}]), is_join=True)
-    with pytest.raises(DataError, match=r"said\.jsonl:1: no field for the query"):
+    said = open_source(lines(tmp_path / "said.jsonl", [row]), is_join=True)
+    with pytest.raises(DataError, match=message):
         join_answers(dataset, said)
     dataset.close()
 
