@@ -175,21 +175,27 @@ def langchain(value: object) -> object:
 
 
 def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
+    """Texts, and beside them a list of their ids, of their scores, or both."""
     if not is_object(value):
         return None
     inner = value.get("eval_sample")
     sample = inner if is_object(inner) else value
-    if "user_input" not in sample and not {"question", "contexts"} <= sample.keys():
-        return None
-    contexts = sample.get("retrieved_contexts", sample.get("contexts"))
-    if contexts is None and "retrieved_contexts" in sample:
+    name = next((one for one in ("retrieved_contexts", "contexts") if one in sample), None)
+    contexts = None if name is None else sample[name]
+    if contexts is None and name is not None:
         contexts = list[object]()
     if not is_list(contexts) or any(is_object(item) for item in contexts[:1]):
         return None
-    ids = sample.get("retrieved_context_ids")
-    if not is_list(ids) or len(ids) != len(contexts):
-        return [[{"text": text} for text in contexts]]
-    return [[{"id": id, "text": text} for id, text in zip(ids, contexts, strict=True)]]
+    is_known = "user_input" in sample or {"question", "contexts"} <= sample.keys() or not contexts
+    columns: dict[str, Sequence[object]] = {"text": contexts}
+    for field, names in named("ragas_columns").items():
+        found = next(filter(is_list, map(sample.get, names)), None)
+        is_known = is_known or found is not None
+        if found is not None and len(found) == len(contexts):
+            columns[field] = found
+    if not is_known:
+        return None
+    return [[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]]
 
 
 def openinference_flat(value: object) -> object:

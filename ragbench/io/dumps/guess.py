@@ -27,7 +27,7 @@ from ragbench.io.dumps.form import (
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.fields import named
+from ragbench.io.fields import named, squash
 from ragbench.io.values import as_label, as_score, describe, is_list, is_object
 from ragbench.safe_text import listed_names
 
@@ -172,9 +172,15 @@ def _container_paths(value: object) -> Iterator[str]:
             yield name
 
 
+def _spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths, and after them the names in the records that differ in case and marks alone."""
+    keys = {squash(key): key for value in values if is_object(value) for key in value}
+    return (*paths, *(keys[squash(path)] for path in paths if squash(path) in keys))
+
+
 def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True) -> str | None:
     kinds = (str, list) if texts else (str, int, float, bool)
-    for path in paths:
+    for path in _spelled(values, paths):
         find = getter(path)
         if any(isinstance(find(value), kinds) for value in values):
             return path
@@ -200,7 +206,8 @@ def _hit_fields(
     named_scores = (path for path in form.score if any(path in one for one in objects))
 
     with_objects = (at for at in form.metadata if any(map(is_object, map(getter(at), objects))))
-    named_so = ((at, [*map(getter(at), objects)]) for at in named("hit")["relevant"])
+    labelled = _spelled(objects, named("hit")["relevant"])
+    named_so = ((at, [*map(getter(at), objects)]) for at in labelled)
     told = ((at, [one for one in values if one is not None]) for at, values in named_so)
     # What holds a score may have the name of a label.
     labels = (at for at, values in told if values and None not in map(as_label, values))
@@ -218,10 +225,11 @@ def _hit_fields(
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     """The candidate that most hits have a text at, or else the field with the longest texts."""
     counts: Counter[str] = Counter()
-    for path in form.text:
+    paths = _spelled(objects, form.text)
+    for path in paths:
         texts = map(text_of, map(getter(path), objects))
         counts[path] = sum(bool(text and text.strip()) for text in texts)
-    best = max(form.text, key=counts.__getitem__, default=None)
+    best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best
     if form.any_text_in is not None and (found := _longest(objects, form.any_text_in)) is not None:
@@ -277,7 +285,9 @@ def _not_found(record: AnyRow, form: DumpForm | None, given: Mapping[str, str]) 
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
     # The options that read the list with the longest texts, where there is one.
     best = max(_text_lists(record.values, ""), default=None)
-    proposal = "Say where they are: --field chunks=FIELD --field text=FIELD, or name the --format"
+    values = record.values.values() if is_object(record.values) else [record.values]
+    held = "chunks" if any(is_list(one) or is_object(one) for one in values) else "query"
+    proposal = f"Say where they are: --field {held}=FIELD --field text=FIELD, or name the --format"
     if best is not None:
         _, place, text = best
         found = f"--field chunks={place}" + (f" --field text={text}" if text else "")

@@ -125,7 +125,7 @@ q2,Who won?,,,,
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
 def test_rows_of_a_table(tmp_path: Path, suffix: str) -> None:
     rows = list(csv.DictReader(ROWS.splitlines()))
-    table = ["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]
+    table = ["\t".join(rows[0]).title(), *("\t".join(row.values()) for row in rows)]
     text = ROWS if suffix == "csv" else "\n".join(table)
     path = written(tmp_path / f"rows.{suffix}", text)
     if suffix == "jsonl":
@@ -239,6 +239,7 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
         ({"query": QUERY, "sizes": [1]}, "the record is an object with query, sizes.*chunks=FIELD"),
         ({"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]},
          "a chunk is an object with id, n, payload.*text=FIELD"),
+        ({"asked": QUERY, "said": LEAVE}, "--field query=FIELD --field text=FIELD"),
         (stuff, "--field chunks=stuff.items --field text=inner.said"),
     ):  # fmt: skip
         with pytest.raises(DataError, match=said):
@@ -275,6 +276,8 @@ def _vertex(id: str, data: Any) -> Any:
     ({"documents": ["Closed.", "At nine."], "results": [
         {"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
      "cohere", [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)]),
+    ({"contexts": ["At nine.", "Closed."], "ids": ["a", 2], "retrieved_scores": [0.9, 0.2]},
+     "ragas", [("a", "At nine.", 0.9), ("2", "Closed.", 0.2)]),
 ])  # fmt: skip
 def test_texts_in_places_of_their_own(tmp_path: Path, record: Any, form: str, chunks: Any) -> None:
     found, (one,), _ = read(lines(tmp_path / "v.jsonl", [{"query": "when?", **record}]))
