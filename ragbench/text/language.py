@@ -60,7 +60,7 @@ def _identifier() -> Any:
     return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 
-def recognised_language(text: str, *, least: int = 2) -> str | None:
+def recognised_language(text: str) -> str | None:
     """The language of a text, where its script or its words are clear.
 
     None where nothing decides, as for a list of names or numbers.
@@ -69,7 +69,7 @@ def recognised_language(text: str, *, least: int = 2) -> str | None:
         return found
     counts = _counted(text)
     second, first = sorted(counts.values())[-2:]
-    if first < least or first - second < min(least, 2):
+    if first - second < 2:
         return None
     return max(counts, key=counts.__getitem__)
 

@@ -27,7 +27,7 @@ _READ = 400
 """Letters of a chunk that are enough to recognise its language."""
 _SHORTEST = 80
 """Letters below which an unfinished text is rather a heading, a table cell or a list item."""
-_ENDS = re.compile(r"[.!?。！？]")
+_ENDS = re.compile(r"[.!?]\s|[。！？]")
 
 
 class InspectedChunks(Record):
@@ -138,7 +138,7 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:
     longer = (chunk for chunk in written if len(chunk.text) >= _SHORTEST)
     cut = [one for one in longer if _WORDS["cut"].search(one.text[-20:]) and _ENDS.search(one.text)]
     yield WarningKind.TRUNCATED_TEXT, "that end in the middle of a sentence", cut
-    asked = recognised_language(query, least=1)
+    asked = recognised_language(query)
     if asked is not None:
         known = [(chunk, recognised_language(chunk.text[:_READ])) for chunk in written]
         others = [chunk for chunk, language in known if language not in (None, asked)]

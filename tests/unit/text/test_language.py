@@ -23,7 +23,3 @@ def test_a_language_is_named_only_where_script_or_words_show_it_and_else_guessed
     text: str, named: str | None, guessed: str
 ) -> None:
     assert (recognised_language(text), guess_language(text)) == (named, guessed)
-
-
-def test_one_word_is_enough_when_asked_for() -> None:
-    assert recognised_language("Wann?", least=1) == "de"

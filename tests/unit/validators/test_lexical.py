@@ -29,6 +29,15 @@ def test_an_id_that_another_chunk_has_becomes_one_of_its_own() -> None:
     assert ids == {"a": "x", "a#2": "y", "a#3": "z", "a#2#2": "w", "#6": "v"}
 
 
+def test_one_word_of_another_language_and_code_are_no_problems() -> None:
+    code = (
+        "class Client:\n    def __init__(self, url: str, wait=3.0):\n        self.wait = wait\n" * 2
+    )
+    texts = ("Unused vacation expires in March of the next year, and it is not paid.", code)
+    chunks = [Chunk(id=str(at), text=text) for at, text in enumerate(texts)]
+    assert inspect_chunks("vacation carry over deadline", chunks).found == ()
+
+
 # --- texts and queries that a careless pattern would need hours for
 
 
