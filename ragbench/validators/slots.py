@@ -44,7 +44,7 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 @lru_cache(maxsize=1024)
 def _called_for(query: str) -> frozenset[str]:
     """The rules that are about something in a question."""
-    is_open, plain = not is_yes_or_no(query), normalise(query).replace(",", "")
+    is_open, plain = not is_yes_or_no(query), _plain(query)
     not_so = _WORDS["not"].search(query) and _WORDS["fact"].match(query)
     held: Mapping[str, object] = {
         "identifier": identifiers(query),
@@ -127,7 +127,7 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
 
     Of two years one takes the other's place; of other numbers where the same word stands beside it.
     """
-    asked, plain, said = (normalise(one).replace(",", "") for one in (query, text, quoted))
+    asked, plain, said = map(_plain, (query, text, quoted))
     for found in _WORDS["number"].finditer(asked):
         if re.search(_forms(found[0]), plain) or _WORDS["percent"].match(asked, found.end()):
             continue
@@ -144,6 +144,14 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
         rival = next((one for one in rivals if one not in asked), None)
         if rival:
             yield f"'{found[0]}' is not in this chunk; '{rival}' is"
+
+
+_THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
+
+
+def _plain(text: str) -> str:
+    """Normalised, and without the commas in a number; those of a table's row stay."""
+    return _THOUSANDS.sub(lambda found: found[0].replace(",", ""), normalise(text))
 
 
 def _is_year(number: str) -> bool:
