@@ -14,6 +14,7 @@ from ragbench import Case, FigureLimits, GateConfig, MetricGate
 from ragbench.core.case_table import clusters_among, clusters_of
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
+from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores
@@ -278,7 +279,8 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     """Twelve lost and eight won of 200: .02 beyond nothing tolerated, and chance explains it."""
     before = run({"m": [1] * 100 + [0] * 100}, source="main")
     scores = {"m": [0] * 12 + [1] * 96 + [0] * 92}
-    now = run(scores, source="a run", origins=(), **timed("retrieve", 200, 0.3))
+    asked = (Origin("retrieve", (), "closed"),)
+    now = run(scores, source="a run", origins=asked, **timed("retrieve", 200, 0.3))
     wanted = config(m={"max_drop": 0.01})
     verdict = gate(now, before, wanted)
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
@@ -291,6 +293,8 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
+    recorded = gate(replace(now, origins=()), before, wanted)  # of whom nobody can be asked again
+    assert "Settle it" not in recorded.headline
     little = gate(now, before, config(m={"max_drop": 0.03}))
     assert (little.outcome, little.colour) == (PASSED, "green")
     assert "(its 200 cases would show a drop of" in little.headline
