@@ -228,6 +228,7 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
 
 _SYSTEM = ("rag", "settings")
 """Parts of a manifest that runs of one system share."""
+_RECORDED = ". Runs of recorded answers are added one by one: ragbench baseline add RUN"
 
 
 def check_one_system(runs: Sequence[RunScores]) -> None:
@@ -242,6 +243,7 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
         raise RunMismatchError(
             f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
             f"{why[0]}. Differences between systems are shown by: ragbench compare"
+            + ("" if all(run.origins for run in runs) else _RECORDED)
         )
 
 

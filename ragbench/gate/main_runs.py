@@ -161,6 +161,9 @@ def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     return tuple(run for place, run in enumerate(runs) if place >= most or place in scored)
 
 
+_NAMED_BY_FILE = ". Recorded answers are of the system that their file is named for"
+
+
 def _check_names(baseline: Baseline, run: RunScores) -> None:
     for what, theirs, mine in (
         ("dataset", baseline.dataset, run.dataset),
@@ -170,6 +173,7 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
             raise RunMismatchError(
                 f"{run.source} is a run of the {what} {mine}, and the baseline of {theirs}: start "
                 f"a baseline of its own with: ragbench baseline set {run.source} -o FILE"
+                + ("" if run.origins or what == "dataset" else _NAMED_BY_FILE)
             )
 
 

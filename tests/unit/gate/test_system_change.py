@@ -178,3 +178,5 @@ def test_a_baseline_is_made_of_runs_of_one_system() -> None:
     other = replace(system(TOP_K), fingerprints={"rag": "another", "settings": "s"})
     with pytest.raises(RunMismatchError, match=r"their rag differ.*ragbench compare"):
         baseline_of([system(TOP_K), other])
+    with pytest.raises(RunMismatchError, match="added one by one"):
+        baseline_of([replace(one, origins=()) for one in (system(TOP_K), other)])
