@@ -32,7 +32,7 @@ from ragbench.post.operator import (
 )
 from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 
-POST_RETRIEVAL_VERSION = 4
+POST_RETRIEVAL_VERSION = 5
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
@@ -263,6 +263,6 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
         failures = tuple(replace(failure, traceback=None) for failure in step.failures)
         plain = msgspec.to_builtins(replace(step, rewrote=rewrote, failures=failures))
         same = {"given"} if step.left != step.given else {"given", "left"}
-        steps.append({k: v for k, v in plain.items() if v and k not in same})
+        steps.append({k: v for k, v in plain.items() if (v or k == "left") and k not in same})
     record: dict[str, Any] = {"given": done.steps[0].given if done.steps else (), "steps": steps}
     return {**record, "text": done.history_text} if done.formatted else record

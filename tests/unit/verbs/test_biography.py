@@ -14,7 +14,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ranking_of, set_recall
 from ragbench.post.chunks import made_from, rewritten
-from ragbench.post.filter import DedupNear, Extractive, TopK
+from ragbench.post.filter import DedupNear, Extractive, Threshold, TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
@@ -102,6 +102,7 @@ LEAVE = texts("27 days of leave a year")
 
 @pytest.mark.parametrize(("known", "operators", "ranks", "lost_by"), [
     (case("elsewhere"), [TopK(k=1)], (None, None), None),  # never retrieved is not lost
+    (case("badge"), [Threshold(min_score=2), TopK(k=4)], (1, None, None), 0),  # leaves nothing
     (LEAVE, [FirstWords(words=4), TopK(k=4)], (2, None, None), 0),
     (LEAVE, [FirstWords(words=8), TopK(k=2)], (2, 2, 2), None),
     (LEAVE, [FirstWords(words=8), TopK(k=1)], (2, 2, None), 1),
