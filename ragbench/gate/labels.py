@@ -192,7 +192,8 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         yield f"{len(used):,} of {total:,} labelled answers are of {whose}{rest}."
     passed = sum(label.value is None for label in book.labels)
     if passed:
-        yield f"{passed:,} were passed over: the figures leave out what people could not tell."
+        were = "was" if passed == 1 else "were"
+        yield f"{passed:,} {were} passed over: the figures leave out what people could not tell."
     paired = sum(label.is_of_pairs for label in given)
     if paired and len(runs) == 1:
         yield (

@@ -156,7 +156,8 @@ def _said(one: VariantReport) -> Iterator[str]:
     """What its operators lost, and what they said."""
     found = one.operators
     if found is not None:
-        losses = islice(operator_remarks(found), len(found.losers[:_REMARKS]) if one.acted else 0)
+        most = 0 if one.acted == 0 else len(found.losers[:_REMARKS])
+        losses = islice(operator_remarks(found), most)
         notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
         yield from (*losses, *(f"{note}." for note in notes))
 

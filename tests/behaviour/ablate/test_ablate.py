@@ -24,7 +24,7 @@ from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
-from ragbench.views.ablation import ablation_object
+from ragbench.views.ablation import ablation_document, ablation_object
 from tests.behaviour.rags import Backwards, Failing, NotingRAG, OnlyRetrieves, cases, run
 from tests.unit.post.builders import Paid
 
@@ -253,6 +253,10 @@ def test_a_gain_beyond_chance_is_kept(tmp_path: Path) -> None:
     assert done.keep.startswith("By nDCG@1: keep turned; first: ")
     back = ablate(tmp_path / "run", [turned, plain])
     assert back.keep == "By nDCG@1: keep turned; plain: worse than turned."
+    # What the first one lost is said, too: the others' losses are to be seen beside it.
+    sections = ablation_document(ablate(tmp_path / "run", [first, plain])).sections
+    (said,) = [list(one.lines) for one in sections if one.title == "Operators"]
+    assert said[0].startswith("first: filter.top_k lost")
 
 
 def test_scores_are_asked_once_for_all_variants_and_runs(deep: Path, tmp_path: Path) -> None:
