@@ -146,7 +146,7 @@ def notes_of(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
             "texts: not recorded. Name the texts with --corpus PATH"
         )
     if chunks.unknown_ids:
-        yield f"{chunks.unknown_ids:,} retrieved ids are not in the corpus: their text is empty"
+        yield f"{counted(chunks.unknown_ids, 'retrieved id')} not in the corpus: without text"
     for kind, count in chunks.warnings.items():
         yield f"{count:,} retrieved chunks: {kind.replace('_', ' ')}"
 

@@ -50,6 +50,8 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
     first, second = plain.json, fitted.json
     assert first["answer_probability"] != second["answer_probability"]
     assert second["answer_present"] is False
+    bounded = ragbench("calibrate", labels, "--max-false-yes", "0.3", "--workers", "1").out
+    assert "cross-validated (--max-false-yes):" in bounded
 
 
 def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:

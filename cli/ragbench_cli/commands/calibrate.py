@@ -100,7 +100,7 @@ def _print(found: DumpCalibration) -> None:
     limits = report.calibration.thresholds
     typer.echo("")
     typer.echo(f"present from {limits.present:.3f}, relevant from {limits.relevant:.3f}")
-    name = "precision" if report.error is None else "error"
+    name = "precision" if report.error is None else "max-false-yes"
     typer.echo(f"what other targets keep, cross-validated (--{name}):")
     for one in report.tradeoffs:
         typer.echo(

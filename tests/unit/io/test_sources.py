@@ -234,7 +234,7 @@ def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
         ["Text 1", "Text 2"], context_ids=["d1", "d2"], scores=[3.5, 1.5]
     )
     assert entries[2].recorded == {}  # judged, and not in the run: nobody knows why
-    assert info.notes == ("1 retrieved ids are not in the corpus: their text is empty",)
+    assert info.notes == ("1 retrieved id not in the corpus: without text",)
 
 
 def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> None:
