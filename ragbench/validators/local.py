@@ -48,7 +48,7 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
-from ragbench.validators.slots import without_echo
+from ragbench.validators.slots import without_echo, without_marks
 from ragbench.validators.verdict import Finding, decide, settled
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
@@ -192,7 +192,7 @@ class LocalValidator(LearnedValidator, Checked):
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads
         )
         for places in (order[: len(first)], later) if asked.weights else ():
-            asking = [texts[at] for at in places]
+            asking = [without_marks(query, texts[at]) for at in places]
             readings, about = kept_readings(self._reads, query, asking, reader)
             read.update(chunks[at].id for at in places)
             notes += [one for one in about if one not in notes]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, build_validator
 from ragbench.errors import ConfigError
-from ragbench.validators.slots import SLOTS, unbound, without_echo
+from ragbench.validators.slots import SLOTS, unbound, without_echo, without_marks
 
 
 def against(query: str, text: str) -> str:
@@ -98,8 +98,18 @@ def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: s
     assert left is None or ASKED not in found
 
 
+@pytest.mark.parametrize(("text", "left"), [
+    ("- Leave\n2. Rest\n(3) 2**10\n4.2 Pay", "Leave Rest 2**10 Pay"),
+    ("## Help\n> **Note**: List<int>", "Help Note : List<int>"),
+    ("Q: Why?\nA: <p class='x'>So.</p>", "Why? So."),
+    ("2.5 mg\n2018. A year\n-5 degrees\n7. See 5", "2.5 mg 2018. A year -5 degrees 7. See 5"),
+])  # fmt: skip
+def test_marks_are_no_words_and_a_number_asked_about_is_none(text: str, left: str) -> None:
+    assert without_marks("What is in 7?", text).split() == left.split()
+
+
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_any_text_keeps_its_places(query: str, text: str) -> None:
-    found = without_echo(query, f"{text} {query} {text}")
+    found = without_marks(query, without_echo(query, f"{text} {query} {text}"))
     assert len(found) == len(f"{text} {query} {text}")
     unbound(query, text, text, SLOTS)
