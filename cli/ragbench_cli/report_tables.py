@@ -54,7 +54,8 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
         text := run_document.unmeasured_text(report)
     ):
         yield from paragraph("not measured", [text])
-    yield from paragraph("failed", _failures(report.failures))
+    if report.failures:
+        yield from paragraph("failed", _failures(report.failures))
     if report.judging is not None:
         yield from paragraph("judge", run_document.judge_remarks(report.judging))
     if is_full and report.latencies:

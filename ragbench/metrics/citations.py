@@ -186,7 +186,7 @@ def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> flo
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:
         return Skip("the answer names no number")
-    held = all_numbers([case.query, *case.told, *contexts])
+    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
     return 1 - sum(len(one.lacking(held)) for one in found) / count
 
 

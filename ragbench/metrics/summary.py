@@ -90,7 +90,8 @@ class SummaryBuilder:
                 skipped=statuses[Status.SKIPPED],
                 failed=statuses[Status.FAILED],
                 unproved=statuses[Status.UNPROVED],
-                reasons=most_frequent(reasons)[:10],
+                # One reason, as most have, is in order.
+                reasons=most_frequent(reasons)[:10] if len(reasons) > 1 else (*reasons.items(),),
                 slices=tuple(slices),
                 **whole,
             )

@@ -120,7 +120,7 @@ class DoctorTally:
             duplicates=share_of(self.duplicates, self.chunks),
             sources=tuple(
                 SourceCount(source=name, chunks=count, relevant=self.relevant[name])
-                for name, count in most_frequent(self.sources)[:_SOURCES]
+                for name, count in (most_frequent(self.sources) if self.sources else ())[:_SOURCES]
             ),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),

@@ -107,30 +107,37 @@ GenerateInput = tuple[str, Sequence[str], list[dict[str, str]]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
-    is_told = _is_told(rag, RETRIEVAL)
+    is_told = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
     return CallStage(
         name="retrieve",
         identity=identity,
-        reads=lambda row: _query(row.case, is_told=is_told),
+        reads=lambda row: (
+            _in_conversation(row.case)
+            if is_told
+            else Given((row.case.query, []), row.case.query.encode())
+        ),
         is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
         **_calls(
             rag,
             RETRIEVAL,
-            lambda given: [[query for query, _ in given]],
+            lambda given: (
+                [[query for query, _ in given]],
+                [said for _, said in given] if is_told else None,
+            ),
             to_retrieval_result,
             top_k,
         ),
     )
 
 
-def _query(case: Case, *, is_told: bool) -> Given[RetrieveInput]:
-    said, query = case.messages if is_told else [], case.query.encode()
+def _in_conversation(case: Case) -> Given[RetrieveInput]:
+    said, query = case.messages, case.query.encode()
     digest = b"%d %b %b" % (len(query), query, orjson.dumps(said)) if said else query
     return Given((case.query, said), digest)
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    is_told = _is_told(rag, GENERATION)
+    is_told = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
     return CallStage(
         name="generate",
         identity=identity,
@@ -141,31 +148,28 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
             GENERATION,
             # Lists of their own: a RAG that sorts or cuts what it is given must not change what
             # is scored.
-            lambda given: ([query for query, _, _ in given], [[*texts] for _, texts, _ in given]),
+            lambda given: (
+                ([query for query, _, _ in given], [[*contexts] for _, contexts, _ in given]),
+                [said for _, _, said in given] if is_told else None,
+            ),
             to_generation_result,
         ),
     )
 
 
-def _is_told(rag: RAG, family: Family) -> bool:
-    """Whether the methods of a family are given what was said before."""
-    return bool(rag.histories) and takes_history(rag, family.rich_batch.name)
-
-
 def _calls(
     rag: RAG,
     family: Family,
-    columns_of: Callable[[Sequence[Any]], Sequence[Sequence[Any]]],
+    columns_of: Callable[[Sequence[Any]], tuple[Sequence[Sequence[Any]], Sequence[Any] | None]],
     checked: Callable[[object, str], Any],
     top_k: int | None = None,
 ) -> dict[str, Any]:
     """What calls a batch method and checks what it gives: plain, or as a coroutine function.
 
     Args:
-        columns_of: the method's arguments, of inputs that end with what was said before.
+        columns_of: the method's arguments, and what was said before each query.
     """
     name, is_async = family.rich_batch.name, isinstance(rag, AsyncRAGInterface)
-    is_told = _is_told(rag, family)
     where, is_own = f"{type(rag).__name__}.{name}", name in rag.implemented
     derive = cast("Callable[..., Any]", derived_async if is_async else derived)
     ask = own_method(rag, name, top_k) if is_own else partial(derive, rag, name, top_k=top_k)
@@ -173,20 +177,19 @@ def _calls(
     def every(found: object, size: int) -> Sequence[Any]:
         return [checked(one, where) for one in to_batch(found, size, where)]
 
-    def asked(inputs: Sequence[Any]) -> Any:
-        return ask(*columns_of(inputs), said=[one[-1] for one in inputs] if is_told else None)
-
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
+        columns, said = columns_of(inputs)
         try:
-            found = asked(inputs)
+            found = ask(*columns, said=said)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
         # What is derived is checked already.
         return every(found, len(inputs)) if is_own else found
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
+        columns, said = columns_of(inputs)
         try:
-            found = await asked(inputs)
+            found = await ask(*columns, said=said)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
         return every(found, len(inputs)) if is_own else found

@@ -324,7 +324,7 @@ class CauseTally:
                 reliability=Reliability(**known[cause.value])
                 if cause.value in known and (found.by_words or found.estimated)
                 else None,
-                stages=most_frequent(found.stages),
+                stages=most_frequent(found.stages) if found.stages else (),
                 examples=tuple(found.examples),
             )
             for cause in Cause

@@ -23,6 +23,7 @@ from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import (
+    REPEATS,
     Manifest,
     RunFolder,
     metrics_of,
@@ -157,7 +158,8 @@ class RunCases:
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
-        repeated = _repeated(repeat_folders(self.path), self.metrics)
+        folders = repeat_folders(self.path)
+        repeated = _repeated(folders, self.metrics) if folders else None
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
@@ -198,7 +200,8 @@ class ReportBuilder:
             self._judged = JudgeTally(cases.metrics, judge)
         self._biographies: BiographyTally | None = None
         self._causes = CauseTally()
-        self._repeated = _repeated(repeat_folders(cases.path), cases.metrics)
+        folders = repeat_folders(cases.path) if (cases.path / REPEATS).is_dir() else ()
+        self._repeated = _repeated(folders, cases.metrics) if folders else None
 
     def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages; what became of it is stored in the journal."""
@@ -246,7 +249,7 @@ class ReportBuilder:
             metrics=(),
             summaries=summaries,
             stages=stages,
-            failures=tally.failures(),
+            failures=tally.failures() if tally.counts else (),
             latencies=latencies,
             reused_from=earlier[-1] if earlier else None,
             notes=(*self.cases.manifest.notes, *repeats, *notes),
@@ -302,10 +305,7 @@ def case_row(
     )
 
 
-def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated | None:
-    """What averages the cases of a run that was asked several times; None of any other."""
-    if not folders:
-        return None
+def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
     later: list[RepeatCells] = []
     seconds: dict[str, list[float]] = {}
     for folder in folders:

@@ -315,7 +315,8 @@ class _Judging:
             raise DataError(dump.problems.items or [nothing])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         mapping = asdict(dump.mapping)
-        shares = tuple(_shares(tally, demands, dump.malformed))
+        is_asked = dump.malformed or tally.failed or demands != Demands()
+        shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
         runs = sorted(self.run.journal.runs.started().items()) if self.run and tally.reused else []
         return DumpSummary(
             dump=dump.name,
@@ -332,7 +333,7 @@ class _Judging:
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
             quality=dict(tally.quality),
-            warnings=tuple(_warnings(tally)),
+            warnings=tuple(_warnings(tally)) if tally.warned else (),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
             failures=tuple(tally.failures),
             details=dict(sorted(tally.details.items())),

@@ -88,7 +88,8 @@ def right_text(right: RightShare | None) -> str:
 
 def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
-    yield corrected_section(report.corrections)
+    if report.corrections:
+        yield corrected_section(report.corrections)
     total = sum(report.gold.values())
     yield Section(
         title="Where the gold was",
@@ -107,7 +108,8 @@ def detail_sections(report: Report) -> Iterator[Section]:
         yield _validation(report.validation)
     if report.judging is not None:
         yield from _judging(report.judging)
-    yield _slices(report)
+    if any(summary.slices for summary in report.summaries):
+        yield _slices(report)
     yield Section(
         title="Failures",
         columns=("stage", "error", "cases", "for example"),
