@@ -68,6 +68,15 @@ def installed(requirement: Requirement) -> bool:
         return False
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(mark.args == ("ragas",) for mark in item.iter_markers("extra")):
+            # ragas leaves a file of its own open.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
+            item.add_marker(pytest.mark.filterwarnings(unraisable))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("extra"):
         if reason := missing(*mark.args, **mark.kwargs):

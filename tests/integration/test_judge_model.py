@@ -29,9 +29,6 @@ pytestmark = [
     pytest.mark.judge_model,
     pytest.mark.extra("ragas"),
     pytest.mark.skipif(not URL, reason="no model: set RAGBENCH_TEST_LLM_URL"),
-    # ragas leaves a file of its own open.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 METRICS = "exact_match, support, ragas:faithfulness"

@@ -30,12 +30,7 @@ from tests.unit.metrics.builders import (
     value,
 )
 
-pytestmark = [
-    pytest.mark.extra("ragas"),
-    # ragas leaves a file of its own open.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.extra("ragas")
 
 DEFINITIONS = [one.definition for one in judged_metrics().values()]
 

@@ -183,13 +183,10 @@ def test_built_answers_are_read_and_without_documents_a_pipeline_only_generates(
 NO_TEXT = {"retriever": {"query_embedding": socket(list)}}
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "message"),
-    [
-        (Pipeline(gives={"c": {"count": {}}}), r"no component gives 'documents'.*there are count"),
-        (Pipeline(takes=NO_TEXT), r"takes retriever\.query_embedding, and only the"),
-    ],
-)
+@pytest.mark.parametrize(("pipeline", "message"), [
+    (Pipeline(gives={"c": {"count": {}}}), r"no component gives 'documents'.*there are count"),
+    (Pipeline(takes=NO_TEXT), r"takes retriever\.query_embedding, and only the"),
+])  # fmt: skip
 def test_a_pipeline_that_cannot_be_asked_is_refused(pipeline: Pipeline, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         as_rag(pipeline)

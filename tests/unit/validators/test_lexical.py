@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from ragbench import Chunk, build_validator
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.stages.validate import validate_query
+from ragbench.stages import validate
+from ragbench.stages.validate import validate_query, validator_fingerprint
 from ragbench.text.sentences import split_sentences
 from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.validator import VALIDATORS, CascadeValidator, Validator
 from ragbench.validators.verdict import split_query
 
@@ -140,3 +143,20 @@ def test_only_the_unsure_band_goes_on() -> None:
         verdict = cascade.validate("q?", [Chunk(id="a", text="x")] * chunks)
         assert dear.asked == verdict.details["escalated"] == escalated
         assert verdict.validator == ("cascade: dear" if escalated else "cascade: cheap")
+
+
+@pytest.mark.parametrize(("name", "is_other"), [("objections.py", True), ("notes.md", False)])
+def test_rules_that_were_edited_make_it_another_validator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_other: bool
+) -> None:
+    """As in a checkout whose version stays while its code changes."""
+    (tmp_path / "objections.py").write_text("FIRST = 1\n", "utf-8")
+    monkeypatch.setattr(validate, "files", lambda _: tmp_path)
+    validator, found = LexicalValidator(), list[str]()
+    for text in ("FIRST = 1\n", "FIRST = 1\r\n", "FIRST = 2\n"):
+        (tmp_path / name).write_bytes(text.encode())
+        validate._rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        found.append(validator_fingerprint(validator))
+    validate._rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert found[0] == found[1]  # another checkout's line ends
+    assert (found[2] != found[0]) is is_other

@@ -13,6 +13,7 @@ from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint
+from ragbench.text.onnx_model import PairReader
 from ragbench.validators import local
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.local import LocalValidator
@@ -195,3 +196,20 @@ def test_reading_ends_where_one_of_the_first_few_answers(
     read.clear()
     assert not judge(validator, "w1 w2 w3?", others).answer_present
     assert len(read) == 12
+
+
+def test_the_best_span_of_the_text_is_found(tiny: str) -> None:
+    # Start logits are 3 1 8 2 4, end logits their negatives: of spans in the text "w8 w2 w4" the
+    # best begins at w8 and ends at w2, with 8 - 2; "no answer" is the first token's 3 - 3.
+    reader = PairReader(Path(tiny) / "model.onnx", Path(tiny) / "tokenizer.json", threads=2)
+    found, without_tokens = reader.read([("w3 w1", "w8 w2 w4"), ("w1", "")])
+    assert (without_tokens.start, without_tokens.end) == (0, 0)
+    assert (found.start, found.end) == (0, 5)
+    assert found.span == pytest.approx(6.0)
+    assert found.logit == pytest.approx(3.0)
+
+
+def test_a_model_without_spans_is_refused(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path)
+    with pytest.raises(ConfigError, match="no outputs 'start' and 'end'"):
+        PairReader(tmp_path / "model.onnx", tmp_path / "tokenizer.json", threads=1)

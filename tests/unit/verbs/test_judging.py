@@ -21,12 +21,7 @@ from tests.behaviour.rags import run as evaluated
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import HastyClock, InMemory, Script, judged_by, model
 
-pytestmark = [
-    pytest.mark.extra("ragas"),
-    # ragas leaves a file of its own open.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.extra("ragas")
 
 METRICS = "exact_match, ragas:faithfulness, ragas:context_recall, ragas:answer_accuracy"
 
