@@ -72,9 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(mark.args == ("ragas",) for mark in item.iter_markers("extra")):
             # ragas leaves a file of its own open.
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
-            item.add_marker(pytest.mark.filterwarnings(unraisable))
+            for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

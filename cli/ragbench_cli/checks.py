@@ -260,9 +260,10 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
         if found is None:
             return
         contexts = found.contexts
-        ids = "without ids" if found.context_ids is None else "with ids"
-        scores = "without scores" if found.scores is None else "with scores"
-        checks.found(f"{counted(len(contexts), 'context')}, {ids}, {scores}", name="rag retrieves")
+        said = [counted(len(contexts), "context")]
+        for name, given in (("ids", found.context_ids), ("scores", found.scores)):
+            said += [f"{'without' if given is None else 'with'} {name}"] if contexts else []
+        checks.found(", ".join(said), name="rag retrieves")
         async for one in probe_retrieval(rag, question):
             checks.probed(one)
     if "generation" in rag.families:

@@ -117,7 +117,7 @@ class SearchChoice(Record):
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
         with self.opened() as found:
-            yield found.tuned(self.settings.effort, self.score_threshold)
+            yield found.tuned(self.settings.effort, found.search.threshold)
 
     @contextmanager
     def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from hashlib import blake2b
@@ -174,20 +175,17 @@ _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 def seconds_of(value: object) -> float | None:
     """A point in time in seconds since 1970; numbers say their unit by their size."""
-    moment: float | None
+    found = None
     if isinstance(value, str) and not value.isdecimal():
-        try:
+        with suppress(ValueError):
             found = datetime.fromisoformat(value)
-        except ValueError:
-            moment = as_score(value)
-        else:
-            moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    if found is not None:
+        moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    elif (number := as_score(value)) is None or number < 0:
+        return None
     else:
-        number = as_score(value)
-        if number is None or number < 0:
-            return None
         moment = next(number / parts for least, parts in _UNITS if number >= least)
-    return moment if moment is not None and _FIRST <= moment <= _LAST else None
+    return moment if _FIRST <= moment <= _LAST else None
 
 
 # --- the first of them, or a draw

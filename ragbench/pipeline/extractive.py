@@ -185,7 +185,7 @@ def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
 _VERSION = "3"
 DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
-the questions and weights that the confidence is fitted on (`sentence_support`)."""
+the questions and weights that the confidence is fitted on."""
 
 
 AnswerPart = Literal["span", "sentence"]

@@ -330,4 +330,6 @@ class OneCall:
 
 
 def _fields(metadata: object) -> dict[str, Any]:
-    return dict(as_object(metadata) or ({} if metadata is None else {"metadata": metadata}))
+    if metadata is None or is_object(metadata):
+        return {**as_object(metadata)}
+    return {"metadata": metadata}

@@ -5,9 +5,9 @@ Understood, without importing any of them: strings; ragbench's own chunks; LangC
 ``score``); Haystack documents (``content``, ``meta``, ``id``, ``score``); mappings with a text
 under a usual name; each of these in a pair with its score.
 
-Understood, without importing any of them: strings; mappings with the answer under a usual name;
-LangChain messages (``content``, ``response_metadata``, ``usage_metadata``); LlamaIndex responses
-(``response``, ``source_nodes``, ``metadata``); Haystack outputs (``replies`` or ``answers``).
+As answers: strings; mappings with the answer under a usual name; LangChain messages (``content``,
+``response_metadata``, ``usage_metadata``); LlamaIndex responses (``response``, ``source_nodes``,
+``metadata``); Haystack outputs (``replies`` or ``answers``).
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Canary(NamedTuple):
     @property
     def trace(self) -> Trace:
         """The claim as a case's answer."""
-        found, answer = RetrievalResult(list(self.contexts)), GenerationResult(self.claim)
+        answer = GenerationResult(self.claim, abstained=False)  # however it reads
+        found = RetrievalResult(list(self.contexts))
         return Trace(
             case=Case(id=self.id, query=self.question),
             retrieval=Outcome(status=Status.MEASURED, value=found),

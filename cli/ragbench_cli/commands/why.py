@@ -69,7 +69,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
     choice = SearchChoice(
         store=asked.store, where=where, settings=settings, strategy=asked.strategy,
-        score_threshold=settings.score_threshold,
+        score_threshold=asked.score_threshold,
     )  # fmt: skip
     with choice.opened_to_tune() as opened, console.users_code():
         found = why(

@@ -212,8 +212,8 @@ def _drawn(summary: Summary, measured: Sequence[float]) -> tuple[str, str, str]:
     definition, interval, score = summary.metric.definition, summary.interval, summary.score
     least = definition.low if definition.low is not None else min(measured, default=0.0)
     most = definition.high if definition.high is not None else max(measured, default=1.0)
+    # A figure that is no mean of its cells, such as ECE, is one of its own size.
     axis = least if definition.aggregate is None else max(least, 0.0)
-    """A figure that is no mean of its cells, such as ECE, is one of its own size."""
     if score is not None:
         axis, most = min(axis, score), max(most, score)
     low, high = (None, None) if interval is None else (interval.low, interval.high)

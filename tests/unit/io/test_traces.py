@@ -153,7 +153,7 @@ def test_traces_are_taken_by_time_and_value(
 
 DATED = [
     {"query": "a?", "created_at": "2026-01-01", "contexts": [{"text": "x", "score": 1}], "n": 1},
-    {"query": "b?", "created_at": "2026-02-01", "contexts": [{"text": "y", "score": 1}], "n": 2},
+    {"query": "b?", "created_at": "1769904000000.0", "contexts": [{"text": "y"}], "n": 2},
     {"query": "c?", "contexts": [{"text": "z", "score": 1}], "n": 2.0},
 ]
 
@@ -169,11 +169,12 @@ def test_other_sources_are_taken_by_the_same_rules(opened: Any, tmp_path: Path) 
         return [getattr(one, "case", one).query for one in found]
 
     assert queries(where={"n": "2"}) == ["b?", "c?"]
-    none = r"none of 3 records is taken \(where n=9\): 'n' is "
-    with pytest.raises(DataError, match=none):
+    with pytest.raises(DataError, match=r"none of 3 records is taken \(where n=9\): 'n' is "):
         queries(where={"n": "9"})
     with pytest.raises((DataError, AssertionError), match="says no time: --since and --until"):
         queries(since="2026-01-15")
+    lines(path, DATED[:2])
+    assert queries(since="2026-01-15") == ["b?"]
 
 
 def as_cell(value: object) -> str:

@@ -32,6 +32,8 @@ Said = NamedTuple("Said", [("answer", str), ("contexts", list[str])])  # noqa: U
 def test_another_process_continues_from_the_stored_retrieval() -> None:
     stored = rag_of(System()).retrieve_with_metadata("q")
     assert stored.metadata == {ANSWER_KEY: {"response": "answer to q"}}
+    bare = rag_of(System((RetrievalResult(["c"], metadata={}), "a"))).retrieve_with_metadata("q")
+    assert bare.metadata == {ANSWER_KEY: {"response": "a"}}
     system = System()
     rag = rag_of(system)
     rag.restore("q", stored)
