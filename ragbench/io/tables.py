@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -44,9 +44,25 @@ def _checked_header(header: list[str], path: str, line: int, problems: Problems)
     return not repeated
 
 
+_A_TEXT_EACH = re.compile(
+    r"(?:context|chunk|retrieved[ _-]?(?:context|chunk|passage|document))[ _-]?(\d+)",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=16)
+def _numbered(header: tuple[str, ...]) -> list[str]:
+    """The columns that hold a retrieved text each (``context_1``, ``context_2``), by number."""
+    found = [(int(one[1]), one[0]) for one in map(_A_TEXT_EACH.fullmatch, header) if one]
+    return [name for _, name in sorted(found)] if len(found) > 1 else []
+
+
 def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
     values = dict(zip(header, cells, strict=False))
     values.pop("", None)  # pandas writes its row numbers under an empty name
+    if numbered := _numbered(tuple(header)):
+        texts = [text for name in numbered if (text := values.pop(name)).strip()]
+        values.setdefault("contexts", json_text(texts))
     return Row(path, line, values, cells=True)
 
 

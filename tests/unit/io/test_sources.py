@@ -190,6 +190,8 @@ def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, val
      "b,\"['x' 'y']\",,said\nc,one text,,said\n",
      [RetrievalResult(["x", "y"], context_ids=["1", "2"]), RetrievalResult(["x", "y"]),
       RetrievalResult(["one text"])]),
+    ("Question,answer,Context 2,Context 1\na,said,y,x\nb,said,,\"\"\"z\"\"\"\n",
+     [RetrievalResult(["x", "y"]), RetrievalResult(['"z"'])]),
 ])  # fmt: skip
 def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[RetrievalResult]) -> None:
     path = written(tmp_path / "rows.csv", text)
@@ -306,8 +308,7 @@ def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:
     entries, info = read(written(tmp_path / "x.csv", cells))
     assert [entry.case.reference for entry in entries] == [None, None, "27", "None"]
     assert entries[3].case.query == "NaN"
-    (note,) = info.notes
-    assert note.startswith("'reference': 2 cells say NaN, null or the like, and hold no value")
+    assert info.notes[0].startswith("'reference': 2 cells say NaN, null or the like, and hold no")
     assert one(tmp_path, {"reference": "NaN"}).case.reference == "NaN"
 
 
