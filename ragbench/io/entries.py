@@ -165,6 +165,16 @@ _ID = re.compile(r"\S{1,120}")
 _LOOKED_AT = 50
 
 
+def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Asks whether records are retrieved texts, where most of their questions come again."""
+    asked = {one.case.query for one in entries}
+    if 2 * len(asked) <= len(entries):
+        yield (
+            f"{len(entries):,} records ask {counted(len(asked), 'question')}, and each is a case. "
+            "If a record is one retrieved text, bring one per question, with a list of texts"
+        )
+
+
 def gold_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
 ) -> Iterator[str]:

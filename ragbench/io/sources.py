@@ -26,7 +26,15 @@ from ragbench.io.dumps.form import DumpForm, DumpMapping
 from ragbench.io.dumps.forms import RANKED, find_form
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.encoding import decoded
-from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
+from ragbench.io.entries import (
+    LOOK,
+    EntrySource,
+    SourceInfo,
+    gold_notes,
+    looked_at,
+    notes_of,
+    repeat_notes,
+)
 from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
 from ragbench.io.only import Only
 from ragbench.io.read import EntryDecoder, FieldMap
@@ -293,13 +301,14 @@ class _Opening:
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
         gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
+        repeats = repeat_notes(looked) if unused else ()
         info = SourceInfo(
             path=self.place.name,
             form=form,
             mapping=bound,
             unused=unused,
             uses_corpus=chunks.looked_up,
-            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold),
+            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold, *repeats),
         )
         return EntrySource(
             info=looked_at(info, looked, is_whole=len(known) < LOOK),

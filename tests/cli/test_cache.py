@@ -1,7 +1,5 @@
 """``ragbench cache``: what is kept, and removing it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

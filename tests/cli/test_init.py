@@ -1,7 +1,5 @@
 """``ragbench init``: what it writes runs as it is, and nothing is ever overwritten unasked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

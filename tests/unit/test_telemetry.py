@@ -1,7 +1,5 @@
 """Ragas reports each evaluation to its makers unless a setting forbids it; ragbench sets it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

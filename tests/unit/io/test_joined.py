@@ -1,7 +1,5 @@
 """Recorded answers joined with a dataset; retrievals out of whatever holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -312,6 +312,13 @@ def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:
     assert one(tmp_path, {"reference": "NaN"}).case.reference == "NaN"
 
 
+def test_rows_of_retrieved_texts_are_not_taken_for_cases_without_a_word(tmp_path: Path) -> None:
+    rows = [{"query": f"q{at // 2}", "response": "a", "passage": str(at)} for at in range(4)]
+    (note,) = read(lines(tmp_path / "x.jsonl", rows))[1].notes
+    assert note.startswith("4 records ask 2 questions, and each is a case. If a record is one")
+    assert read(lines(tmp_path / "y.jsonl", rows[::2]))[1].notes == ()
+
+
 def test_the_split_that_is_taken_is_named(beir: Path) -> None:
     written(beir / "qrels" / "dev.tsv", "q\td\ts\nq1\td1\t1\n")
     assert read(beir)[1].notes == ("The split 'test' is read; --split names another: dev",)
