@@ -301,7 +301,7 @@ class _Opening:
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
         gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
-        repeats = repeat_notes(looked) if unused else ()
+        repeats = repeat_notes(looked) if unused and not self.is_join else ()
         info = SourceInfo(
             path=self.place.name,
             form=form,

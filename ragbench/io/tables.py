@@ -25,6 +25,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, columns, table_row
+from ragbench.io.fields import squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import UnreadableError
@@ -45,14 +46,19 @@ def _checked_header(header: list[str], path: str, line: int, problems: Problems)
 
 
 _A_TEXT_EACH = re.compile(
-    r"(?:context|chunk|retrieved[ _-]?(?:context|chunk|passage|document))[ _-]?(\d+)",
+    r"(?:context|chunk|retrieved[ _-]?(?:context|chunk|passage|document))[ _-]?(\d{1,4})",
     re.IGNORECASE,
 )
 
 
 @lru_cache(maxsize=16)
 def _numbered(header: tuple[str, ...]) -> list[str]:
-    """The columns that hold a retrieved text each (``context_1``, ``context_2``), by number."""
+    """The columns that hold a retrieved text each (``context_1``, ``context_2``), by number.
+
+    Beside a column with all of them, they are what they were.
+    """
+    if not {"contexts", "retrievedcontexts"}.isdisjoint(map(squash, header)):
+        return []
     found = [(int(one[1]), one[0]) for one in map(_A_TEXT_EACH.fullmatch, header) if one]
     return [name for _, name in sorted(found)] if len(found) > 1 else []
 
@@ -62,7 +68,7 @@ def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
     values.pop("", None)  # pandas writes its row numbers under an empty name
     if numbered := _numbered(tuple(header)):
         texts = [text for name in numbered if (text := values.pop(name)).strip()]
-        values.setdefault("contexts", json_text(texts))
+        values["contexts"] = json_text(texts)
     return Row(path, line, values, cells=True)
 
 

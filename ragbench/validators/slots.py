@@ -334,14 +334,16 @@ def _replies(asked: str, behind: str) -> bool:
 
 
 def without_marks(query: str, text: str) -> str:
-    """A text without marks of lists, HTML and Markdown, and labels; places and asked numbers stay.
+    """A text without marks of lists, HTML and Markdown, and labels; places stay.
+
+    So do a number and a label that the question names.
 
     To the reader an item of a list looks like one that is asked for: of 200 texts that do not
     answer it took 48 for answers with a bullet at each sentence, and 17 without.
     """
-    asked = re.findall(r"[\d.]*\d", query)
+    asked = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
     found = _WORDS["marks"].sub(
-        lambda at: at[0] if at[at.lastindex or 0] in asked else " " * len(at[0]), text
+        lambda at: at[0] if at[at.lastindex or 0].lower() in asked else " " * len(at[0]), text
     )
     return found if found.strip() else text  # there is nothing but marks
 

@@ -192,6 +192,7 @@ def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, val
       RetrievalResult(["one text"])]),
     ("Question,answer,Context 2,Context 1\na,said,y,x\nb,said,,\"\"\"z\"\"\"\n",
      [RetrievalResult(["x", "y"]), RetrievalResult(['"z"'])]),
+    ("Question,response,Contexts,Chunk 1,Chunk 2\na,b,t,u,v\n", [RetrievalResult(["t"])]),
 ])  # fmt: skip
 def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[RetrievalResult]) -> None:
     path = written(tmp_path / "rows.csv", text)
@@ -317,6 +318,8 @@ def test_rows_of_retrieved_texts_are_not_taken_for_cases_without_a_word(tmp_path
     (note,) = read(lines(tmp_path / "x.jsonl", rows))[1].notes
     assert note.startswith("4 records ask 2 questions, and each is a case. If a record is one")
     assert read(lines(tmp_path / "y.jsonl", rows[::2]))[1].notes == ()
+    answers = [{"id": str(at), "response": "a", "trace": "t"} for at in range(4)]
+    assert read(lines(tmp_path / "z.jsonl", answers), is_join=True)[1].notes == ()
 
 
 def test_the_split_that_is_taken_is_named(beir: Path) -> None:

@@ -1,7 +1,5 @@
 """A TREC run of a chunked collection gives trec_eval's figures as the report has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
