@@ -67,8 +67,8 @@ quick: $(VENV)/dev.stamp ## lint and the tests of what changed against main, in 
 check: lint contracts types test ## all that must be green before a commit
 
 .PHONY: house
-house: $(VENV)/dev.stamp ## the figures that only fall; writes down what became better (WHY="what grants more")
-	@$(BIN)/python .ci/house.py $(WHY)
+house: $(VENV)/dev.stamp ## how large the project is and how dense its lines are
+	@$(BIN)/python .ci/house.py
 
 .PHONY: lint
 lint: $(VENV)/dev.stamp ## ruff: rules and format

@@ -1,8 +1,7 @@
-"""How large the house is, how far a question walks through it, and who imports whom.
+"""How large the house is, how dense its lines are, and who imports whom.
 
-``make house`` prints the figures of ``house.toml`` as they are now and writes down what became
-better; ``tests/unit/test_house.py`` holds them. What became worse is written only with the words of
-the issue that grants it: ``make house WHY="..."``.
+``make house`` prints the figures for whoever wants to look; nothing compares them. Circles and
+chains of imports are held by ``tests/unit/test_layers.py``.
 
 For circles every import statement of ragbench and ragbench_cli counts, also one inside a function
 or for type checkers only; for the longest chain those that run when a module is imported. A name
@@ -13,13 +12,7 @@ loaded by name (registries, the public face, the commands) do not count.
 from __future__ import annotations
 
 import ast
-import json
-import os
-import subprocess
-import sys
-import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -57,14 +50,6 @@ class House:
             below = [longest[other] for other in sorted(self.loads.get(name, ()))]
             longest[name] = [name, *max(below, key=len, default=[])]
         return max(longest.values(), key=len)
-
-    @property
-    def functions(self) -> list[int]:
-        """The length of each function in lines, signature and docstring included."""
-        found = (node for tree in self.trees.values() for node in ast.walk(tree))
-        return sorted(
-            (node.end_lineno or 0) - node.lineno + 1 for node in found if isinstance(node, Function)
-        )
 
 
 def house() -> House:
@@ -122,55 +107,26 @@ def _home(
     return module if module in known else None
 
 
-# --- the figures that only fall
-
-WRITTEN = ROOT / ".ci" / "house.toml"
-PAGE = ROOT / "docs" / "architecture.md"
-START, END = "<!-- make house -->", "<!-- end -->"
-MEANING = {
-    "code": "lines of code of `ragbench` and `cli` (no docstrings, comments, blank lines)",
-    "lines": "all lines of them",
-    "modules": "modules",
-    "test_lines": "lines of the tests (benchmarks aside)",
-    "evaluate_functions": "functions that `evaluate()` of one case passes",
-    "evaluate_files": "... in so many files",
-    "eval_functions": "functions that `ragbench eval` of one case passes",
-    "eval_files": "... in so many files",
-    "validate_functions": "functions that `ragbench validate` of one line passes (`lexical`)",
-    "validate_files": "... in so many files",
-    "options": "options of all commands",
-    "help_words": "words of the longest `--help`",
-}
+# --- figures
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What the house measures, and its lines of code by package."""
-
-    figures: Mapping[str, int]
-    packages: Mapping[str, int]
-
-
-def measured() -> Figures:
-    """The figures of the checkout as it is."""
-    packages: dict[str, int] = defaultdict(int)
-    files = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
-    for path in files:
-        packages[_package(path)] += lines_of_code(path.read_text("utf-8"))
-    tests = (ROOT / "tests").rglob("*.py")
-    walks = [sys.executable, str(ROOT / ".ci" / "walks.py")]
-    # The same environment everywhere: what depends on it would differ between machines.
-    environment = {"PATH": os.environ["PATH"], "HOME": "/", "COLUMNS": "100", "PYTHONHASHSEED": "0"}
-    done = subprocess.run(walks, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        sys.exit(f"house: {' '.join(walks)} failed:\n{done.stderr}")
-    figures = {
-        "code": sum(packages.values()),
-        "lines": sum(path.read_text("utf-8").count("\n") for path in files),
-        "modules": len(files),
-        "test_lines": sum(path.read_text("utf-8").count("\n") for path in tests),
+def figures_of(folder: Path) -> dict[str, float]:
+    """The size of the Python files below a folder, and how much a line of code holds."""
+    sources = [path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))]
+    code = sum(map(lines_of_code, sources))
+    nodes = sum(map(nodes_of_code, sources))
+    return {
+        "modules": len(sources),
+        "all lines": sum(source.count("\n") for source in sources),
+        "lines of code": code,
+        "statements and expressions": nodes,
+        "of these per line of code": round(nodes / code, 2),
     }
-    return Figures(figures=figures | json.loads(done.stdout), packages=packages)
+
+
+def nodes_of_code(source: str) -> int:
+    """The statements and expressions of a module: what a reader has to take in."""
+    return sum(isinstance(node, ast.expr | ast.stmt) for node in ast.walk(ast.parse(source)))
 
 
 def lines_of_code(source: str) -> int:
@@ -189,84 +145,13 @@ def lines_of_code(source: str) -> int:
     )
 
 
-def _package(path: Path) -> str:
-    """The folder below `ragbench` that a module lies in; `ragbench` and the command line else."""
-    if path.is_relative_to(PACKAGES[1]):
-        return "ragbench_cli"
-    parts = path.relative_to(PACKAGES[0]).parts
-    return f"ragbench.{parts[0]}" if len(parts) > 1 else "ragbench"
-
-
-def written() -> Figures:
-    """The figures that `house.toml` holds."""
-    content = tomllib.loads(WRITTEN.read_text("utf-8"))
-    return Figures(figures=content["figures"], packages=content["code_by_package"])
-
-
-def worse(now: Figures, before: Figures) -> list[str]:
-    """A line for each figure that grew; code names the packages that grew most."""
-    grown = {name: now.figures[name] - value for name, value in before.figures.items()}
-    found = [
-        f"{MEANING[name]}: {now.figures[name]:,}, {more:,} more than written down"
-        for name, more in grown.items()
-        if more > 0
-    ]
-    packages = sorted(
-        ((size - before.packages.get(name, 0), name) for name, size in now.packages.items()),
-        reverse=True,
-    )
-    most = [f"{name} +{more}" for more, name in packages[:3] if more > 0]
-    return [*found, *([f"most grew: {', '.join(most)}"] if found and most else [])]
-
-
-def table(figures: Mapping[str, int]) -> str:
-    """The figures as docs/architecture.md shows them."""
-    rows = [f"| {MEANING[name]} | {value:,} |" for name, value in figures.items()]
-    return "\n".join([START, "| figure | now |", "|---|--:|", *rows, END])
-
-
-def page_with(text: str, figures: Mapping[str, int]) -> str:
-    """The page of the architecture with its table drawn anew."""
-    head, rest = text.split(START)
-    return head + table(figures) + rest.split(END)[1]
-
-
-def write(now: Figures, why: str = "") -> None:
-    """Writes the figures down, for the ratchet and for the page."""
-    granted: list[str] = []
-    if WRITTEN.exists():
-        granted = tomllib.loads(WRITTEN.read_text("utf-8")).get("granted", [])
-    granted = list(dict.fromkeys([*granted, *([why] if why else [])]))
-    lines = [
-        "# What the house may measure at most: make house writes it, test_house.py holds it.",
-        "# Growth that an issue granted, in its words",
-        "granted = [",
-        *(f"    {json.dumps(words, ensure_ascii=False)}," for words in granted),
-        "]",
-        "",
-        "[figures]",
-        *(f"{name} = {value}" for name, value in now.figures.items()),
-        "",
-        "[code_by_package]",
-        *(f'"{name}" = {size}' for name, size in sorted(now.packages.items())),
-    ]
-    WRITTEN.write_text("\n".join(lines) + "\n", "utf-8")
-    PAGE.write_text(page_with(PAGE.read_text("utf-8"), now.figures), "utf-8")
-
-
-def main() -> int:
-    """Prints the figures; writes them unless some grew and nothing granted it."""
-    why = " ".join(sys.argv[1:]).strip()
-    now = measured()
-    for name, value in now.figures.items():
-        print(f"{value:>9,}  {MEANING[name]}")
-    grown = worse(now, written()) if WRITTEN.exists() else []
-    if grown and not why:
-        print(*grown, 'Take away as much, or: make house WHY="the words that grant it"', sep="\n")
-        return 1
-    write(now, why)
-    return 0
+def main() -> None:
+    """Prints the figures of the library, the command line and the tests."""
+    for folder in (*PACKAGES, ROOT / "tests"):
+        print(folder.relative_to(ROOT))
+        for name, value in figures_of(folder).items():
+            print(f"{value:>12,}  {name}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -55,10 +55,6 @@ def test_chains_of_imports_stay_short(house: Any) -> None:
     assert len(house.chain) <= 15, " > ".join(house.chain)
 
 
-def test_functions_stay_short(house: Any) -> None:
-    assert house.functions[len(house.functions) // 2] <= 8
-
-
 def imported_by(modules: list[str], watched: list[str]) -> list[str]:
     """The watched packages that stand in sys.modules when the modules have been imported."""
     printed = in_python(f"""
