@@ -122,6 +122,11 @@ context_metadata=None, metadata=None)
             )
         return found
 
+    @property
+    def is_ids_alone(self) -> bool:
+        """Whether its chunks have ids and none has a text: their texts are not known."""
+        return self.context_ids is not None and bool(self.contexts) and not any(self.contexts)
+
     def __len__(self) -> int:
         return len(self.contexts)
 

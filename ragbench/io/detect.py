@@ -41,6 +41,7 @@ from ragbench.io.json_files import (
 )
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
+from ragbench.io.trec import looks_like_a_run, trec_qrels
 from ragbench.io.values import as_list, as_object, is_list, is_object
 from ragbench.plugins import Registry
 
@@ -146,8 +147,7 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if (found := next(binary, None)) is not None:
         return found, ""
     text = decode_head(head, source.encoding).lstrip()
-    columns = text.partition("\n")[0].split() if kind == "cases" else []
-    if len(columns) == 6 and columns[1].upper() == "Q0":  # query Q0 document rank score tag
+    if kind == "cases" and looks_like_a_run(text):
         return "run-file", text
     found = _by_suffix().get(source.suffix)
     if found is None or found == "json":
@@ -167,7 +167,7 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
         return "ragbench"
     if (folder / QRELS_FOLDER).is_dir() and source.child(QUERIES_FILE):
         return "beir"
-    if any(source.child(name) for name in QUERY_FILES):
+    if _is_trec(source, folder, kind):
         return "trec"
     if kind == "cases" and (folder / JOURNAL_FILE).is_file():
         return "run"
@@ -186,6 +186,14 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
         "corpus.jsonl, a BEIR folder (queries.jsonl and qrels/), queries.tsv and qrels.txt, "
         "or a folder saved by Hugging Face datasets"
     )
+
+
+def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
+    """Whether it has topics; or, of cases, judgements alone."""
+    if source.first_child(QUERY_FILES) is not None:
+        return True
+    has_judgements = trec_qrels(source) is not None or (folder / QRELS_FOLDER).is_dir()
+    return kind == "cases" and has_judgements
 
 
 def _holds_traces(file: Source) -> bool:

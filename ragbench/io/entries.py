@@ -143,7 +143,7 @@ def notes_of(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
     if chunks.ids_alone:
         yield (
             f"{chunks.ids_alone:,} of the cases looked at have ids of what was retrieved and no "
-            "texts: not recorded. Name the texts with --corpus PATH"
+            "texts: metrics that read texts are skipped. --corpus PATH names the texts"
         )
     if chunks.unknown_ids:
         yield f"{counted(chunks.unknown_ids, 'retrieved id')} not in the corpus: without text"

@@ -23,7 +23,7 @@ from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
-from ragbench.errors import DataError, Problem
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import from_own
 from ragbench.io.dumps.form import OWN, ScoreKind
@@ -261,6 +261,9 @@ def open_dump(
         with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
         return
+    if form in RANKED and corpus is None:
+        name = Source.of(path).name
+        raise ConfigError(f"{name} holds ids alone: name their texts with --corpus PATH")
     with open_source(path, form=form, corpus=corpus, **shared) as source:
         problems = Problems(most=KEPT)
         yield OpenDump(

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
-from ragbench.io.fields import read_table
+from ragbench.io.fields import QRELS_FOLDER, QUERIES_FILE, read_table
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
 from ragbench.io.limits import UnreadableError
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.trec import (
+    NO_TOPICS,
     Ranking,
-    is_own_run,
     judged_fields,
     pick_qrels,
     read_grades,
+    read_run,
+    run_queries,
+    trec_qrels,
     unescape_id,
 )
 from ragbench.io.values import as_object, as_score, describe, is_object
@@ -173,38 +177,75 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 Where = str | Path
 
 
+class RankingFile(Record):
+    """What a first reading of a ranking shows."""
+
+    queries: tuple[str, ...]
+    is_own: bool = False
+    """Whether it is a run that ragbench wrote: ids of its judgements are escaped like its own."""
+    read: Callable[[Source, Problems], Iterator[Ranking]]
+
+
+def look_at(place: Source, form: str) -> RankingFile:
+    """Looks at a TREC run or BEIR's results.
+
+    Args:
+        form: ``"trec"`` or ``"beir"``.
+    """
+    if form == "beir":
+        results = as_object(load(replace(place), Problems()))
+        return RankingFile(queries=tuple(results), read=read_result)
+    queries = run_queries(place)
+    return RankingFile(
+        queries=queries.ids,
+        is_own=queries.is_own,
+        read=partial(read_run, is_grouped=queries.is_grouped),
+    )
+
+
 class Topics(Record):
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
     grades: Mapping[str, Mapping[str, int]] | None = None
     """Grade by document, by query id; None where nobody judged."""
+    is_beir: bool = False
+    """Whether BEIR's rule holds that a query does not retrieve itself; see `without_itself`."""
 
-    def row(self, path: str, ranking: Ranking, *, is_recorded: bool = True) -> Row:
-        query, ordered = ranking.query, ranking.ordered()
-        values: dict[str, object] = {"id": query}
-        if is_recorded:
-            values["retrieved_context_ids"] = ordered
-            values["retrieved_scores"] = [ranking.scores[document] for document in ordered]
+    def row(self, path: str, ranking: Ranking) -> Row:
+        query, grades = ranking.query, (self.grades or {}).get(ranking.query)
+        ordered = ranking.ordered()
+        if self.is_beir:
+            ordered = without_itself(query, ordered, grades or {})
+        values: dict[str, object] = {
+            "id": query,
+            "retrieved_context_ids": ordered,
+            "retrieved_scores": [ranking.scores[document] for document in ordered],
+        }
         if self.queries is not None:
             values["query"] = self.queries[query]
-        if self.grades is not None and query in self.grades:
-            values |= judged_fields(self.grades[query])
+        if grades is not None:
+            values |= judged_fields(grades)
         return Row(path, ranking.line, values)
+
+
+def without_itself(query: str, ids: Sequence[str], grades: Mapping[str, int]) -> list[str]:
+    """Retrieved ids without the query's own, as BEIR evaluates (``ignore_identical_ids``).
+
+    ArguAna and Quora take their queries from the corpus. A document that is judged for the query
+    stays: there the two ids are equal by chance.
+    """
+    return [id for id in ids if id != query or id in grades]
 
 
 def read_ranking_rows(
     rankings: Iterable[Ranking], path: str, topics: Topics, problems: Problems
 ) -> Iterator[Row]:
-    """Yields a row per query, then the queries of a run that are judged and not in it.
+    """Yields a row per query, then the queries that are judged and not in the run.
 
-    `ragbench.io.trec.write` leaves a query for which nothing was found to the qrels. In a run
-    of another tool nobody knows why it is not there: nothing is recorded for it.
+    For these nothing was retrieved: they count 0, as in ``trec_eval -c``.
     """
-    seen, is_own = set[str](), False
+    seen = set[str]()
     for ranking in rankings:
-        if ranking.query in seen:
-            continue  # it is a problem already
-        is_own = ranking.is_own
         seen.add(ranking.query)
         if topics.queries is None or ranking.query in topics.queries:
             yield topics.row(path, ranking)
@@ -213,32 +254,99 @@ def read_ranking_rows(
             problems.add(message, path=path, line=ranking.line, field="query")
     for query in topics.grades or ():
         if topics.queries is not None and query in topics.queries and query not in seen:
-            yield topics.row(path, Ranking(query=query), is_recorded=is_own)
+            yield topics.row(path, Ranking(query=query))
 
 
 def find_topics(
-    place: Source, corpus: Where, queries: Where | None, qrels: Where | None, encoding: str | None
+    place: Source,
+    ranking: RankingFile,
+    *,
+    corpus: Where | None,
+    queries: Where | None,
+    qrels: Where | None,
+    encoding: str | None,
 ) -> Topics:
-    folder = corpus if Path(corpus).is_dir() else None
-    known = queries if queries is not None else folder
-    if known is None:
+    """The queries of a run that is read by itself, with their judgements.
+
+    Raises:
+        ConfigError: neither queries nor judgements are there.
+        DataError: they cannot be read, or no query of the run is judged.
+    """
+    folder = corpus if corpus is not None and Path(corpus).is_dir() else None
+    grades = _grades(place, ranking, folder, qrels)
+    texts = queries
+    if queries is None and folder is not None:
+        texts = folder
+        if Source.of(folder).first_child(_FILES) is None and grades is not None:
+            texts = None
+    if texts is None and grades is None:
         raise ConfigError(
-            f"{place.name} holds ids alone: name the queries with --queries FILE, or join it with "
-            f"its dataset: ragbench eval DATASET --outputs {place.name}"
+            f"{place.name} is a ranking, and nothing says what is relevant: name the judgements "
+            f"with --qrels FILE, the queries with --queries FILE, or join it with its dataset: "
+            f"ragbench eval DATASET --outputs {place.name}"
         )
+    if grades is not None:
+        _check_shared(place, ranking, grades)
+    if texts is None:
+        place.notes[NO_TOPICS] = None
+        by_id = {query: query for query in (*(grades or ()), *ranking.queries)}
+        return Topics(queries=by_id, grades=grades, is_beir=_is_beir(folder))
+    found = read_queries(texts, encoding, place.notes)
+    return Topics(queries=found, grades=grades, is_beir=_is_beir(folder))
+
+
+def _is_beir(folder: Where | None) -> bool:
+    if folder is None:
+        return False
+    return (Path(folder) / QRELS_FOLDER).is_dir() and Source.of(folder).child(
+        QUERIES_FILE
+    ) is not None
+
+
+def _grades(
+    place: Source, ranking: RankingFile, folder: Where | None, qrels: Where | None
+) -> dict[str, dict[str, int]] | None:
     problems = Problems()
-    judged, grades = None if qrels is None else Source.of(qrels), None
-    if judged is None:
+    source = None if qrels is None else Source.of(qrels)
+    if source is None:
         with noting_read_errors(str(folder), problems):
-            judged = _qrels(place, folder)
-    if judged is not None:
-        plain = unescape_id if is_own_run(place) else str
+            source = _qrels(place, folder)
+    grades: dict[str, dict[str, int]] | None = None
+    if source is not None:
+        plain = unescape_id if ranking.is_own else str
         grades = {
-            plain(query): {plain(document): judged.grade for document, judged in found.items()}
-            for query, found in read_grades(judged, problems).items()
+            plain(query): {plain(document): one.grade for document, one in judgements.items()}
+            for query, judgements in read_grades(source, problems).items()
         }
     problems.raise_if_any()
-    return Topics(queries=read_queries(known, encoding, place.notes), grades=grades)
+    return grades
+
+
+def _check_shared(
+    place: Source, ranking: RankingFile, grades: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Refuses a run that has nothing in common with its judgements, and counts what it lacks."""
+    ranked = set(ranking.queries)
+    missing = [query for query in grades if query not in ranked]
+    if ranked and len(missing) == len(grades):
+        judged = f" (such as '{missing[0]}')" if missing else ""
+        message = (
+            f"no query of the run (such as '{ranking.queries[0]}') is one of the judged queries"
+            f"{judged}: name the judgements of these queries with --qrels FILE"
+        )
+        raise DataError([Problem(message=message, path=place.name)])
+    if missing:
+        place.notes[missing_note(len(missing), missing[0])] = None
+
+
+def missing_note(count: int, example: str) -> str:
+    """Says how judged queries count that a ranking lacks."""
+    have = "has" if count == 1 else "have"
+    queries = "query" if count == 1 else "queries"
+    return (
+        f"{count:,} judged {queries} (such as '{example}') {have} no lines in the ranking: nothing "
+        "was retrieved, which counts 0, as in trec_eval -c"
+    )
 
 
 def _qrels(place: Source, folder: str | Path | None) -> Source | None:
@@ -249,6 +357,5 @@ def _qrels(place: Source, folder: str | Path | None) -> Source | None:
     if folder is None:
         return None
     whole = Source.of(folder, split=place.split)
-    found = whole.first_child(("qrels.txt", "qrels.tsv"))
-    has_splits = (Path(folder) / "qrels").is_dir()
-    return found or (pick_qrels(whole) if has_splits else None)
+    has_splits = (Path(folder) / QRELS_FOLDER).is_dir()
+    return trec_qrels(whole) or (pick_qrels(whole) if has_splits else None)

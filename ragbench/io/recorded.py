@@ -52,7 +52,7 @@ class Retrieved:
     texts: Texts | None = None
     warnings: Counter[str] = field(default_factory=Counter[str])
     ids_alone: int = 0
-    """Records with ids whose texts nobody knows: they stay unrecorded."""
+    """Records with ids whose texts are not known."""
     looked_up: bool = False
     unknown_ids: int = 0
     decoder: Decoder | None = None
@@ -78,18 +78,17 @@ class Retrieved:
                 self.warnings[str(warning.kind)] += warning.count
         return retrieved(dump, has_ids=has_ids)
 
-    def of_ids(
-        self, ids: Sequence[str], scores: Sequence[float] | None
-    ) -> RetrievalResult[Any] | None:
-        """The retrieval of ids; None, and counted, where nobody knows their texts."""
-        if self.texts is None and ids:
+    def of_ids(self, ids: Sequence[str], scores: Sequence[float] | None) -> RetrievalResult[Any]:
+        """The retrieval of ids; the text of one that is not known is empty."""
+        texts: Mapping[str, str] = {}
+        if self.texts is not None:
+            self.looked_up = True
+            texts = self.texts(ids)
+            self.unknown_ids += sum(id not in texts for id in ids)
+        elif ids:
             self.ids_alone += 1
-            return None
-        self.looked_up = self.texts is not None
-        found: Mapping[str, str] = {} if self.texts is None else self.texts(ids)
-        self.unknown_ids += sum(id not in found for id in ids)
         return RetrievalResult(
-            [found.get(id, "") for id in ids],
+            [texts.get(id, "") for id in ids],
             context_ids=list(ids),
             scores=None if scores is None else list(scores),
         )
@@ -118,8 +117,7 @@ def outcomes(
     elif contexts is not None or ids is not None:
         try:
             result = _result(contexts, ids, said.get("retrieved_scores"), row, chunks, source)
-            if result is not None:
-                recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
+            recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=source)
     if (generation := _generation(said)) is not None:
@@ -135,7 +133,7 @@ def _result(
     row: Row,
     chunks: Retrieved,
     source: str | None,
-) -> RetrievalResult[Any] | None:
+) -> RetrievalResult[Any]:
     if contexts is None:
         return chunks.of_ids(ids or (), scores)
     if not isinstance(contexts, tuple):

@@ -321,22 +321,27 @@ class _Opening:
     # --- ids with scores
 
     def _run(self, name: str) -> EntrySource:
-        """A TREC run, or BEIR results: ids that a corpus and queries give their texts."""
-        from ragbench.io.rankings import Topics, find_topics, read_ranking_rows, read_result
-        from ragbench.io.trec import read_run
+        """A TREC run, or BEIR results: ids, which may get their texts from a corpus."""
+        from ragbench.io.rankings import Topics, find_topics, look_at, read_ranking_rows
 
-        if self.corpus is None:
-            raise ConfigError(
-                f"{self.place.name} holds ids alone: name their texts with --corpus PATH"
-            )
+        problems = Problems()
+        with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+            ranking = look_at(place, name)
+        problems.raise_if_any()
         topics = Topics()
         if not self.is_join:
-            given = (self.corpus, self.queries, self.qrels, self.encoding)
-            topics = find_topics(self.place, *given)
-        read = read_result if name == "beir" else read_run
+            topics = find_topics(
+                self.place,
+                ranking,
+                corpus=self.corpus,
+                queries=self.queries,
+                qrels=self.qrels,
+                encoding=self.encoding,
+            )
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
-            yield from read_ranking_rows(read(place, problems), place.name, topics, problems)
+            rankings = ranking.read(place, problems)
+            yield from read_ranking_rows(rankings, place.name, topics, problems)
 
         known = list(islice(self._quietly(reader), LOOK))
         return self._of_rows(name, reader, known)

@@ -25,22 +25,51 @@ from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.json_files import decode_line, read_json_lines, read_lines
 from ragbench.io.limits import UnreadableError
-from ragbench.io.source import IdRegister, Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 
 _TAG = "ragbench"
+_RUN_COLUMNS = 6
 # White space and control characters end a column or a line; a byte order mark may be eaten at the
 # start of a file; a per cent sign counts only where it would be read as an escape.
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
 
 
-def _columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, each with its number."""
     for line in read_lines(source, problems):
         text = decode_line(line, source.name, problems)
-        # A tab separates when there is one: BEIR's ids may hold spaces.
-        columns = [] if text is None else text.strip().split("\t" if "\t" in text else None)
-        if any(columns):
-            yield line.number, columns
+        if text is not None and text.strip():
+            yield line.number, text
+
+
+def _tab_columns(text: str) -> list[str]:
+    return [column.strip() for column in text.strip("\r\n").split("\t")]
+
+
+def _run_columns_of(text: str) -> list[str]:
+    """Columns between runs of blanks and tabs; between tabs where ids hold blanks."""
+    columns = text.split()
+    if len(columns) == _RUN_COLUMNS:
+        return columns
+    by_tabs = _tab_columns(text)
+    if len(by_tabs) == _RUN_COLUMNS and all(by_tabs):
+        return by_tabs
+    return columns
+
+
+def _judgement_columns(text: str, *, is_table: bool) -> list[str]:
+    """The three or four columns of a judgement.
+
+    Args:
+        is_table: whether the file is BEIR's table with tabs, in which ids may hold blanks. In
+            TREC's files any run of blanks and tabs is between two columns.
+    """
+    columns, by_tabs = text.split(), _tab_columns(text)
+    fits_tabs = len(by_tabs) in (3, 4) and all(by_tabs)
+    if fits_tabs and (is_table or len(columns) not in (3, 4)):
+        return by_tabs
+    return columns
 
 
 class RelevanceGrade(NamedTuple):
@@ -50,8 +79,10 @@ class RelevanceGrade(NamedTuple):
 
 def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, RelevanceGrade]]:
     """Judgements: TREC's four columns, or BEIR's three with or without a header."""
-    found: dict[str, dict[str, RelevanceGrade]] = {}
-    for number, columns in _columns(source, problems):
+    grades_by_query: dict[str, dict[str, RelevanceGrade]] = {}
+    is_table = source.suffix == ".tsv"
+    for number, text in _text_lines(source, problems):
+        columns = _judgement_columns(text, is_table=is_table)
         if len(columns) not in (3, 4):
             expected = "expected 'query 0 document grade' or 'query document grade'"
             message = f"{expected}, found {len(columns)} columns"
@@ -60,16 +91,18 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
         query, document, written = columns[0], columns[-2], columns[-1]
         grade = as_score(written)
         if grade is None or not grade.is_integer():
-            if number > 1 or len(columns) == 4:
-                message = f"expected a whole number as grade, found '{written[:40]}'"
-                problems.add(message, path=source.name, line=number)
+            if number == 1 and len(columns) == 3:
+                is_table = "\t" in text  # it was the header
+                continue
+            message = f"expected a whole number as grade, found '{written[:40]}'"
+            problems.add(message, path=source.name, line=number)
             continue
-        judged = RelevanceGrade(int(grade), number)
-        earlier = found.setdefault(query, {}).setdefault(document, judged)
-        if earlier.grade != judged.grade:
+        judgement = RelevanceGrade(int(grade), number)
+        earlier = grades_by_query.setdefault(query, {}).setdefault(document, judgement)
+        if earlier.grade != judgement.grade:
             message = f"'{document}' for query '{query}' has another grade at line {earlier.line}"
             problems.add(message, path=source.name, line=number)
-    return found
+    return grades_by_query
 
 
 class Ranking(Record):
@@ -80,51 +113,97 @@ class Ranking(Record):
     is_own: bool = False
 
     def ordered(self) -> list[str]:
-        """Documents, best first, as trec_eval orders them; equal scores keep the file's order."""
-        return sorted(self.scores, key=lambda document: -self.scores[document])
+        """Documents, best first, as trec_eval orders them.
+
+        Scores fall; of equal ones the document with the greater id comes first, by the bytes of
+        ids, which is also the order of their code points. trec_eval keeps scores in single
+        precision: two that are equal there are equal.
+        """
+        documents = list(self.scores)
+        single = array("f", self.scores.values())
+        ranked = sorted(zip(single, documents, strict=True), reverse=True)
+        return [document for _, document in ranked]
 
 
-def read_run(source: Source, problems: Problems) -> Iterator[Ranking]:
-    """Yields a ranking per query of a run."""
-    seen = IdRegister()
-    held: Ranking | None = None
+class RunQueries(NamedTuple):
+    """What a first reading of a run shows of its queries."""
+
+    ids: tuple[str, ...]
+    is_grouped: bool
+    """Whether all lines of each query follow each other."""
+    is_own: bool
+    """Whether ragbench wrote it, as its tag says: the ids in it are escaped."""
+
+
+def run_queries(source: Source) -> RunQueries:
+    """Reads a run for its queries alone."""
+    ids: dict[str, None] = {}
+    is_grouped, is_own = True, False
+    last: str | None = None
+    for _, columns in _run_columns(replace(source), Problems()):
+        query = columns[0]
+        if last is None:
+            is_own = columns[5] == _TAG
+        if query != last and query in ids:
+            is_grouped = False
+        ids[query] = None
+        last = query
+    plain = unescape_id if is_own else str
+    return RunQueries(tuple(map(plain, ids)), is_grouped, is_own)
+
+
+def read_run(
+    source: Source, problems: Problems, *, is_grouped: bool | None = None
+) -> Iterator[Ranking]:
+    """Yields a ranking per query of a run, in the order in which queries begin.
+
+    Rank and order of lines say nothing, as in trec_eval. Memory holds one query, or the whole run
+    where the lines of a query are not together.
+
+    Args:
+        is_grouped: whether they are, where that is known.
+    """
+    if is_grouped is None:
+        is_grouped = run_queries(source).is_grouped
+    rankings: dict[str, Ranking] = {}
     for number, columns in _run_columns(source, problems):
         is_own = columns[5] == _TAG
         plain = unescape_id if is_own else str
         query, document = plain(columns[0]), plain(columns[2])
-        if held is None or query != held.query:
-            if held is not None:
-                yield held
-            held = Ranking(query=query, line=number, is_own=is_own)
-            earlier = seen.add(query, number)
-            if earlier is not None:
-                message = f"query '{query}' has lines at {earlier} already: sort the run by query"
-                problems.add(message, path=source.name, line=number)
-        if document in held.scores:
+        ranking = rankings.get(query)
+        if ranking is None:
+            if is_grouped:
+                yield from rankings.values()
+                rankings.clear()
+            ranking = rankings[query] = Ranking(query=query, line=number, is_own=is_own)
+        if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
             problems.add(message, path=source.name, line=number)
-        held.scores.setdefault(document, float(columns[4]))
-    if held is not None:
-        yield held
+        ranking.scores.setdefault(document, float(columns[4]))
+    yield from rankings.values()
 
 
 def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     """Line number and the six columns of each line; the score is a finite number."""
-    for number, columns in _columns(source, problems):
-        if len(columns) == 6 and as_score(columns[4]) is not None:
+    for number, text in _text_lines(source, problems):
+        columns = _run_columns_of(text)
+        if len(columns) == _RUN_COLUMNS and as_score(columns[4]) is not None:
             yield number, columns
             continue
-        found = f"{len(columns)} columns"
-        if len(columns) == 6:
-            found = f"'{columns[4][:40]}' as score"
-        message = f"expected 'query Q0 document rank score tag', found {found}"
+        actual = f"{len(columns)} columns"
+        if len(columns) == _RUN_COLUMNS:
+            actual = f"'{columns[4][:40]}' as score, which is no finite number"
+        message = f"expected 'query Q0 document rank score tag', found {actual}"
         problems.add(message, path=source.name, line=number)
 
 
-def is_own_run(place: Source) -> bool:
-    """Whether a run's tag says that ragbench wrote it: the ids in it are escaped."""
-    first = next(_run_columns(replace(place), Problems()), None)
-    return first is not None and first[1][5] == _TAG
+def looks_like_a_run(text: str) -> bool:
+    """Whether a file's first line has a run's six columns: a second ``Q0``, or rank and score."""
+    columns = _run_columns_of(text.lstrip().partition("\n")[0])
+    if len(columns) != _RUN_COLUMNS or columns[0][:1] in ("{", "["):
+        return False
+    has_numbers = as_score(columns[3]) is not None and as_score(columns[4]) is not None
+    return has_numbers or columns[1].upper() == "Q0"
 
 
 def escape_id(id_: str) -> str:
@@ -252,16 +331,40 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields ``queries.tsv`` joined with ``qrels.txt``, or the texts of ``collection.tsv``."""
-    names = _DOCUMENT_FILES if kind == "documents" else QUERY_FILES
+    """Yields ``queries.tsv`` joined with ``qrels.txt``, or the texts of ``collection.tsv``.
+
+    Without topics the queries are those of the judgements, known by their ids.
+    """
+    names = QUERY_FILES if kind == "cases" else _DOCUMENT_FILES
     file = source.first_child(names)
+    if kind == "cases":
+        qrels = trec_qrels(source) or pick_qrels(source)
+        if file is None:
+            source.notes[NO_TOPICS] = None
+            yield from queries_by_id(qrels, problems)
+        else:
+            yield from judged_queries(_lines_with_ids(file, "query", problems), qrels, problems)
+        return
     if file is None:
         raise UnreadableError(f"the folder has none of {', '.join(names)}")
-    rows = _lines_with_ids(file, "query" if kind == "cases" else "text", problems)
-    if kind == "cases":
-        qrels = source.first_child(_QRELS_FILES) or pick_qrels(source)
-        rows = judged_queries(rows, qrels, problems)
-    yield from rows
+    yield from _lines_with_ids(file, "text", problems)
+
+
+NO_TOPICS = "no topics: a query is known by its id, which is shown in the place of its text"
+"""The note of a source whose queries are ids."""
+
+
+def trec_qrels(folder: Source) -> Source | None:
+    """The file of judgements in a TREC folder; None where it has none by one of the usual names."""
+    return folder.first_child(_QRELS_FILES)
+
+
+def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
+    """A row for each query that is judged; its id stands for its text."""
+    for query, judgements in read_grades(qrels, problems).items():
+        grades = {document: judgement.grade for document, judgement in judgements.items()}
+        line = next(iter(judgements.values())).line
+        yield Row(qrels.name, line, {"id": query, "query": query, **judged_fields(grades)})
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:

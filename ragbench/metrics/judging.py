@@ -14,7 +14,7 @@ from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote,
 from ragbench.core.record import replace
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
-from ragbench.metrics.plan import blocked
+from ragbench.metrics.plan import blocked, reads_texts
 from ragbench.plugins import load_attribute
 
 if TYPE_CHECKING:
@@ -150,7 +150,12 @@ class JudgePlan:
 def not_asked(metric: Metric, trace: Trace) -> Cell | None:
     """The cell of a case that a metric cannot be asked about; None when it can."""
     definition = metric.definition
-    return blocked(trace, needs=definition.needs, abstains=definition.abstains)
+    return blocked(
+        trace,
+        needs=definition.needs,
+        abstains=definition.abstains,
+        reads_texts=reads_texts(definition),
+    )
 
 
 def mean_cell(cells: Sequence[Cell]) -> Cell:

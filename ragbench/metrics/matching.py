@@ -120,7 +120,9 @@ NO_GOLD = "no relevant context is known"
 NOT_COMPARABLE = (
     "not comparable: no retrieved id is one of the gold's, and no relevant text is known"
 )
+IDS_ALONE = "the texts of the retrieved chunks are not known, only their ids"
 _NO_GOLD = Skip(NO_GOLD)
+_IDS_ALONE = Skip(f"{IDS_ALONE}, and relevant contexts are known by text")
 _NO_IDS = Skip("retrieval gave no context ids, and no relevant text is known to compare with")
 _NO_TEXTS = Skip("chunks are compared by their text, and only ids of what is relevant are known")
 _NOT_COMPARABLE = Skip(NOT_COMPARABLE)
@@ -210,6 +212,8 @@ def gold_of(
             of_each = tuple(golds.values())
             return Gold(labels=labels, grades=of_each, matching=matching, has_ids=has_ids)
     texts = gold_texts(case)
+    if texts and result.is_ids_alone:
+        return _IDS_ALONE
     if texts:
         spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
         labels = {label: at for at, label in enumerate(texts)}

@@ -15,14 +15,14 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from ragbench.core.matched import Matched
-from ragbench.core.metric import Direction, Metric, Need, Skip
+from ragbench.core.metric import Direction, Metric, MetricDefinition, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import Trace, reference_ids
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.answer import declined
 from ragbench.metrics.citations import cited
-from ragbench.metrics.matching import NO_GOLD, Matching, match
+from ragbench.metrics.matching import IDS_ALONE, NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import ranking_of
 from ragbench.stats.mean import LARGEST
@@ -55,14 +55,15 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
-        self._groups: dict[tuple[frozenset[Need], bool], list[tuple[int, _Column]]] = {}
+        self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
         for position, metric in enumerate(metrics):
             if metric.definition.formula is None:
                 from ragbench.metrics.registry import computable  # of stored metrics alone
 
                 metric = computable(metric)
             column = _Column(metric)
-            group = (column.definition.needs, column.definition.abstains)
+            definition = column.definition
+            group = (definition.needs, definition.abstains, reads_texts(definition))
             self._groups.setdefault(group, []).append((position, column))
         columns = (column for members in self._groups.values() for _, column in members)
         self._ranks = any("ranking" in column.arguments for column in columns)
@@ -88,8 +89,11 @@ class Plan:
                 for one in compared
             ]
         found: list[Sequence[Cell]] = [()] * len(self.metrics)
-        for (needs, abstains), members in self._groups.items():
-            known = [blocked(trace, needs=needs, abstains=abstains) for trace in traces]
+        for (needs, abstains, has_to_read), members in self._groups.items():
+            known = [
+                blocked(trace, needs=needs, abstains=abstains, reads_texts=has_to_read)
+                for trace in traces
+            ]
             asked, columns, some = [cell is None for cell in known], whole, traces
             if not all(asked):
                 some = [*compress(traces, asked)]
@@ -257,7 +261,20 @@ def _unusable(given: str) -> Cell:
 # --- which cases can be scored, and what functions are given
 
 
-def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | None:
+_TEXTS = frozenset({"contexts", "citations"})
+"""Arguments that are made of the texts of what was retrieved."""
+
+
+def reads_texts(definition: MetricDefinition) -> bool:
+    """Whether a metric reads what retrieved chunks say, and not their ids and ranks alone."""
+    if definition.formula is None:  # a judge reads what it is shown
+        return Need.RETRIEVED_CONTEXTS in definition.needs
+    return not _TEXTS.isdisjoint(definition.formula.arguments)
+
+
+def blocked(
+    trace: Trace, *, needs: frozenset[Need], abstains: bool, reads_texts: bool
+) -> Cell | None:
     """The cell of a case that a metric must not be asked about; None when it can be computed.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
@@ -265,6 +282,8 @@ def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | N
     """
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
         return _missing(trace.context, "retrieval")
+    if reads_texts and trace.context.value is not None and trace.context.value.is_ids_alone:
+        return _IDS_ALONE
     if abstains or not needs.isdisjoint(_OF_GENERATION):
         if trace.generation.value is None:
             return _missing(trace.generation, "generation")
@@ -299,6 +318,7 @@ def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
 
 _NO_TIME = Cell.skipped("no time was measured")
 _SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
+_IDS_ALONE = Cell.skipped(IDS_ALONE)
 _DECLINED = Cell.abstained("the system declined to answer")
 
 

@@ -70,9 +70,10 @@ class FoundGold(NamedTuple):
             return cls(basis, total, held["retrieve"], held.get(POST_RETRIEVE, held["retrieve"]))
         texts = map(normalised, trace.case.references)
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
-        if not answers:
+        shown = trace.context.value
+        if not answers or (shown is not None and shown.is_ids_alone):
             return None
-        shown, retrieved = trace.context.value, trace.retrieval.value
+        retrieved = trace.retrieval.value
         after = _answering(shown, answers)
         before = after if retrieved is shown else _answering(retrieved, answers)
         return cls(Basis.REFERENCE, 1, before, after)
@@ -293,7 +294,8 @@ def _of_shown(
     missing = found.total - known["shown"]
     rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
     supported, shown, generated = None, trace.context.value, trace.generation.value
-    if answer is Answer.WRONG and shown is not None and generated is not None:
+    can_look = shown is not None and not shown.is_ids_alone
+    if answer is Answer.WRONG and shown is not None and can_look and generated is not None:
         said = normalised(generated.response)
         if is_telling(said):
             others = zip(map(normalised, shown.contexts), found.shown, strict=True)

@@ -13,12 +13,13 @@ from ragbench.core.biography import POST_RETRIEVE, steps_of, written_text
 from ragbench.core.case import Case, Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Known, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest
 from ragbench.metrics.answer import abstained
+from ragbench.metrics.matching import IDS_ALONE
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import PostRetrieval, post_retrieved
 from ragbench.rag.fallback import (
@@ -68,6 +69,8 @@ def reads_chunks(
         before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
         if before.outcome.value is None:
             return passed_on(before)
+        if in_conversation and before.outcome.value.is_ids_alone:
+            return skipped(IDS_ALONE)  # a validator would read blank texts
         said: Said = ()
         digest = before.digest + row.case.query.encode()
         if in_conversation and row.case.history:
@@ -224,6 +227,8 @@ def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | S
         contexts, digests = (), b""
     elif before.outcome.value is None:
         return passed_on(before)
+    elif before.outcome.known is Known.RECORDED and before.outcome.value.is_ids_alone:
+        return skipped(IDS_ALONE)  # there is nothing to answer from
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
         if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
