@@ -117,6 +117,7 @@ def opened_source(
     choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
     from ragbench.io.sources import open_source
+    from ragbench.io.trec import NO_TOPICS
 
     own: dict[str, str] = mapping(choice.field, "--field") if choice.field else {}
     other = {n.partition(".")[2]: own.pop(n) for n in [*own] if n.startswith(_ANSWERS)}
@@ -140,6 +141,11 @@ def opened_source(
             from ragbench.io.joined import join_answers
 
             source = stack.enter_context(join_answers(source, answers))
+        if NO_TOPICS in source.info.notes and (system.rag or system.pipeline):
+            raise ConfigError(
+                f"{choice.dataset} has judgements and no topics: there is no question to ask. Add "
+                "queries.tsv (id, tab, text) to the folder"
+            )
         if not source.info.looked:
             next(iter(source), None)  # says what is wrong with it
         if choice.corpus is not None and system.pipeline is None:

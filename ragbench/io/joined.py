@@ -15,10 +15,10 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from ragbench.core.case import Case
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
@@ -33,7 +33,13 @@ from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
 from ragbench.io.only import Only
-from ragbench.io.rankings import is_beir_result
+from ragbench.io.rankings import (
+    WITHOUT_ITSELF,
+    is_beir_result,
+    missing_note,
+    without_itself,
+)
+from ragbench.io.recorded import recorded_outcome
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source
 from ragbench.safe_text import counted
@@ -64,8 +70,16 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
     held.enter_context(closing(db))
     held.callback(answers.close)
     db.executescript(_sql("tables"))
-    rows = (_row(number, entry) for number, entry in enumerate(answers))
-    db.executemany(_sql("add"), rows)
+    is_beir = answers.info.form in RANKED and cases.info.form == "beir"
+    notes: dict[str, None] = {}
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for number, entry in enumerate(answers):
+            if is_beir and _holds_itself(entry):
+                notes[WITHOUT_ITSELF] = None
+            yield _row(number, entry)
+
+    db.executemany(_sql("add"), rows())
     if db.execute(_sql("recorded")).fetchone() is None:
         message = (
             "no record holds an answer or a retrieval: name its field, as in --field "
@@ -73,16 +87,57 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
         )
         raise DataError([Problem(message=message, path=answers.info.path)])
     db.executescript(_sql("indexes"))
-    counts = _pair(db, cases)
+    counts = _pair(db, cases, answers.info)
     info = _described(db, cases.info, answers.info, counts)
+    info = replace(info, notes=(*info.notes, *notes))
 
     def read() -> Iterator[Entry]:
         for position, entry in enumerate(cases):
             row = db.execute(_sql("of_case"), (position,)).fetchone()
+            if row is None:
+                yield Entry(case=entry.case, recorded=_of_missing(entry.case, answers.info))
+                continue
             # Written above, into a file that no one else can open.
-            yield Entry(case=entry.case, recorded={} if row is None else pickle.loads(row[0]))
+            recorded = pickle.loads(row[0])
+            if is_beir:
+                recorded = _without_itself(entry.case, recorded)
+            yield Entry(case=entry.case, recorded=recorded)
 
     return EntrySource(info=info, read=read, held=held)
+
+
+def _of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
+    """What is recorded of a case that the outputs lack.
+
+    Of a ranking it is known: nothing was retrieved for a judged query, as in ``trec_eval -c``.
+    """
+    if answers.form not in RANKED or case.judgements is None:
+        return {}
+    return {"retrieve": recorded_outcome(RetrievalResult[Any]([], context_ids=[]))}
+
+
+def _holds_itself(entry: Entry) -> bool:
+    outcome = entry.recorded.get("retrieve")
+    ids = None if outcome is None or outcome.value is None else outcome.value.context_ids
+    return ids is not None and entry.case.id in ids
+
+
+def _without_itself(case: Case, recorded: dict[str, Outcome[Any]]) -> dict[str, Outcome[Any]]:
+    """The ranking of a BEIR query without the query itself; see `without_itself`."""
+    outcome = recorded.get("retrieve")
+    if outcome is None or outcome.value is None:
+        return recorded
+    chunks = outcome.value.to_chunks()
+    ids = [chunk.id for chunk in chunks]
+    kept = set(without_itself(case.id, ids, case.judgements or {}))
+    if len(kept) == len(ids):
+        return recorded
+    result = RetrievalResult[Any](
+        [chunk.text for chunk in chunks if chunk.id in kept],
+        context_ids=[chunk.id for chunk in chunks if chunk.id in kept],
+        scores=[chunk.score or 0.0 for chunk in chunks if chunk.id in kept],
+    )
+    return {**recorded, "retrieve": replace(outcome, value=result)}
 
 
 def _row(number: int, entry: Entry) -> tuple[object, ...]:
@@ -111,12 +166,18 @@ class _Counts:
     """Cases with the id of an answer to another question."""
     own: int = 0
     missing: list[str] = field(default_factory=list[str])
+    empty: int = 0
+    """Judged queries that a ranking lacks: nothing was retrieved for them."""
+    first_empty: str = ""
 
 
-def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
+def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
     counts = _Counts()
+    judged = set[int]()
     for position, entry in enumerate(cases):
         case = entry.case
+        if _of_missing(case, answers):
+            judged.add(position)
         counts.cases += 1
         counts.own += bool(entry.recorded)
         number, same = db.execute(_sql("by_id"), (case.id,)).fetchone() or (None, None)
@@ -136,9 +197,24 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
         if found is not None:
             counts.by_query += 1
             _take(db, position, found[0])
+        elif position in judged:
+            counts.first_empty = counts.first_empty or id
+            counts.empty += 1
         elif len(counts.missing) < _EXAMPLES:
             counts.missing.append(id)
+    if counts.empty and not counts.by_id + counts.by_query:
+        _refuse_foreign(db, answers, counts)
     return counts
+
+
+def _refuse_foreign(db: sqlite3.Connection, answers: SourceInfo, counts: _Counts) -> NoReturn:
+    """A ranking of other queries is no ranking in which nothing was retrieved."""
+    (example,) = db.execute("SELECT id FROM answers ORDER BY number").fetchone()
+    message = (
+        f"no query of the ranking (such as '{example}') is a case (such as "
+        f"'{counts.first_empty}'): nothing is joined"
+    )
+    raise DataError([Problem(message=message, path=answers.path)])
 
 
 def _take(db: sqlite3.Connection, position: int, number: int) -> None:
@@ -159,7 +235,7 @@ def _described(
         cases,
         looked=counts.cases,
         cases=counts.cases,
-        recorded=in_stage_order(stages),
+        recorded=in_stage_order(stages + Counter(retrieve=counts.empty)),
         failed=failed,
         timed=timed,
         answers=answers,
@@ -175,7 +251,9 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
     ]
     of = counted(counts.cases, "case")
     yield f"answers of {path}: {' and '.join(ways) or 'none'} joined with {of}"
-    if without := counts.cases - counts.by_id - counts.by_query:
+    if counts.empty:
+        yield missing_note(counts.empty, counts.first_empty)
+    if without := counts.cases - counts.by_id - counts.by_query - counts.empty:
         such = ", ".join(counts.missing)
         yield f"{counted(without, 'case')} without a recorded answer (such as {such})"
     (unused,), (twice,) = (db.execute(_sql(name)).fetchone() for name in ("unused", "twice"))

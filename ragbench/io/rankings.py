@@ -10,16 +10,24 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
-from ragbench.io.fields import QRELS_FOLDER, QUERIES_FILE, read_table
+from ragbench.io.fields import (
+    CASES_FILE,
+    CORPUS_FILE,
+    QRELS_FOLDER,
+    QUERIES_FILE,
+    QUERY_FILES,
+    read_table,
+)
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
 from ragbench.io.limits import UnreadableError
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.trec import (
+    DOCUMENT_FILES,
     NO_TOPICS,
     Ranking,
     judged_fields,
@@ -69,6 +77,19 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
 
 
 # --- texts of documents
+
+
+def holds_texts(corpus: str | Path) -> bool:
+    """Whether texts can be looked up there: a folder of queries and judgements may have none."""
+    folder = Source.of(corpus)
+    if not folder.is_folder:
+        return True
+    names = (CASES_FILE, QUERIES_FILE, *QUERY_FILES)
+    is_dataset = folder.first_child(names) is not None or trec_qrels(folder) is not None
+    has_splits = (Path(corpus) / QRELS_FOLDER).is_dir()
+    if not is_dataset and not has_splits:
+        return True
+    return folder.first_child((CORPUS_FILE, *DOCUMENT_FILES)) is not None
 
 
 @contextmanager
@@ -210,12 +231,15 @@ class Topics(Record):
     """Grade by document, by query id; None where nobody judged."""
     is_beir: bool = False
     """Whether BEIR's rule holds that a query does not retrieve itself; see `without_itself`."""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    """Takes what is said of how rankings are read."""
 
     def row(self, path: str, ranking: Ranking) -> Row:
         query, grades = ranking.query, (self.grades or {}).get(ranking.query)
         ordered = ranking.ordered()
-        if self.is_beir:
+        if self.is_beir and query in ranking.scores:
             ordered = without_itself(query, ordered, grades or {})
+            self.notes[WITHOUT_ITSELF] = None
         values: dict[str, object] = {
             "id": query,
             "retrieved_context_ids": ordered,
@@ -226,6 +250,12 @@ class Topics(Record):
         if grades is not None:
             values |= judged_fields(grades)
         return Row(path, ranking.line, values)
+
+
+WITHOUT_ITSELF = (
+    "a document with the query's own id is left out of its ranking unless it is judged, as BEIR "
+    "evaluates (ignore_identical_ids)"
+)
 
 
 def without_itself(query: str, ids: Sequence[str], grades: Mapping[str, int]) -> list[str]:
@@ -289,10 +319,10 @@ def find_topics(
         _check_shared(place, ranking, grades)
     if texts is None:
         place.notes[NO_TOPICS] = None
-        by_id = {query: query for query in (*(grades or ()), *ranking.queries)}
-        return Topics(queries=by_id, grades=grades, is_beir=_is_beir(folder))
-    found = read_queries(texts, encoding, place.notes)
-    return Topics(queries=found, grades=grades, is_beir=_is_beir(folder))
+        found = {query: query for query in (*(grades or ()), *ranking.queries)}
+    else:
+        found = read_queries(texts, encoding, place.notes)
+    return Topics(queries=found, grades=grades, is_beir=_is_beir(folder), notes=place.notes)
 
 
 def _is_beir(folder: Where | None) -> bool:

@@ -274,9 +274,10 @@ class _Opening:
         """The source, once a first look at some rows has found out how all of it is read."""
         texts = None
         if self.corpus is not None:
-            from ragbench.io.rankings import corpus_texts
+            from ragbench.io.rankings import corpus_texts, holds_texts
 
-            texts = self.stack.enter_context(corpus_texts(self.corpus))
+            if holds_texts(self.corpus):
+                texts = self.stack.enter_context(corpus_texts(self.corpus))
         chunks = Retrieved(fields=self.fields, texts=texts)
         plans = FieldMap("cases", self.fields, is_join=self.is_join)
         targets = {target for row in known for target, _ in plans[tuple(row.values)].bindings}
@@ -307,7 +308,8 @@ class _Opening:
             form=form,
             mapping=bound,
             unused=unused,
-            uses_corpus=chunks.looked_up,
+            # A folder without texts has the queries and judgements of a ranking.
+            uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
             notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold, *repeats),
         )
         return EntrySource(

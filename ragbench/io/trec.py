@@ -302,7 +302,7 @@ def _column(id_: str, case: str) -> str:
 
 # --- folders of cases, documents and judgements: BEIR's, TREC's and ragbench's own
 
-_DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
+DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
 _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 
 
@@ -335,7 +335,7 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
     Without topics the queries are those of the judgements, known by their ids.
     """
-    names = QUERY_FILES if kind == "cases" else _DOCUMENT_FILES
+    names = QUERY_FILES if kind == "cases" else DOCUMENT_FILES
     file = source.first_child(names)
     if kind == "cases":
         qrels = trec_qrels(source) or pick_qrels(source)

@@ -241,11 +241,12 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
             matches.append(Match(rank=rank, gold=gold.labels[id], by=MatchedBy.ID))
         seen.add(id)
     for rank, (id, metadata, text) in enumerate(() if plain else chunks, 1):
-        if is_by_id and id is not None:
-            if id in seen:
+        name = id if is_by_id else _text_once(text, metadata or {}, gold)
+        if name is not None:
+            if name in seen:
                 repeated.append(rank)
                 continue
-            seen.add(id)
+            seen.add(name)
         for at, by in gold.found_in(id, metadata or {}, text):
             matches.append(Match(rank=rank, gold=at, by=by))
     golds = tuple(gold.labels)
@@ -260,6 +261,20 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
         matches=tuple(matches),
         repeated=tuple(repeated),
     )
+
+
+def _text_once(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None:
+    """What a chunk is by its text: a second chunk of that name is the same one again.
+
+    None where it has no text. Where offsets are compared, equal texts of two places differ.
+    """
+    name = normalised(text)
+    if not name:
+        return None
+    if gold.spans and metadata.get("start") is not None:
+        places = ",".join(documents_of(None, metadata))
+        return f"{name}\n{places}\n{metadata['start']}"
+    return name
 
 
 def _later_chunks(

@@ -236,14 +236,19 @@ def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
     assert entries[0].recorded["retrieve"].value == RetrievalResult(
         ["Text 1", "Text 2"], context_ids=["d1", "d2"], scores=[3.5, 1.5]
     )
-    assert entries[2].recorded == {}  # judged, and not in the run: nobody knows why
-    assert info.notes == ("1 retrieved id not in the corpus: without text",)
+    # Judged, and not in the run: nothing was retrieved.
+    assert entries[2].recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
+    assert info.notes == (
+        "1 judged query (such as 'q3') has no lines in the ranking: nothing was retrieved, which "
+        "counts 0, as in trec_eval -c",
+        "1 retrieved id not in the corpus: without text",
+    )
 
 
-def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> None:
+def test_ids_without_texts_are_recorded_and_it_is_said(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "q", "retrieved_context_ids": ["d1"]}])
     (entry,), info = read(path)
-    assert entry.recorded == {}
+    assert entry.recorded["retrieve"].value == RetrievalResult([""], context_ids=["d1"])
     assert "have ids of what was retrieved and no texts" in info.notes[0]
     corpus = lines(tmp_path / "corpus.jsonl", [{"id": "d1", "text": "Text"}])
     (entry,), info = read(path, corpus=corpus)

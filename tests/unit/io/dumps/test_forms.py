@@ -181,14 +181,16 @@ def test_a_trec_run_and_beir_results_are_joined_with_corpus_and_topics(tmp_path:
 def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) -> None:
     folder, bad = corpus(tmp_path / "beir"), "q2 Q0 a\nq2 Q0 b 1 high tag\nq1 Q0 leave 3 0.1 x\n"
     path = written(tmp_path / "bm25.run", RUN + bad)
+    with pytest.raises(ConfigError, match="--corpus PATH"):
+        read(path)
     for opened in (read, open_source):
         with pytest.raises(ConfigError, match="--queries FILE"):
             opened(path, corpus=folder / "corpus.jsonl")
     expected = "expected 'query Q0 document rank score tag'"
     assert read(path, corpus=folder)[2] == [
         f"{path}:4: {expected}, found 3 columns",
-        f"{path}:5: {expected}, found 'high' as score",
-        f"{path}:6: query 'q1' has lines at 1 already: sort the run by query",
+        f"{path}:5: {expected}, found 'high' as score, which is no finite number",
+        f"{path}:6: document 'leave' appears twice in the ranking of query 'q1'",
     ]
 
 
