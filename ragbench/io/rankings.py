@@ -48,8 +48,9 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGN
 
 def is_beir_result(place: Source) -> bool:
     """Whether a JSON file holds scores by document by query."""
-    first = as_object(next(iter(as_object(load(place, Problems())).values()), None))
-    return bool(first) and all(type(score) in (int, float) for score in first.values())
+    rankings = map(as_object, as_object(load(place, Problems())).values())
+    first = next(filter(None, rankings), None)  # a query for which nothing was retrieved is empty
+    return first is not None and all(type(score) in (int, float) for score in first.values())
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:

@@ -163,7 +163,8 @@ class _Opening:
         if name is None:
             with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
-                if name == "json" and (self.corpus is not None or self.is_join):
+                joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
+                if name == "json" and (joins_ids or self.is_join):
                     from ragbench.io.rankings import is_beir_result
 
                     name = "beir" if is_beir_result(place) else name

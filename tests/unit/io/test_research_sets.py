@@ -197,7 +197,7 @@ def test_a_folder_that_is_something_else(tmp_path: Path) -> None:
     for form, expected in (
         ("beir", "the BEIR folder has no queries.jsonl"),
         ("ragbench", "the folder has no cases.jsonl"),
-        ("trec", "the folder has none of queries.tsv"),
+        ("trec", "no folder .qrels. with the judgements"),
         ("text", "text files hold documents"),
     ):
         with pytest.raises(DataError, match=expected):
