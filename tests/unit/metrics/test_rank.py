@@ -84,6 +84,32 @@ def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -
     assert value(name, one, matching=Matching.TEXT) == pytest.approx(expected)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    ids=st.lists(st.sampled_from("abcde"), max_size=12),
+    gold=st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True),
+)
+def test_a_chunk_retrieved_again_counts_once_by_text_as_by_id(
+    ids: list[str], gold: list[str]
+) -> None:
+    texts = {id: f"The passage that is called {id} and nothing else." for id in "abcde"}
+    by_id = trace(gold=gold, retrieval=retrieved(*ids))
+    by_text = trace(
+        gold_texts=[texts[id] for id in gold],
+        retrieval=retrieved(*ids, texts=[texts[id] for id in ids]),
+    )
+    names = "precision@1, precision@5, set_precision, recall@3, MRR, MAP, nDCG"
+    assert cells(names, by_text, matching=Matching.TEXT) == cells(
+        names, by_id, matching=Matching.ID
+    )
+
+
+def test_one_text_retrieved_five_times_is_one_relevant_chunk_of_five() -> None:
+    text = "The north reactor was switched off."
+    one = trace(gold_texts=[text], retrieval=retrieved(*"01234", texts=[text] * 5))
+    assert value("precision@5", one, matching=Matching.TEXT) == 1 / 5
+
+
 def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
     fine, high = ranked(["a"], {"a": 1}), ranked(["a"], {"a": 99})
     rows = cells("nDCG(dcg=exp-log2), nDCG", fine, high)
