@@ -49,7 +49,7 @@ help: ## list the targets
 .PHONY: eval
 eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DATASET=path ARGS="--limit 10")
 	@test -n "$(DATASET)" || { echo "make eval: no dataset under datasets/; say DATASET=path" >&2; exit 2; }
-	$(BIN)/ragbench eval $(DATASET) $(ARGS)
+	$(BIN)/ragbench eval $(DATASET) --rag baseline $(ARGS)
 
 .PHONY: test
 test: $(VENV)/dev.stamp ## run the tests (ARGS="tests/unit -k name")

@@ -37,8 +37,11 @@ class SourceChoice(Record):
     'hf:OWNER/NAME' for the hub. See: ragbench show formats."""
     answers: Annotated[str | None, option("FILE", "--outputs")] = None
     """File with recorded outputs, joined with the cases by id, else by question."""
+    min_joined: Annotated[float, option("SHARE", rare=True)] = 0.0
+    """Least share of the cases that --outputs must have an output for, 0 to 1; below it nothing
+    is scored."""
     corpus: Annotated[str | None, option("PATH")] = None
-    """Documents for the baseline RAG, or for a pipeline that names none; by default those next to
+    """Documents for --rag baseline, or for a pipeline that names none; by default those next to
     the cases. Also the texts of a source that holds only ids."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
     """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
@@ -69,8 +72,8 @@ class SystemChoice(Record):
 
     rag: Annotated[str | None, option("RAG")] = None
     """Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr or an http(s)
-    address. Without it recorded answers are scored, else the baseline RAG over the dataset's own
-    corpus."""
+    address. Without it, recorded answers are scored. 'baseline' is a keyword RAG over the dataset's
+    own corpus."""
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
     rag_args: Annotated[str | None, option("JSON")] = None

@@ -263,7 +263,7 @@ def _options(context: typer.Context, given: Given) -> None:
 
     \b
     Examples:
-      ragbench eval datasets/pellorin
+      ragbench eval datasets/pellorin --rag baseline
       ragbench eval cases.jsonl --rag my_module:MyRAG --out run
       ragbench report run
       ragbench gate run --baseline auto

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+import shlex
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,14 +48,16 @@ class System(NamedTuple):
     """What a reader of its scores must know of it."""
 
 
+BASELINE = "baseline"
+"""What ``--rag`` calls the keyword RAG that ragbench brings along. It is asked only by its name."""
+
+
 class DocumentsBeside(NamedTuple):
     """The documents of a command that brings none of its own."""
 
     dataset: str
     corpus: str | None = None
     format: str | None = None
-    held: SourceInfo | None = None
-    """What the dataset holds, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
         from ragbench.io.encoding import encoding_of
@@ -64,37 +67,46 @@ class DocumentsBeside(NamedTuple):
         encoding, guess = encoding_of(source)
         if guess:
             console.say(guess)
-        documents = read_documents(
+        return read_documents(
             source, format=None if self.corpus else self.format, encoding=encoding
         )
-        if self.corpus is not None or source != self.dataset or self.held is None:
-            return documents
-        return self._or_the_ways_on(documents, self.held)
 
-    def _or_the_ways_on(
-        self, documents: Iterable[Document], held: SourceInfo
-    ) -> Iterator[Document]:
-        """The documents that stand in the dataset itself; an error that helps where none do."""
-        found = iter(documents)
-        try:
-            first = next(found, None)
-        except DataError:
-            first = None
-        if first is None:
-            cases = "cases" if held.cases is None else counted(held.cases, "case")
-            answers = "" if held.recorded else " without recorded answers"
-            raise ConfigError(
-                f"{self.dataset} holds {cases}{answers}, and there is nothing to ask: no RAG is "
-                "named, and no documents for the built-in baseline are beside the cases. Either\n"
-                "  name your RAG:          --rag my_module:MyRAG, --rag http://... or --pipeline "
-                "FILE\n"
-                "  or bring answers:       --outputs FILE, or fields such as response and "
-                "retrieved_contexts in the cases\n"
-                "                          (under other names: --field response=NAME)\n"
-                "  or try the baseline:    --corpus DOCUMENTS"
-            )
-        yield first
-        yield from found
+    def read_for_baseline(self) -> list[Document]:
+        """The documents that the baseline searches.
+
+        Raises:
+            ConfigError: no documents are beside the cases, and none are named.
+        """
+        if self.corpus is not None:
+            return list(self.read())
+        documents: list[Document] = []
+        with suppress(DataError):
+            documents += self.read()
+        if documents:
+            return documents
+        dataset = shlex.quote(self.dataset)
+        raise ConfigError(
+            f"the baseline RAG searches documents, and there are none beside {self.dataset}. "
+            f"Name them:\n  ragbench eval {dataset} --rag {BASELINE} --corpus DOCUMENTS"
+        )
+
+
+def no_system(choice: SourceChoice, held: SourceInfo) -> ConfigError:
+    """The error of a command that names nobody who is measured, with the ways on."""
+    cases = "cases" if held.cases is None else counted(held.cases, "case")
+    if held.recorded:
+        lacking = "--ask-again asks a system instead of reading the recorded answers"
+    else:
+        lacking = f"{choice.dataset} holds {cases} without recorded answers"
+    command = f"ragbench eval {shlex.quote(choice.dataset)}"
+    corpus = "" if choice.corpus is None else f" --corpus {shlex.quote(choice.corpus)}"
+    return ConfigError(
+        f"{lacking}, and no system is named that could be measured. Either\n"
+        f"  ask your RAG:            {command} --rag my_rag.py:ask\n"
+        f"  or score its outputs:    {command} --outputs results.jsonl\n"
+        f"                           (in a field of the dataset: --field response=NAME)\n"
+        f"  or try a keyword RAG:    {command} --rag {BASELINE}{corpus}"
+    )
 
 
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
@@ -123,6 +135,8 @@ def opened_source(
     other = {n.partition(".")[2]: own.pop(n) for n in [*own] if n.startswith(_ANSWERS)}
     if choice.answers is None and choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
+    if choice.answers is None and choice.min_joined:
+        raise ConfigError("--min-joined needs --outputs")
     if choice.answers is None and other:
         raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
     with ExitStack() as stack:
@@ -140,7 +154,14 @@ def opened_source(
             )  # fmt: skip
             from ragbench.io.joined import join_answers
 
-            source = stack.enter_context(join_answers(source, answers))
+            is_asked = system.rag is not None or system.pipeline is not None
+            joined = join_answers(
+                source,
+                answers,
+                keep_unanswered=is_asked,
+                min_joined=choice.min_joined,
+            )
+            source = stack.enter_context(joined)
         if NO_TOPICS in source.info.notes and (system.rag or system.pipeline):
             raise ConfigError(
                 f"{choice.dataset} has judgements and no topics: there is no question to ask. Add "
@@ -156,14 +177,14 @@ def opened_source(
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
     """Refuses documents that nobody reads."""
     used = source.info.answers or source.info
-    if used.uses_corpus:
+    if used.uses_corpus or system.rag == BASELINE:
         return
     if system.rag is not None:
-        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+        raise ConfigError(f"--corpus is for the baseline RAG (--rag {BASELINE}): leave it out")
     if source.info.recorded and not choice.ask_again:
         raise ConfigError(
             f"--corpus is not used: {used.path} has recorded answers, and no RAG is called. "
-            "To call the built-in baseline, add --ask-again"
+            f"To call the baseline RAG, add --rag {BASELINE} --ask-again"
         )
 
 
@@ -202,9 +223,7 @@ def chosen_system(
     config: Path | None = None,
     budget: Budget | None = None,
 ) -> Generator[System]:
-    """The RAG that options choose, for the length of a block.
-
-    Without any, nobody where answers are recorded, else the baseline.
+    """The RAG that options choose, for the length of a block; nobody if answers are recorded.
 
     Args:
         recorded: the file of recorded answers, empty where they are in the dataset; None for none.
@@ -226,9 +245,11 @@ def chosen_system(
         named = {"spec": "recorded", "answers": recorded} if recorded else {"spec": "recorded"}
         yield System(None, Path(recorded).name.split(".")[0] or "recorded", named)
         return
+    if rag is None:
+        raise ConfigError("no RAG is named: name yours with --rag or --pipeline")
     from ragbench.rag.load import describe_rag, load_rag
 
-    if rag is not None:
+    if rag != BASELINE:
         loaded = load_rag(rag, arguments)
         is_url = "://" in rag
         name = mask_url(rag).split("://", 1)[1] if is_url else rag.rpartition(":")[2]
@@ -236,8 +257,8 @@ def chosen_system(
         yield System(loaded, name, dict(describe_rag(loaded, rag, arguments)), documents=read)
     else:
         brought, texts = _baseline_over(documents, arguments)
-        described = dict(describe_rag(brought, "baseline", arguments))
-        yield System(brought, "baseline", described, documents=lambda: texts)
+        described = dict(describe_rag(brought, BASELINE, arguments))
+        yield System(brought, BASELINE, described, documents=lambda: texts)
 
 
 @contextmanager
@@ -286,7 +307,7 @@ def _baseline_over(
             f"--rag-args: the baseline RAG has no setting {', '.join(unknown)}. It has "
             f"{', '.join(known)}"
         )
-    read = list(documents.read())
+    read = documents.read_for_baseline()
     try:
         return BaselineRAG(read, **arguments), read
     except TypeError as error:
@@ -297,7 +318,7 @@ def _documents_beside(dataset: str) -> str:
     if dataset == "-":
         raise ConfigError(
             "standard input brings cases alone, and the baseline RAG needs documents: name them "
-            "with --corpus, or your own RAG with --rag"
+            "with --corpus"
         )
     path = Path(dataset)
     if path.is_file():

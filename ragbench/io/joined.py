@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Outcome, Status
@@ -42,29 +42,39 @@ from ragbench.io.rankings import (
 from ragbench.io.recorded import recorded_outcome
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source
-from ragbench.safe_text import counted
-
-_EXAMPLES = 3
+from ragbench.safe_text import counted, shortened_line
 
 
 def _sql(name: str) -> str:
     return cast("str", read_table("scratch.toml")["answers"][name])
 
 
-def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
+def join_answers(
+    cases: EntrySource,
+    answers: EntrySource,
+    *,
+    keep_unanswered: bool = False,
+    min_joined: float = 0.0,
+) -> EntrySource:
     """The cases of one source with the outcomes of another.
 
     Args:
         cases: the dataset. What is recorded in it is not used.
         answers: what a system did; opened with ``is_join``.
+        keep_unanswered: whether cases that no record is joined with stay in the source, for a
+            RAG that is asked about them. By default they are left out.
+        min_joined: the least share of the cases, 0 to 1, that a record has to be joined with.
 
     Returns:
-        A source over the cases, in their order. Its notes say how many answers were joined, stand
-        twice or belong to no case, and how many cases have none: these are not recorded.
+        A source over the cases, in their order. Its notes say how many answers were joined, are
+        repeated or belong to no case, and how many cases have none.
 
     Raises:
-        DataError: records of one of the two are wrong.
+        DataError: records of one of the two are wrong; no record is joined, or fewer than are
+            demanded.
+        ConfigError: ``min_joined`` is no share.
     """
+    _check_share(min_joined)
     db = sqlite3.connect("")  # a file of its own, gone when it is closed
     held = cases.held
     held.enter_context(closing(db))
@@ -88,14 +98,17 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
         raise DataError([Problem(message=message, path=answers.info.path)])
     db.executescript(_sql("indexes"))
     counts = _pair(db, cases, answers.info)
-    info = _described(db, cases.info, answers.info, counts)
+    _check_joined(db, cases.info, answers.info, counts, min_joined)
+    info = _described(db, cases.info, answers.info, counts, keep_unanswered=keep_unanswered)
     info = replace(info, notes=(*info.notes, *notes))
 
     def read() -> Iterator[Entry]:
         for position, entry in enumerate(cases):
             row = db.execute(_sql("of_case"), (position,)).fetchone()
             if row is None:
-                yield Entry(case=entry.case, recorded=_of_missing(entry.case, answers.info))
+                recorded = _of_missing(entry.case, answers.info)
+                if recorded or keep_unanswered:
+                    yield Entry(case=entry.case, recorded=recorded)
                 continue
             # Written above, into a file that no one else can open.
             recorded = pickle.loads(row[0])
@@ -104,6 +117,11 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
             yield Entry(case=entry.case, recorded=recorded)
 
     return EntrySource(info=info, read=read, held=held)
+
+
+def _check_share(min_joined: float) -> None:
+    if not 0.0 <= min_joined <= 1.0:
+        raise ConfigError(f"the share of joined cases must be between 0 and 1, not {min_joined:g}")
 
 
 def _of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
@@ -157,6 +175,21 @@ def _row(number: int, entry: Entry) -> tuple[object, ...]:
     )
 
 
+class _Example(NamedTuple):
+    """By what a case or an output is joined."""
+
+    id: str | None
+    query: str | None
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        if self.id is not None:
+            parts.append(f"id '{shortened_line(self.id)}'")
+        if self.query is not None:
+            parts.append(f"query '{shortened_line(self.query)}'")
+        return ", ".join(parts) or "neither id nor query"
+
+
 @dataclass(kw_only=True, slots=True)
 class _Counts:
     cases: int = 0
@@ -165,10 +198,20 @@ class _Counts:
     disagreeing: int = 0
     """Cases with the id of an answer to another question."""
     own: int = 0
-    missing: list[str] = field(default_factory=list[str])
+    unanswered: _Example | None = None
+    """The first case without an answer."""
     empty: int = 0
     """Judged queries that a ranking lacks: nothing was retrieved for them."""
     first_empty: str = ""
+
+    @property
+    def joined(self) -> int:
+        return self.by_id + self.by_query
+
+    @property
+    def without(self) -> int:
+        """Cases of which nothing is recorded."""
+        return self.cases - self.joined - self.empty
 
 
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
@@ -192,29 +235,19 @@ def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _C
             counts.by_id += 1
             _take(db, position, number)
     # An answer that a case has by its id is not given to another one as well.
-    for position, id, query in db.execute("SELECT * FROM pending ORDER BY position").fetchall():
-        found = db.execute(_sql("by_query"), (query,)).fetchone()
-        if found is not None:
+    pending = db.execute("SELECT * FROM pending ORDER BY position").fetchall()
+    for position, case_id, query in pending:
+        answer = db.execute(_sql("by_query"), (query,)).fetchone()
+        if answer is not None:
             counts.by_query += 1
-            _take(db, position, found[0])
-        elif position in judged:
-            counts.first_empty = counts.first_empty or id
+            _take(db, position, answer[0])
+            continue
+        if position in judged:
+            counts.first_empty = counts.first_empty or case_id
             counts.empty += 1
-        elif len(counts.missing) < _EXAMPLES:
-            counts.missing.append(id)
-    if counts.empty and not counts.by_id + counts.by_query:
-        _refuse_foreign(db, answers, counts)
+        if counts.unanswered is None:
+            counts.unanswered = _Example(case_id, query)
     return counts
-
-
-def _refuse_foreign(db: sqlite3.Connection, answers: SourceInfo, counts: _Counts) -> NoReturn:
-    """A ranking of other queries is no ranking in which nothing was retrieved."""
-    (example,) = db.execute("SELECT id FROM answers ORDER BY number").fetchone()
-    message = (
-        f"no query of the ranking (such as '{example}') is a case (such as "
-        f"'{counts.first_empty}'): nothing is joined"
-    )
-    raise DataError([Problem(message=message, path=answers.path)])
 
 
 def _take(db: sqlite3.Connection, position: int, number: int) -> None:
@@ -222,8 +255,57 @@ def _take(db: sqlite3.Connection, position: int, number: int) -> None:
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
 
 
+def _check_joined(
+    db: sqlite3.Connection,
+    cases: SourceInfo,
+    answers: SourceInfo,
+    counts: _Counts,
+    min_joined: float,
+) -> None:
+    """Refuses outputs that are those of other cases: nothing of them would be measured."""
+    if counts.joined and counts.joined >= min_joined * counts.cases:
+        return
+    (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
+    if counts.joined:
+        reason = (
+            f"{counts.joined:,} of {counted(counts.cases, 'case')} of {cases.path} have a "
+            f"recorded output, and {min_joined:.0%} are demanded"
+        )
+    else:
+        reason = (
+            f"none of its {counted(records, 'record')} is joined with the "
+            f"{counted(counts.cases, 'case')} of {cases.path}"
+        )
+    message = reason + "\n" + "\n".join(f"  {line}" for line in _unjoined_lines(db, counts))
+    if counts.disagreeing:
+        message += (
+            f"\n{counted(counts.disagreeing, 'record')} with the id of a case that asks something "
+            "else"
+        )
+    message += (
+        "\nA record belongs to the case with its id, if both ask the same; else to the case with "
+        "exactly its question. Name the fields that hold them:\n"
+        "  of the cases:    --field id=NAME --field query=NAME\n"
+        "  of the outputs:  --field outputs.id=NAME --field outputs.query=NAME"
+    )
+    raise DataError([Problem(message=message, path=answers.path)])
+
+
+def _unjoined_lines(db: sqlite3.Connection, counts: _Counts) -> Iterator[str]:
+    if counts.unanswered is not None:
+        yield f"a case without an output:  {counts.unanswered}"
+    output = db.execute(_sql("first_unused")).fetchone()
+    if output is not None:
+        yield f"an output without a case:  {_Example(*output)}"
+
+
 def _described(
-    db: sqlite3.Connection, cases: SourceInfo, answers: SourceInfo, counts: _Counts
+    db: sqlite3.Connection,
+    cases: SourceInfo,
+    answers: SourceInfo,
+    counts: _Counts,
+    *,
+    keep_unanswered: bool,
 ) -> SourceInfo:
     stages: Counter[str] = Counter()
     failed = timed = 0
@@ -231,39 +313,49 @@ def _described(
         stages.update(dict.fromkeys(names.split(), count))
         failed += with_failure
         timed += with_time
+    left = counts.cases
+    if not keep_unanswered:
+        left -= counts.without
     return replace(
         cases,
-        looked=counts.cases,
-        cases=counts.cases,
+        looked=left,
+        cases=left,
         recorded=in_stage_order(stages + Counter(retrieve=counts.empty)),
         failed=failed,
         timed=timed,
         answers=answers,
-        notes=(*cases.notes, *answers.notes, *_notes(db, answers.path, counts)),
+        notes=(
+            *cases.notes,
+            *answers.notes,
+            *_notes(db, answers.path, counts, keep_unanswered=keep_unanswered),
+        ),
     )
 
 
-def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
+def _notes(
+    db: sqlite3.Connection, path: str, counts: _Counts, *, keep_unanswered: bool
+) -> Iterator[str]:
     ways = [
         f"{count:,} by {way}"
         for way, count in (("id", counts.by_id), ("question", counts.by_query))
         if count
     ]
-    of = counted(counts.cases, "case")
-    yield f"answers of {path}: {' and '.join(ways) or 'none'} joined with {of}"
+    yield f"outputs of {path}: {' and '.join(ways)} joined with {counted(counts.cases, 'case')}"
     if counts.empty:
         yield missing_note(counts.empty, counts.first_empty)
-    if without := counts.cases - counts.by_id - counts.by_query - counts.empty:
-        such = ", ".join(counts.missing)
-        yield f"{counted(without, 'case')} without a recorded answer (such as {such})"
+    if counts.without:
+        rest = "" if keep_unanswered else ": not measured"
+        yield f"{counted(counts.without, 'case')} without a recorded output{rest}"
     (unused,), (twice,) = (db.execute(_sql(name)).fetchone() for name in ("unused", "twice"))
     if twice:
-        yield f"{counted(twice, 'answer')} for a question that has one already: the first counts"
+        yield f"{counted(twice, 'output')} for a question that has one already: the first counts"
     if unused > twice:
-        yield f"{counted(unused - twice, 'answer')} to questions that no case asks: skipped"
+        yield f"{counted(unused - twice, 'output')} of questions that no case asks: skipped"
+    if counts.without or unused > twice:
+        yield from _unjoined_lines(db, counts)
     if counts.disagreeing:
         yield (
-            f"{counted(counts.disagreeing, 'answer')} with the id of a case that asks something "
+            f"{counted(counts.disagreeing, 'output')} with the id of a case that asks something "
             "else: joined by the question alone"
         )
     if counts.own:

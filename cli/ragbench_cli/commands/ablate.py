@@ -108,7 +108,7 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: O
 
     \b
     Examples:
-      ragbench eval datasets/pellorin --top-k 50 --out run
+      ragbench eval datasets/pellorin --rag baseline --top-k 50 --out run
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
       ragbench ablate run --variants variants.yaml --pipeline rag.yaml
     """

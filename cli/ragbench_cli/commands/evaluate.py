@@ -36,7 +36,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
 
     \b
     Examples:
-      ragbench eval datasets/pellorin
+      ragbench eval datasets/pellorin --rag baseline
       ragbench eval answers.jsonl
       ragbench eval cases.jsonl --outputs results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
@@ -212,7 +212,13 @@ class _Opened:
         from ragbench.ledger.watch import Watch
         from ragbench.metrics.registry import default_metrics, parse_metrics
         from ragbench_cli.models import ModelsInUse
-        from ragbench_cli.systems import DocumentsBeside, chosen_system, opened_source, say_source
+        from ragbench_cli.systems import (
+            DocumentsBeside,
+            chosen_system,
+            no_system,
+            opened_source,
+            say_source,
+        )
 
         cases, system, measuring = options.cases, options.system, options.measuring
         self.options = options
@@ -224,12 +230,15 @@ class _Opened:
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.taken.only))
-        self.models = models = ModelsInUse(options.models, self.metrics, stack)
         held = self.source.info
+        is_recorded = bool(held.recorded) and not cases.ask_again
+        if system.rag is None and system.pipeline is None and not is_recorded:
+            raise no_system(cases, held)
+        self.models = models = ModelsInUse(options.models, self.metrics, stack)
         chosen = chosen_system(
             system.rag, system.pipeline, system.rag_args,
-            DocumentsBeside(cases.dataset, cases.corpus, cases.format, held),
-            recorded=cases.answers or "" if held.recorded and not cases.ask_again else None,
+            DocumentsBeside(cases.dataset, cases.corpus, cases.format),
+            recorded=cases.answers or "" if is_recorded else None,
             config=options.models.llm.config, budget=models.budget,
         )  # fmt: skip
         self.system = stack.enter_context(chosen)
@@ -277,9 +286,11 @@ class _Opened:
         from ragbench.verbs.evaluate import dataset_name
 
         choice, source, taken = self.options.system, self.options.cases, self.options.taken
-        named: object = (
-            self.system.description if choice.rag is None else (choice.rag, choice.rag_args)
-        )
+        from ragbench_cli.systems import BASELINE
+
+        named: object = (choice.rag, choice.rag_args)
+        if choice.rag is None or choice.rag == BASELINE:
+            named = self.system.description
         fields = mapping(source.field or (), "--field")
         paths = [None if path is None else str(path) for path in (source.queries, source.qrels)]
         of_source = (

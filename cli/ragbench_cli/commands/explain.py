@@ -27,7 +27,7 @@ from ragbench_cli.models import budget_of
 from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
 from ragbench_cli.output import Blocks, Cell, draw, paragraph, show, styled, table
 from ragbench_cli.report_tables import causes_table
-from ragbench_cli.systems import DocumentsBeside, chosen_system, rag_of
+from ragbench_cli.systems import BASELINE, DocumentsBeside, chosen_system, rag_of
 
 
 class Asked(Record):
@@ -146,8 +146,8 @@ def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, str | Non
     if asked.rag is not None or asked.pipeline is not None:
         return asked.rag, asked.rag_args
     described = manifest.rag.description
-    if described.get("spec") == "baseline":
-        return None, json.dumps(described.get("arguments") or {})
+    if described.get("spec") == BASELINE:
+        return BASELINE, json.dumps(described.get("arguments") or {})
     known = rag_of(manifest)
     if known is None:
         raise ConfigError(

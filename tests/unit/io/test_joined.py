@@ -22,7 +22,7 @@ def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None]
     """What each case was answered, None where nothing is recorded, and what is said of it."""
     dataset = open_source(lines(tmp_path / "cases.jsonl", cases))
     said = open_source(lines(tmp_path / "said.jsonl", answers), is_join=True)
-    with join_answers(dataset, said) as source:
+    with join_answers(dataset, said, keep_unanswered=True) as source:
         once, again = list(source), list(source)
         assert once == again
         found = [entry.recorded.get("generate") for entry in once]
@@ -36,17 +36,18 @@ def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None]
      ["A", "B"], ["2 by id joined with 2 cases"]),
     ([{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
      [{"query": "Who?", "response": "A"}], ["A", None],
-     ["1 by question joined with 2 cases", "1 case without a recorded answer (such as 2)"]),
+     ["1 by question joined with 2 cases", "1 case without a recorded output",
+      "a case without an output:  id '2', query 'who?'"]),
     # Two files that number their lines: nothing says that they are numbered alike.
     (CASES, [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
      [None, "B"],
-     ["2 answers with the id of a case that asks something else: joined by the question"]),
+     ["2 outputs with the id of a case that asks something else: joined by the question"]),
     (CASES, [{"id": 1, "response": "first"}, {"id": 1, "response": "second"},
              {"query": "b", "response": "B"}, {"query": "b", "response": "B again"},
              {"query": "nobody asks", "response": "x"}], ["first", "B"],
      ["1 by id and 1 by question joined with 2 cases",
-      "2 answers for a question that has one already: the first counts",
-      "1 answer to questions that no case asks: skipped"]),
+      "2 outputs for a question that has one already: the first counts",
+      "1 output of questions that no case asks: skipped"]),
     (CASES, [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}], ["A", "B"], []),
     # In order where there are several; one answer serves all who ask, or whose id it has.
     (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
