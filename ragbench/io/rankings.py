@@ -312,7 +312,7 @@ def find_topics(
             texts = None
     if texts is None and grades is None:
         raise ConfigError(
-            f"{place.name} is a ranking, and nothing says what is relevant: name the judgements "
+            f"{place.name} is a ranking without judgements or queries: name the judgements "
             f"with --qrels FILE, the queries with --queries FILE, or join it with its dataset: "
             f"ragbench eval DATASET --outputs {place.name}"
         )
