@@ -60,8 +60,8 @@ class SourceChoice(Record):
     queries: Annotated[Path | None, option(rare=True)] = None
     """File with the queries of a TREC run."""
     qrels: Annotated[Path | None, option(rare=True)] = None
-    """Relevance judgements (qrels) of a TREC run; by default those next to it or in the corpus
-    folder."""
+    """Relevance judgements (qrels) of a TREC run or BEIR results; by default those next to it or in
+    the corpus folder. They are enough: no queries and no texts are needed."""
     encoding: EncodingOption = None
 
 

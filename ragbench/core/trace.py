@@ -160,9 +160,12 @@ def sample_row(trace: Trace) -> SampleRow:
     retrieved = trace.context.value
     generated = trace.generation.value
     references = case.references
+    contexts: Sequence[str] | None = None
+    if retrieved is not None and not retrieved.is_ids_alone:
+        contexts = retrieved.contexts
     return SampleRow(
         user_input=case.query,
-        retrieved_contexts=None if retrieved is None else retrieved.contexts,
+        retrieved_contexts=contexts,
         reference_contexts=case.reference_contexts,
         retrieved_context_ids=None if retrieved is None else retrieved.context_ids,
         reference_context_ids=reference_ids(case),

@@ -48,9 +48,11 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGN
 
 def is_beir_result(place: Source) -> bool:
     """Whether a JSON file holds scores by document by query."""
-    rankings = map(as_object, as_object(load(place, Problems())).values())
-    first = next(filter(None, rankings), None)  # a query for which nothing was retrieved is empty
-    return first is not None and all(type(score) in (int, float) for score in first.values())
+    for value in as_object(load(place, Problems())).values():
+        ranking = as_object(value)
+        if ranking:  # a query for which nothing was retrieved is empty
+            return all(type(score) in (int, float) for score in ranking.values())
+    return False
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
@@ -214,8 +216,17 @@ def look_at(place: Source, form: str) -> RankingFile:
     Args:
         form: ``"trec"`` or ``"beir"``.
     """
+    problems = Problems()
+    looked = RankingFile(queries=(), read=read_result)
+    with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
+        looked = _looked(opened, form)
+    problems.raise_if_any()
+    return looked
+
+
+def _looked(place: Source, form: str) -> RankingFile:
     if form == "beir":
-        results = as_object(load(replace(place), Problems()))
+        results = as_object(load(place, Problems()))
         return RankingFile(queries=tuple(results), read=read_result)
     queries = run_queries(place)
     return RankingFile(
@@ -312,7 +323,7 @@ def find_topics(
             texts = None
     if texts is None and grades is None:
         raise ConfigError(
-            f"{place.name} is a ranking, and nothing says what is relevant: name the judgements "
+            f"{place.name} is a ranking without judgements or queries: name the judgements "
             f"with --qrels FILE, the queries with --queries FILE, or join it with its dataset: "
             f"ragbench eval DATASET --outputs {place.name}"
         )

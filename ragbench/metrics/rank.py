@@ -42,9 +42,9 @@ class Ranking(Record, kw_only=False, eq=False):
 
     grades: tuple[int, ...]
     """The grade of each retrieved chunk, best first, the highest where it holds several gold
-    contexts; `UNJUDGED` where it is none of those that are known. Of a repeated id, or text where
-    texts are compared, only the first place is kept; of a document, where documents are relevant,
-    only its best chunk's."""
+    contexts; `UNJUDGED` where it is none of those that are known. Of a repeated id, or
+    text where texts are compared, only the first place is kept; of a document, where documents are
+    relevant, only its best chunk's."""
     golds: tuple[int, ...]
     """The grades of all gold contexts, highest first; at least one."""
     gains: tuple[int, ...]

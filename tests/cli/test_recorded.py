@@ -104,3 +104,54 @@ def test_another_file_of_answers_is_another_run(ragbench: Ragbench) -> None:
         lines(name, [{"id": "c1", "response": name}])
         ragbench("eval", "office", "--outputs", name, "-m", "exact_match", "-q")
     assert len(list(Path("reports").iterdir())) == 2
+
+
+# --- ids alone
+
+
+def judged_run() -> None:
+    Path("qrels.txt").write_text("q1 0 p1 1\nq2 0 s1 1\nq3 0 z 1\n")
+    Path("x.run").write_text("q1 Q0 p2 1 3.0 x\nq1 Q0 p1 2 2.0 x\nq2 Q0 s1 1 3.0 x\n")
+
+
+def test_a_run_and_its_judgements_are_enough(ragbench: Ragbench) -> None:
+    judged_run()
+    done = ragbench("eval", "x.run", "--qrels", "qrels.txt", "-o", "run", "-m", "MRR").ok()
+    assert score("MRR") == (0.5, 3)  # (1/2 + 1 + 0) / 3
+    assert "Right:" not in done.out
+    assert "not in the corpus" not in done.out
+    assert "a query is known by its id" in done.err
+
+
+def test_a_folder_of_judgements_is_joined_with_a_run(ragbench: Ragbench) -> None:
+    judged_run()
+    Path("data").mkdir()
+    Path("qrels.txt").rename("data/qrels.txt")
+    ragbench("eval", "data", "--outputs", "x.run", "-o", "run", "-m", "MRR").ok()
+    assert score("MRR") == (0.5, 3)
+
+
+def test_a_run_of_other_queries_leaves_no_run(ragbench: Ragbench) -> None:
+    judged_run()
+    Path("other.txt").write_text("w 0 p1 1\n")
+    done = ragbench("eval", "x.run", "--qrels", "other.txt", "-o", "run")
+    assert (done.code, done.out) == (2, "")
+    assert (
+        "no query of the run (such as 'q1') is one of the judged queries (such as 'w')" in done.err
+    )
+    assert not Path("run").exists()
+
+
+def test_judgements_without_topics_are_no_questions_to_ask(ragbench: Ragbench) -> None:
+    judged_run()
+    Path("data").mkdir()
+    Path("qrels.txt").rename("data/qrels.txt")
+    done = ragbench("eval", "data", "--rag", "rags.py:Plain", "-o", "run")
+    assert done.code == 2
+    assert "Add queries.tsv" in done.err
+
+
+def test_a_table_of_ids_is_scored(ragbench: Ragbench) -> None:
+    Path("ids.csv").write_text("query,relevant_ids,retrieved_ids\nWho?,p1,p2;p1\nWhen?,s1,s1;p1\n")
+    ragbench("eval", "ids.csv", "-o", "run", "-m", "MRR").ok()
+    assert score("MRR") == (0.75, 2)

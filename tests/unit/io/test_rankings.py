@@ -34,7 +34,9 @@ def ranked_ids(source: Path, **options: Any) -> dict[str, list[str]]:
 
 
 def retrieved_ids(entry: Entry) -> list[str]:
-    return list(entry.recorded["retrieve"].value.context_ids)
+    value = entry.recorded["retrieve"].value
+    assert value is not None
+    return list(value.context_ids)
 
 
 # --- what a run says

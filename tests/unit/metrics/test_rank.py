@@ -92,7 +92,7 @@ def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -
 def test_a_chunk_retrieved_again_counts_once_by_text_as_by_id(
     ids: list[str], gold: list[str]
 ) -> None:
-    texts = {id: f"The passage that is called {id} and nothing else." for id in "abcde"}
+    texts = {id: f"Passage {id}." for id in "abcde"}
     by_id = trace(gold=gold, retrieval=retrieved(*ids))
     by_text = trace(
         gold_texts=[texts[id] for id in gold],
