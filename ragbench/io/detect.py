@@ -7,7 +7,7 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from io import StringIO
@@ -28,7 +28,6 @@ from ragbench.io.fields import (
     QUERIES_FILE,
     QUERY_FILES,
     is_known_field,
-    named,
     read_table,
 )
 from ragbench.io.json_files import (
@@ -36,7 +35,9 @@ from ragbench.io.json_files import (
     array_of,
     asked_of,
     decode_head,
+    lists_of_objects,
     read_json_arrays,
+    records_of,
     shown_value,
 )
 from ragbench.io.limits import UnreadableError
@@ -106,8 +107,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
         whole = records[0]
     elif found == "json":
         whole = shown_value(text)
-        held = whole if is_list(whole) else array_of(whole, named("array")["cases"])[1]
-        records = [*held[:_FIRST], whole]
+        records = [*_shown_records(whole)[:_FIRST], whole]
     else:
         records = _first_rows(source, found, text)
     if found == "json" or len(records) == 1:  # spans, perhaps
@@ -123,6 +123,17 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
     envelope = _envelope(whole) if is_one else None
     return envelope or (signs[0].form if signs else found)
+
+
+def _shown_records(whole: object) -> Sequence[object]:
+    """The records of a JSON value, as far as its beginning shows them."""
+    if is_list(whole):
+        return whole
+    if not is_object(whole):
+        return ()
+    with suppress(UnreadableError):  # the reader says so, once it knows the whole file
+        return records_of(whole, kind="cases") or ()
+    return ()
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -239,7 +250,7 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return "json"
     if not is_object(value) or asked_of(value):
         return by_suffix or "jsonl"
-    if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
+    if lists_of_objects(value):
         return by_suffix or "json"
     # A single line that is a record itself.
     return "jsonl" if any(map(is_known_field, value)) else by_suffix or "jsonl"

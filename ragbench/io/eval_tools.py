@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from ragbench.io.detect import container_rows
+from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
 from ragbench.io.read import FieldMap
@@ -35,14 +35,56 @@ Values = Mapping[str, object]
 
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
+    container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, named("array")["ragas"]):
         values = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
             del values["eval_sample"]
         # RAGAS writes every field of every sample, null where it has none.
-        row = row._replace(values={n: value for n, value in values.items() if value is not None})
-        is_several = isinstance(values.get("user_input"), list)
-        yield from conversation_rows(row, "user_input", problems) if is_several else (row,)
+        values = {name: value for name, value in values.items() if value is not None}
+        if not _TEST_SET_MARKS.isdisjoint(values):
+            if _has_unclear_contexts(values):
+                answer = " --field response=answer" if "answer" in values else ""
+                message = _WHOSE_CONTEXTS.format(container=container, answer=answer)
+                problems.add_kind("whose contexts", message, path=row.path, line=row.line)
+                continue
+            values = _ragas_test_set(values)
+        row = row._replace(values=values)
+        if isinstance(values.get("user_input"), list):
+            yield from conversation_rows(row, "user_input", problems)
+        else:
+            yield row
+
+
+_TEST_SET_MARKS = frozenset({"evolution_type", "episode_done"})
+"""Fields that only the test sets of ragas 0.1 and 0.0 have."""
+_WHOSE_CONTEXTS = (
+    "'contexts' are the gold contexts of a ragas test set, or what a system retrieved for the "
+    "answer beside them{{more}}. Choose one: --format {container} --field metadata= "
+    "--field reference_contexts=contexts{answer}, or --format {container} --field metadata= "
+    "--field retrieved_contexts=contexts"
+)
+
+
+def _has_unclear_contexts(values: Values) -> bool:
+    """Whether an answer is beside contexts that may be its own, or those of the test set."""
+    names = outcome_fields()
+    has_answer = any(name in values for name in ("answer", *names["response"]))
+    has_own = any(name in values for name in names["retrieved_contexts"] if name != "contexts")
+    return "contexts" in values and has_answer and not has_own
+
+
+def _ragas_test_set(values: Values) -> dict[str, object]:
+    """A row of a test set of ragas 0.1: its ``contexts`` are the texts it was generated from.
+
+    ``metadata`` is a list there, with the metadata of each context.
+    """
+    case = dict(values)
+    if "contexts" in case:
+        case["reference_contexts"] = case.pop("contexts")
+    if not is_object(case.get("metadata", {})):
+        case["source_metadata"] = case.pop("metadata")
+    return case
 
 
 # --- DeepEval and RAGChecker: a table of names
