@@ -43,9 +43,10 @@ from ragbench.io.json_files import (
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.values import as_list, as_object, is_list, is_object
+from ragbench.io.yaml_file import parse_yaml_data
 from ragbench.plugins import Registry
 
-CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
+CONTAINERS = ("jsonl", "json", "yaml", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
 _BOTH: tuple[Kind, ...] = ("cases", "documents")
@@ -105,8 +106,8 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if found == "jsonl":
         records = [*map(shown_value, text.split("\n", _FIRST)[:_FIRST])]
         whole = records[0]
-    elif found == "json":
-        whole = shown_value(text)
+    elif found in ("json", "yaml"):
+        whole = shown_value(text) if found == "json" else _yaml_value(source)
         records = [*_shown_records(whole)[:_FIRST], whole]
     else:
         records = _first_rows(source, found, text)
@@ -121,8 +122,17 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
     is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
-    envelope = _envelope(whole) if is_one else None
+    envelope = _envelope(whole) if is_one or found == "yaml" else None
     return envelope or (signs[0].form if signs else found)
+
+
+def _yaml_value(source: Source) -> object:
+    """The value of a YAML file; None of a stream, and where its reader will say what is wrong."""
+    if source.path is None or source.is_packed:
+        return None
+    with suppress(OSError, DataError):
+        return parse_yaml_data(source.name, source.limits.read_settings(source.path)).value
+    return None
 
 
 def _shown_records(whole: object) -> Sequence[object]:
@@ -131,9 +141,10 @@ def _shown_records(whole: object) -> Sequence[object]:
         return whole
     if not is_object(whole):
         return ()
+    records = None
     with suppress(UnreadableError):  # the reader says so, once it knows the whole file
-        return records_of(whole, kind="cases") or ()
-    return ()
+        records = records_of(whole, kind="cases")
+    return () if records is None else records.items
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -341,6 +352,8 @@ def _envelope(whole: object) -> str | None:
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
         raise UnreadableError("it is a result that ragbench wrote, without questions")
+    if "tests" in keys and not {"prompts", "providers", "targets", "defaultTest"}.isdisjoint(keys):
+        return "promptfoo-config"
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):

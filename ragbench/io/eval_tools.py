@@ -25,6 +25,7 @@ from typing import TypeVar
 from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
+from ragbench.io.promptfoo_asserts import expectations, references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
@@ -143,7 +144,6 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
 _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
-_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -154,6 +154,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
         values = row.values
         test = as_object(values.get("testCase"))
         given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
+        assertions = [as_object(assertion) for assertion in as_list(test.get("assert"))]
         known = {target for target, _ in fields[tuple(given)].bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
@@ -164,7 +165,8 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
             if len(texts) == 1 or not given:
                 found["query"] = texts[0] if texts else as_object(values.get("prompt")).get("raw")
         if known.isdisjoint({"reference", "answers"}):
-            found["answers"] = _promptfoo_references(test, given)
+            found["answers"] = references(assertions, given)
+        found |= expectations(assertions, given)
         if test.get("metadata"):
             found["metadata"] = test["metadata"]
         yield row._replace(values=found)
@@ -214,18 +216,6 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
     usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
     # Of a cached answer only the total is known; the parts are then zero.
     return found | {target: usage[name] for name, target in _TOKENS.items() if usage.get(name)}
-
-
-def _promptfoo_references(test: Values, given: Values) -> list[str]:
-    found: list[str] = []
-    for assertion in map(as_object, as_list(test.get("assert"))):
-        value = assertion.get("value")
-        if assertion.get("type") in named("promptfoo")["whole_answer"] and isinstance(value, str):
-            variable = _VARIABLE.fullmatch(value.strip())
-            meant = value if variable is None else given.get(variable[1])
-            if isinstance(meant, str) and _VARIABLE.search(meant) is None:
-                found.append(meant)
-    return list(dict.fromkeys(found))
 
 
 # --- open-rag-eval

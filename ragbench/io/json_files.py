@@ -371,7 +371,7 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
         return
     if is_object(value):
         records = records_of(value, kind=kind, split=source.split, notes=source.notes)
-        items: object = records
+        items: object = None if records is None else records.items
         if records is None and asked_of(value):  # it is a record itself
             items = rows_of_columns(value, f"{source.name}: ") or [value]
         if items is None:
@@ -388,8 +388,8 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if is_object(value):
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items: object = next(filter(None, lists), lists[0] if lists else None)
-        if items is None:
-            items = records_of(value, kind="cases")
+        if items is None and (records := records_of(value, kind="cases")) is not None:
+            items = records.items
         if items is None and asked_of(value):
             items = rows_of_columns(value, f"{source.name}: ") or [value]
         if items is None:
@@ -426,13 +426,19 @@ _LOOKED_AT = 20
 _MAIN: Mapping[Kind, str] = {"cases": "query", "documents": "text"}
 
 
+class Records(NamedTuple):
+    path: tuple[str, ...]
+    """The keys that lead to the list."""
+    items: Sequence[object]
+
+
 def records_of(
     value: Mapping[str, Any],
     *,
     kind: Kind,
     split: str | None = None,
     notes: dict[str, None] | None = None,
-) -> Sequence[object] | None:
+) -> Records | None:
     """The list of records that an object holds under a key, or one level deeper.
 
     A key may have any name where only one list of objects could be meant. Of several lists, the
@@ -446,43 +452,53 @@ def records_of(
     Raises:
         UnreadableError: several lists could be meant, or none has the key that the user wants.
     """
-    documented = named("array")[kind]
     if asked_of(value):  # a record of its own, whose lists are its fields
         return None
     lists = lists_of_objects(value)
-    if split is not None and lists:
-        if split not in lists:
-            raise UnreadableError(f"no list '{split}'; there are: {', '.join(lists)}")
-        return lists[split]
+    documented = named("array")[kind]
+    if not lists:
+        # An empty list under a documented name holds no records, and is no mistake of form.
+        empty = next((key for key in documented if is_list(value.get(key))), None)
+        return None if empty is None else Records((empty,), value[empty])
+    if split is None:
+        key = _chosen_key(lists, kind, documented, {} if notes is None else notes)
+    else:
+        key = split
+    if key not in lists:
+        raise UnreadableError(f"no list '{key}'; there are: {', '.join(lists)}")
+    return lists[key]
+
+
+def _chosen_key(
+    lists: Mapping[str, Records], kind: Kind, documented: Sequence[str], notes: dict[str, None]
+) -> str:
     known = [key for key in documented if key in lists]
-    fitting = [key for key, items in lists.items() if _has_main_field(items, kind)]
+    fitting = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
     candidates = fitting or known[:1] or [*lists]
-    if len(candidates) > 1:
-        candidates = [key for key in candidates if key in known] or candidates
-        others = [key for key in fitting if key not in candidates]
-        if len(candidates) > 1:
-            shown = " and ".join(f"'{key}'" for key in candidates)
-            raise UnreadableError(
-                f"several lists could hold the {kind}: {shown}. Choose one: --split {candidates[0]}"
-            )
-        if notes is not None:
-            chosen = f"The list '{candidates[0]}' is read; --split names another"
-            notes[f"{chosen}: {', '.join(others)}"] = None
-    if candidates:
-        return lists[candidates[0]]
-    # An empty list under a documented name holds no records, and is no mistake of form.
-    return next((value[key] for key in documented if is_list(value.get(key))), None)
+    if len(candidates) == 1:
+        return candidates[0]
+    preferred = [key for key in candidates if key in known]
+    if len(preferred) != 1:
+        shown = " and ".join(f"'{key}'" for key in candidates)
+        raise UnreadableError(
+            f"several lists could be the {kind}: {shown}. Choose one: --split {candidates[0]}"
+        )
+    others = ", ".join(key for key in candidates if key not in preferred)
+    notes[f"The list '{preferred[0]}' is read; --split names another: {others}"] = None
+    return preferred[0]
 
 
-def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Sequence[object]]:
+def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
     """The lists of objects under an object's keys, else those one level deeper, by their path."""
-    lists = {key: items for key, items in value.items() if _is_list_of_objects(items)}
+    lists = {
+        key: Records((key,), items) for key, items in value.items() if _is_list_of_objects(items)
+    }
     if lists:
         return lists
     for outer, inner in value.items():
         for key, items in as_object(inner).items():
             if _is_list_of_objects(items):
-                lists[f"{outer}.{key}"] = items
+                lists[f"{outer}.{key}"] = Records((outer, key), items)
     return lists
 
 
