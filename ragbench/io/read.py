@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -52,8 +52,10 @@ from ragbench.io.values import (
     ValueProblem,
     check_depth,
     converters,
+    has_carriage_return,
     parse_cell,
     spelled_list,
+    with_line_feeds,
 )
 from ragbench.safe_text import listed_names
 
@@ -331,6 +333,8 @@ class RowDecoder(ABC, Generic[RecordT]):
             try:
                 if cells:
                     value = parse_cell(target, str(value))
+                    if self.KIND == "cases" and has_carriage_return(value):
+                        value = with_line_feeds(value)
                 elif type(value) is str and value[:1] == "[":
                     value = spelled_list(target, value)
                 converted = convert[target](value)
@@ -399,6 +403,7 @@ class EntryDecoder(RowDecoder[Entry]):
 
     def decode(self, row: Row) -> Entry | None:
         self._count += 1
+        row = _with_line_feeds(row)
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
@@ -434,6 +439,23 @@ class EntryDecoder(RowDecoder[Entry]):
             if path not in values and (value := find(values)) is not None:
                 values = {**without_path(values, path), path: value}
         return row if values is row.values else row._replace(values=values)
+
+
+def _with_line_feeds(row: Row) -> Row:
+    """A row whose lines end as in the checkout of a commit on any system.
+
+    How lines end is no part of a case: else a checkout on Windows would edit each of them.
+    """
+    for value in row.values.values():
+        kind = type(value)
+        if kind is str:
+            has_return = "\r" in cast("str", value)
+        else:
+            has_return = (kind is list or kind is dict) and has_carriage_return(value)
+        if has_return:
+            values = {name: with_line_feeds(value) for name, value in row.values.items()}
+            return row._replace(values=values)
+    return row
 
 
 class DocumentDecoder(RowDecoder[Document]):

@@ -30,6 +30,7 @@ from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
 _LONGEST_CELL = (1 << 31) - 1
@@ -98,7 +99,8 @@ class _Text:
                 # The reader still needs the line: it may stand inside a quoted cell.
                 self.broken.add(line.number)
                 text = line.raw.decode("utf-8", "replace")
-            yield text
+            # In a quoted cell, too: a checkout on Windows holds the same texts.
+            yield line_feeds(text) if "\r" in text else text
 
 
 def read_csv(

@@ -82,6 +82,43 @@ def as_object(value: object) -> Mapping[str, object]:
     return value if is_object(value) else {}
 
 
+# --- line ends
+
+
+def line_feeds(text: str) -> str:
+    """A text whose lines end in a line feed: a checkout on Windows is the same text."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def has_carriage_return(value: object) -> bool:
+    """Whether a text, or any text in lists and objects, has one."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is str:
+            if "\r" in item:
+                return True
+        elif type(item) is dict:
+            waiting += cast("dict[str, object]", item).values()
+        elif type(item) is list:
+            waiting += cast("list[object]", item)
+    return False
+
+
+def with_line_feeds(value: object, depth: int = 0) -> object:
+    """A value as it came, with `line_feeds` in each of its texts."""
+    if type(value) is str:
+        return line_feeds(value)
+    if depth > MAX_DEPTH:  # it is refused for that
+        return value
+    if type(value) is dict:
+        items = cast("dict[str, object]", value).items()
+        return {name: with_line_feeds(item, depth + 1) for name, item in items}
+    if type(value) is list:
+        return [with_line_feeds(item, depth + 1) for item in cast("list[object]", value)]
+    return value
+
+
 # --- texts and ids
 
 
