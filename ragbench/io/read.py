@@ -49,6 +49,7 @@ from ragbench.io.source import (
 )
 from ragbench.io.values import (
     HOLDS_NUL,
+    NumberText,
     ValueProblem,
     check_depth,
     converters,
@@ -332,7 +333,7 @@ class RowDecoder(ABC, Generic[RecordT]):
                 continue
             try:
                 if cells:
-                    value = parse_cell(target, str(value))
+                    value = parse_cell(target, value if isinstance(value, str) else str(value))
                     if self.KIND == "cases" and has_carriage_return(value):
                         value = with_line_feeds(value)
                 elif type(value) is str and value[:1] == "[":
@@ -474,6 +475,8 @@ class DocumentDecoder(RowDecoder[Document]):
 def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
     metadata: dict[str, Any] = {name: row.values[name] for name in rest}
     for name in rest:
+        if isinstance(metadata[name], NumberText):
+            metadata[name] = str(metadata[name])
         try:
             check_depth(metadata[name])
         except ValueProblem as problem:

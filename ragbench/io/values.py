@@ -438,6 +438,21 @@ def converters() -> Mapping[str, Callable[[object], Any]]:
 
 # --- cells of tables
 
+
+class NumberText(str):
+    """A cell that shows a number in a form of its own, such as ``25%``."""
+
+    __slots__ = ("number",)
+    number: str
+    """The number that the cell holds, as a field for numbers reads it."""
+
+    @classmethod
+    def of(cls, text: str, number: str) -> NumberText:
+        cell = cls(text)
+        cell.number = number
+        return cell
+
+
 _LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
 """What makes lists of values, in a cell in brackets."""
 _PRINTED_ITEM = re.compile(
@@ -452,7 +467,11 @@ def parse_cell(target: str, cell: str) -> object:
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
     """
-    text, convert = cell.strip(), converters()[target]
+    convert = converters()[target]
+    if isinstance(cell, NumberText):
+        is_number = convert in (as_number, as_share, as_numbers)
+        cell = cell.number if is_number else str(cell)
+    text = cell.strip()
     in_brackets = text.startswith("[") and text.endswith("]")
     if convert in (as_grades, as_metadata, as_turns):
         try:
