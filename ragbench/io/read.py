@@ -36,6 +36,7 @@ from ragbench.io.fields import (
     squash,
     targets,
 )
+from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import (
@@ -101,7 +102,9 @@ def read_cases(
         MissingExtraError: the format needs a package that is not installed.
     """
     found = Problems() if problems is None else problems
-    decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
+    overrides = meant_fields("cases", fields or {})
+    decoder = EntryDecoder(problems=found, fields=overrides.fields, outcomes=False)
+    decoder.overrides = overrides
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="cases")
     entries = decoder.records(place, reader, is_raised=problems is None)
@@ -119,7 +122,8 @@ def read_documents(
 ) -> Iterator[Document]:
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
     found = Problems() if problems is None else problems
-    decoder = DocumentDecoder(problems=found, fields=fields or {})
+    overrides = meant_fields("documents", fields or {})
+    decoder = DocumentDecoder(problems=found, fields=overrides.fields)
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="documents")
     return decoder.records(place, reader, is_raised=problems is None)
@@ -264,6 +268,8 @@ class RowDecoder(ABC, Generic[RecordT]):
     """Whether the rows only add to other cases: they may lack a query, and an id may come back."""
     no_values: Counter[str] = field(default_factory=Counter[str])
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
+    overrides: Overrides | None = None
+    """Columns of the source that are to be joined to one field, where they are not yet."""
     plans: FieldMap = field(init=False)
     """How the rows so far were read."""
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
@@ -294,6 +300,8 @@ class RowDecoder(ABC, Generic[RecordT]):
         with closing(source), noting_read_errors(source.name, problems):
             if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
                 reader = partial(reader_of(name), kind=self.KIND)
+            if reader is not None and self.overrides is not None and self.overrides.columns:
+                reader = partial(joined_rows, self.overrides, reader)
             for row in () if reader is None else reader(source, problems=problems):
                 record = self.decode(row)
                 if record is not None:
