@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
+from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
@@ -29,7 +30,7 @@ from ragbench.io.promptfoo_asserts import expectations, references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
-from ragbench.io.values import as_list, as_object, is_list, is_missing, is_object
+from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
@@ -95,26 +96,49 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per test case, of a conversation one per answer."""
     known = {name: name for names in case_fields().values() for name in names}
-    taken = known | read_table("fields.toml")["deepeval"]
+    targets = known | read_table("fields.toml")["deepeval"]
     for row in container_rows(source, problems, named("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
             own = {_CAPITAL.sub("_", n).lower(): v for n, v in row.values.items() if v is not None}
             yield from conversation_rows(row._replace(values=own), "turns", problems)
             continue
-        values: dict[str, object] = {}
-        for name, value in row.values.items():
-            target = taken.get(_CAPITAL.sub("_", name).lower())
-            if target in ("retrieved_contexts", "reference_contexts"):
-                value = _deepeval_texts(value)
-            if target is not None and (value == "" or not is_missing(value)):
-                values[target] = value
-        yield row._replace(values=values)
+        case = _deepeval_case(row, targets, source, problems)
+        if case is not None:
+            yield row._replace(values=case)
 
 
-def _deepeval_texts(value: object) -> object:
+def _deepeval_case(
+    row: Row, targets: Mapping[str, str], source: Source, problems: Problems
+) -> dict[str, object] | None:
+    """The fields of a test case; None, and a problem, where a list of texts is unclear."""
+    case: dict[str, object] = {}
+    for name, value in row.values.items():
+        target = targets.get(_CAPITAL.sub("_", name).lower())
+        if target is None or (value != "" and is_missing(value)):
+            continue
+        if target in ("retrieved_contexts", "reference_contexts"):
+            try:
+                value = _deepeval_texts(value, source)
+            except ValueProblem as problem:
+                problems.add(str(problem), path=row.path, line=row.line, field=name)
+                return None
+        case[target] = value
+    return case
+
+
+_OWN_BARS = (
+    "A '|' in a table, in code or between blanks is a part of a text; any other joins two texts, "
+    "as DeepEval writes them"
+)
+
+
+def _deepeval_texts(value: object, source: Source) -> object:
     if isinstance(value, str) and value and not value.lstrip().startswith("["):
-        value = value.split("|")
+        value, has_own_bars = split_texts(value)
+        if has_own_bars:
+            source.notes[_OWN_BARS] = None
     if not is_list(value):
         return value
     texts = [_deepeval_text(item) for item in as_list(value)]
