@@ -55,6 +55,7 @@ from ragbench.io.values import (
     check_depth,
     converters,
     has_carriage_return,
+    is_list,
     parse_cell,
     spelled_list,
     with_line_feeds,
@@ -270,6 +271,8 @@ class RowDecoder(ABC, Generic[RecordT]):
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
     overrides: Overrides | None = None
     """Columns of the source that are to be joined to one field, where they are not yet."""
+    null_ids: Counter[str] = field(default_factory=Counter[str])
+    """Nulls among the ids of relevant contexts, which are skipped, by field of the source."""
     plans: FieldMap = field(init=False)
     """How the rows so far were read."""
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
@@ -324,7 +327,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         path, line, values, cells, _ = row
         known = self.problems.count
         found: dict[str, Any] = {}
-        has_nul, convert = False, converters()
+        has_nul = False
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -340,13 +343,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             ):
                 continue
             try:
-                if cells:
-                    value = parse_cell(target, value if isinstance(value, str) else str(value))
-                    if self.KIND == "cases" and has_carriage_return(value):
-                        value = with_line_feeds(value)
-                elif type(value) is str and value[:1] == "[":
-                    value = spelled_list(target, value)
-                converted = convert[target](value)
+                converted = self._converted(target, source, value, cells)
             except ValueProblem as problem:
                 message = str(problem)
                 if not (has_nul and message == HOLDS_NUL):  # said once of a record
@@ -361,6 +358,22 @@ class RowDecoder(ABC, Generic[RecordT]):
         if plan.rest:
             _add_rest(found, row, plan.rest, self.problems)
         return found if self.problems.count == known else None
+
+    def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
+        """The value of a field.
+
+        Raises:
+            ValueProblem: the field cannot hold it.
+        """
+        if cells:
+            value = parse_cell(target, value if isinstance(value, str) else str(value))
+            if self.KIND == "cases" and has_carriage_return(value):
+                value = with_line_feeds(value)
+        elif type(value) is str and value[:1] == "[":
+            value = spelled_list(target, value)
+        if target == "reference_context_ids" and is_list(value) and None in value:
+            self.null_ids[source] += value.count(None)
+        return converters()[target](value)
 
     def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
         """Whether a cell, or a text that is blank, says anything."""

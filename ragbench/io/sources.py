@@ -319,7 +319,12 @@ class _Opening:
             mapping=bound,
             unused=unused,
             uses_corpus=chunks.looked_up,
-            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold, *repeats),
+            notes=(
+                *self.place.notes,
+                *notes_of(decoder.no_values, decoder.null_ids, chunks),
+                *gold,
+                *repeats,
+            ),
         )
         return EntrySource(
             info=looked_at(info, looked, is_whole=len(known) < LOOK),

@@ -165,6 +165,12 @@ as_ids = partial(as_texts, convert=as_id)
 """As `as_texts`, for ids."""
 
 
+def as_ranked_ids(value: object) -> tuple[str, ...]:
+    """Ids by rank. One that is null is empty: without it the others would move up."""
+    items = value if is_list(value) else [value]
+    return tuple("" if is_missing(item) else as_id(item) for item in items)
+
+
 def _is_plain(value: object) -> TypeGuard[list[str]]:
     if type(value) is not list:
         return False
@@ -479,7 +485,7 @@ def parse_cell(target: str, cell: str) -> object:
         except orjson.JSONDecodeError as error:
             what = "list" if convert is as_turns else "object"
             raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
-    if convert is as_ids:
+    if convert in (as_ids, as_ranked_ids):
         return _parse_list(text) if in_brackets else _split_ids(target, text)
     if convert not in _LISTS or not in_brackets:
         return cell
@@ -497,7 +503,7 @@ def spelled_list(target: str, text: str) -> object:
 
     An answer in brackets is one.
     """
-    if converters()[target] in (as_ids, *_LISTS[1:]) and text.endswith("]"):
+    if converters()[target] in (as_ids, as_ranked_ids, *_LISTS[1:]) and text.endswith("]"):
         with suppress(ValueProblem):
             return _parse_list(text)
     return text
