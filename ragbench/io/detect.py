@@ -7,7 +7,8 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from io import StringIO
@@ -321,9 +322,25 @@ def _signs() -> list[Sign]:
     return signs
 
 
+_EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|execution_time")
+"""Columns that are beside ``inputs.`` and ``outputs.`` in a table of an experiment."""
+
+
+def langsmith_experiment(names: Iterable[str]) -> bool:
+    """Whether the columns of a table are those of a LangSmith experiment."""
+    texts = [name for name in names if isinstance(name, str)]
+    return (
+        any(name.startswith("inputs.") for name in texts)
+        and any(name.startswith("outputs.") for name in texts)
+        and any(_EXPERIMENT.fullmatch(name) for name in texts)
+    )
+
+
 def sign_of(record: Mapping[str, object]) -> Sign | None:
     """By which a record is known to be of a tool; None when its fields say nothing of one."""
     keys = record.keys()
+    if langsmith_experiment(keys):
+        return Sign(form="langsmith", all=frozenset(), types={})
     for sign in _signs():
         if (
             sign.all <= keys
