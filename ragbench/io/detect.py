@@ -328,7 +328,7 @@ _EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|e
 
 def langsmith_experiment(names: Iterable[str]) -> bool:
     """Whether the columns of a table are those of a LangSmith experiment."""
-    texts = [name for name in names if isinstance(name, str)]
+    texts = [*map(str, names)]
     return (
         any(name.startswith("inputs.") for name in texts)
         and any(name.startswith("outputs.") for name in texts)

@@ -80,12 +80,10 @@ def _number_text(value: float, number_format: str) -> str:
 
 
 def _plain_number(value: float) -> str:
-    if isinstance(value, float) and value.is_integer():
+    if value == int(value):
         return str(int(value))
-    if isinstance(value, float):
-        # Binary fractions show as the decimal that was typed: .1 + .2 is 0.3.
-        return repr(float(f"{value:.{_SIGNIFICANT}g}"))
-    return str(value)
+    # Binary fractions show as the decimal that was typed: .1 + .2 is 0.3.
+    return repr(float(f"{value:.{_SIGNIFICANT}g}"))
 
 
 def _section_of(value: float, number_format: str) -> tuple[str, bool]:

@@ -139,8 +139,9 @@ def _take_outputs(outputs: Values, case: dict[str, object], kept: dict[str, obje
     ids = _named_key(outputs, (*outcome_fields()["retrieved_context_ids"], *names["context_ids"]))
     fields = {answer: "response", contexts: "retrieved_contexts", ids: "retrieved_context_ids"}
     for key, value in outputs.items():
-        if key in fields:
-            case[fields[key]] = value
+        field = fields.get(key)
+        if field is not None:
+            case[field] = value
         else:
             kept[f"outputs.{key}"] = value
 
@@ -150,7 +151,7 @@ def _take_reference(reference: Values, case: dict[str, object], kept: dict[str, 
     answer = _key(reference, (*case_fields()["reference"], *named("returned")["answer"]))
     contexts = _named_key(reference, named("returned")["contexts"])
     for key, value in reference.items():
-        field = targets("cases").get(squash(key))
+        field = targets("cases").get(squash(key), "")
         if key == answer:
             case["reference"] = value
         elif key == contexts:

@@ -158,8 +158,8 @@ class _Reading:
         variables = self._variables(test)
         if variables is None:
             return
-        assertions = [*as_list(self.default.get("assert")), *as_list(test.values.get("assert"))]
-        assertions = [*_flat(assertions)]
+        default, own = self.default.get("assert"), test.values.get("assert")
+        assertions = [*_flat([*as_list(default), *as_list(own)])]
         for kind in kinds_of_assertions(assertions):
             if not is_read(kind):
                 self.left_out[kind] += 1

@@ -367,7 +367,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         """
         if cells:
             value = parse_cell(target, value if isinstance(value, str) else str(value))
-            if self.KIND == "cases" and has_carriage_return(value):
+            if self.KIND == "cases" and target not in _EXACT and has_carriage_return(value):
                 value = with_line_feeds(value)
         elif type(value) is str and value[:1] == "[":
             value = spelled_list(target, value)
@@ -425,10 +425,10 @@ class EntryDecoder(RowDecoder[Entry]):
 
     def decode(self, row: Row) -> Entry | None:
         self._count += 1
-        row = _with_line_feeds(row)
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
+        row = _with_line_feeds(row, plan)
         known = self.problems.count
         found = self._read(row, plan)
         if found is None:
@@ -463,21 +463,32 @@ class EntryDecoder(RowDecoder[Entry]):
         return row if values is row.values else row._replace(values=values)
 
 
-def _with_line_feeds(row: Row) -> Row:
-    """A row whose lines end as in the checkout of a commit on any system.
+_EXACT = frozenset(
+    {"id", "cluster", "tags", "grades", "reference_context_ids", "retrieved_context_ids"}
+)
+"""Fields that are compared with names from elsewhere: they stay as they are."""
+
+
+def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
+    """A row whose texts have the line ends of a checkout on any system.
 
     How lines end is no part of a case: else a checkout on Windows would edit each of them.
     """
-    for value in row.values.values():
-        kind = type(value)
-        if kind is str:
-            has_return = "\r" in cast("str", value)
-        else:
-            has_return = (kind is list or kind is dict) and has_carriage_return(value)
-        if has_return:
-            values = {name: with_line_feeds(value) for name, value in row.values.items()}
-            return row._replace(values=values)
-    return row
+    if not any(map(_has_carriage_return, row.values.values())):
+        return row
+    exact = {source for target, source in plan.bindings if target in _EXACT}
+    values: dict[str, object] = {}
+    for name, value in row.values.items():
+        values[name] = value if name in exact else with_line_feeds(value)
+    return row._replace(values=values)
+
+
+def _has_carriage_return(value: object) -> bool:
+    # Most values are texts: looking at them here saves a call for each.
+    if type(value) is str:
+        return "\r" in value
+    is_nested = type(value) is list or type(value) is dict
+    return is_nested and has_carriage_return(cast("object", value))
 
 
 class DocumentDecoder(RowDecoder[Document]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
@@ -89,14 +89,11 @@ _AS_WRITTEN = {
 def _data_loader() -> Any:
     import yaml
 
-    class DataLoader(yaml.SafeLoader):
-        yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
-
+    loader: Any = type("DataLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
     for kind, pattern in _AS_WRITTEN.items():
-        DataLoader.add_implicit_resolver(
-            f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), None
-        )
-    return DataLoader
+        text = re.compile(f"^(?:{pattern})$")
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", text, None)
+    return loader
 
 
 def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragbench import open_source, read_documents
 from ragbench.core.trace import Entry
+
+
+def recorded(entry: Entry, stage: str) -> Any:
+    """What the source holds of a stage."""
+    value = entry.recorded[stage].value
+    assert value is not None
+    return value
 
 
 def entries(path: Path, form: str) -> list[Entry]:
@@ -96,9 +104,9 @@ def test_a_table_of_an_experiment_is_read(tmp_path: Path) -> None:
     )
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
     assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
-    assert entry.recorded["generate"].value.response == "Ada"
+    assert recorded(entry, "generate").response == "Ada"
     assert entry.recorded["generate"].seconds == 1.5
-    assert entry.recorded["retrieve"].value.contexts == ["Ada wrote it."]
+    assert recorded(entry, "retrieve").contexts == ["Ada wrote it."]
     assert entry.case.metadata == {"feedback": {"correct": "1"}}
 
 
@@ -110,8 +118,8 @@ def test_rows_of_the_sdk_are_read(tmp_path: Path) -> None:
     }
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
     assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
-    assert entry.recorded["generate"].value.response == "Ada"
-    assert entry.recorded["retrieve"].value.contexts == ["Ada wrote it."]
+    assert recorded(entry, "generate").response == "Ada"
+    assert recorded(entry, "retrieve").contexts == ["Ada wrote it."]
 
 
 def test_objects_in_columns_are_read(tmp_path: Path) -> None:
@@ -123,7 +131,7 @@ def test_objects_in_columns_are_read(tmp_path: Path) -> None:
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
     assert (entry.case.query, entry.case.reference) == ("Who?", "Ada Lovelace")
     assert entry.case.reference_context_ids == ("d1",)
-    assert entry.recorded["generate"].value.response == "Ada"
+    assert recorded(entry, "generate").response == "Ada"
 
 
 def test_documents_of_the_reference_are_never_the_retrieval(tmp_path: Path) -> None:
@@ -139,4 +147,6 @@ def test_documents_of_the_reference_are_never_the_retrieval(tmp_path: Path) -> N
 def test_an_error_is_a_failed_case(tmp_path: Path) -> None:
     table = "inputs.question,outputs.answer,error,example_id\nWho?,,TimeoutError(),e1\n"
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
-    assert entry.recorded["generate"].failure.message == "TimeoutError()"
+    failure = entry.recorded["generate"].failure
+    assert failure is not None
+    assert failure.message == "TimeoutError()"

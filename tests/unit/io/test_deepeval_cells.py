@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import open_source
+from ragbench.core.trace import Entry
 from ragbench.errors import DataError
 from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.values import ValueProblem
@@ -32,6 +34,13 @@ TEXTS = [
     ["| Plus | 19 |\n| Pro | 29 |"],
     ["one"],
 ]
+
+
+def recorded(entry: Entry, stage: str) -> Any:
+    """What the source holds of a stage."""
+    value = entry.recorded[stage].value
+    assert value is not None
+    return value
 
 
 @pytest.mark.parametrize("texts", TEXTS, ids=[text[0][:12] for text in TEXTS])
@@ -67,7 +76,7 @@ def test_a_gold_text_with_a_table_is_found_among_the_retrieved(tmp_path: Path) -
         assert any("is a part of a text" in note for note in source.info.notes)
         (entry,) = source
     assert entry.case.reference_contexts == (TABLE,)
-    assert entry.recorded["retrieve"].value.contexts == ["Plain.", TABLE]
+    assert recorded(entry, "retrieve").contexts == ["Plain.", TABLE]
 
 
 def test_a_row_that_is_unclear_is_a_problem_with_the_line_to_copy(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_a_field_for_a_number_is_the_number(tmp_path: Path) -> None:
         (entry,) = source
     answer = entry.recorded["generate"]
     assert entry.case.id == "007"
+    assert answer.value is not None
     assert (answer.value.response, answer.value.confidence) == ("25%", 0.5)
     assert answer.seconds == 1.234
     assert entry.case.metadata == {"share": "50%"}

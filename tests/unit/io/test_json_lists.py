@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragbench import open_source, read_cases, read_documents
+from ragbench.core.trace import Entry
 from ragbench.errors import DataError
 
 WARRANTY = {"question": "How long is the warranty?", "ground_truth": "two years"}
 RETURNS = {"question": "Can I return it?", "ground_truth": "within 30 days"}
+
+
+def recorded(entry: Entry, stage: str) -> Any:
+    """What the source holds of a stage."""
+    value = entry.recorded[stage].value
+    assert value is not None
+    return value
 
 
 def written(folder: Path, value: object) -> Path:
@@ -47,7 +56,7 @@ def test_the_only_list_with_questions_is_read(tmp_path: Path, value: object) -> 
 def test_two_lists_with_questions_are_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path, {"train": [WARRANTY], "test": [RETURNS]})
     with pytest.raises(DataError, match=r"'train' and 'test'\. Choose one: --split train"):
-        [*read_cases(path)]
+        list(read_cases(path))
 
 
 def test_split_names_the_list(tmp_path: Path) -> None:
@@ -64,7 +73,7 @@ def test_split_names_a_deeper_list(tmp_path: Path) -> None:
 def test_a_list_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     path = written(tmp_path, {"train": [WARRANTY], "test": [RETURNS]})
     with pytest.raises(DataError, match="no list 'dev'; there are: train, test"):
-        [*read_cases(path, split="dev")]
+        list(read_cases(path, split="dev"))
 
 
 def test_a_documented_name_comes_first_with_a_note(tmp_path: Path) -> None:
@@ -120,13 +129,13 @@ def test_contexts_of_a_ragas_test_set_are_gold(tmp_path: Path, left_out: str) ->
 def test_contexts_of_a_ragas_test_set_with_answers_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, [{**RAGAS_01, "answer": "three years"}])
     with pytest.raises(DataError, match=r"--format json .*--field retrieved_contexts=contexts"):
-        [*read_cases(path)]
+        list(read_cases(path))
 
 
 def test_retrieved_contexts_beside_a_ragas_test_set_are_the_systems(tmp_path: Path) -> None:
     record = {**RAGAS_01, "answer": "three", "retrieved_contexts": ["The moon is round."]}
     with open_source(written(tmp_path, [record])) as source:
         (entry,) = source
-    assert entry.recorded["retrieve"].value.contexts == ["The moon is round."]
-    assert entry.recorded["generate"].value.response == "three"
+    assert recorded(entry, "retrieve").contexts == ["The moon is round."]
+    assert recorded(entry, "generate").response == "three"
     assert entry.case.reference_contexts == ("The warranty is two years.",)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragbench import open_source, read_cases, read_documents
 from ragbench.core.case import Case
+from ragbench.core.trace import Entry
+from ragbench.errors import DataError
 
 QUESTION = "When does it open?\nPlease be short."
 CONTEXTS = ["Monday:\nat nine.", "Sunday:\nnever."]
 FEEDS = {"crlf": "\r\n", "cr": "\r"}
+
+
+def recorded(entry: Entry, stage: str) -> Any:
+    """What the source holds of a stage."""
+    value = entry.recorded[stage].value
+    assert value is not None
+    return value
 
 
 def table(feed: str) -> bytes:
@@ -68,13 +78,11 @@ def test_line_ends_are_no_part_of_a_recorded_retrieval(tmp_path: Path) -> None:
     path.write_text(json.dumps(record), encoding="utf-8")
     with open_source(path) as source:
         (entry,) = source
-    assert entry.recorded["retrieve"].value.contexts == ["a\nb"]
-    assert entry.recorded["generate"].value.response == "x\ny"
+    assert recorded(entry, "retrieve").contexts == ["a\nb"]
+    assert recorded(entry, "generate").response == "x\ny"
 
 
 def test_a_carriage_return_outside_quotation_marks_is_a_problem(tmp_path: Path) -> None:
-    from ragbench.errors import DataError
-
     with pytest.raises(DataError, match="a lone carriage return"):
         cases(tmp_path, "cases.csv", b"query,reference\na\rb,c\n")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from ragbench import open_source
 
 
-def answers(folder: Path, *records: dict[str, object]) -> Path:
+def answers(folder: Path, *records: Mapping[str, object]) -> Path:
     path = folder / "answers.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
@@ -21,6 +22,7 @@ def test_a_retrieved_text_without_an_id_keeps_its_rank(tmp_path: Path) -> None:
         assert "1 retrieved chunks: missing id" in source.info.notes
         (entry,) = source
     retrieval = entry.recorded["retrieve"].value
+    assert retrieval is not None
     assert retrieval.contexts == ["a", "b", "c"]
     assert retrieval.context_ids == ["d1", "#2", "d3"]
 

@@ -56,7 +56,7 @@ def test_numbers_and_truth_values_keep_their_meaning(tmp_path: Path) -> None:
 def test_a_problem_has_the_line_of_its_record(tmp_path: Path) -> None:
     text = "cases:\n- question: Who?\n- question: [1]\n  answer: x\n- just a text\n"
     with pytest.raises(DataError) as raised:
-        [*read_cases(written(tmp_path, text))]
+        list(read_cases(written(tmp_path, text)))
     assert [(problem.line, problem.field) for problem in raised.value.problems] == [
         (3, "question"),
         (5, None),
@@ -65,7 +65,7 @@ def test_a_problem_has_the_line_of_its_record(tmp_path: Path) -> None:
 
 def test_a_key_that_is_repeated_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cases\.yaml:2: the key 'question' is given twice"):
-        [*read_cases(written(tmp_path, "- question: a\n  question: b\n"))]
+        list(read_cases(written(tmp_path, "- question: a\n  question: b\n")))
 
 
 def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
     for name, inner in zip("bcdefghi", "abcdefgh", strict=True):
         lines.append(f"{name}: &{name} [{', '.join([f'*{inner}'] * 10)}]")
     with pytest.raises(DataError, match="an alias leads into itself, or to too much"):
-        [*read_cases(written(tmp_path, "\n".join(lines)))]
+        list(read_cases(written(tmp_path, "\n".join(lines))))
 
 
 def test_a_tag_that_runs_code_is_refused(tmp_path: Path) -> None:
     text = "- question: !!python/object/apply:os.getcwd []\n"
     with pytest.raises(DataError, match="is not YAML"):
-        [*read_cases(written(tmp_path, text))]
+        list(read_cases(written(tmp_path, text)))
 
 
 def test_documents_are_read(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_table_of_tests_is_read_by_itself(tmp_path: Path) -> None:
 def test_tests_of_a_program_are_refused_with_the_command_to_run(tmp_path: Path) -> None:
     path = written(tmp_path, "prompts: [p]\ntests: file://make_tests.py\n")
     with pytest.raises(DataError, match=r"promptfoo eval -o results\.json"):
-        [*read_cases(path)]
+        list(read_cases(path))
 
 
 def test_variables_named_as_a_systems_output_are_metadata(tmp_path: Path) -> None:
