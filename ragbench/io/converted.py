@@ -20,6 +20,7 @@ from ragbench.errors import RagbenchError
 from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits, UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import line_feeds
 from ragbench.plugins import require, silenced
 from ragbench.safe_text import shortened_line
 
@@ -161,6 +162,7 @@ def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | No
     text = None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
     if text is None:
         return None
+    text = line_feeds(text)
     lines = () if file.suffix == ".txt" else text.splitlines()
     headings = (line[2:].strip() for line in lines if line.startswith("# "))
     return text, next(filter(None, headings), None)

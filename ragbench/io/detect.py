@@ -7,7 +7,8 @@ table or list of records, whose fields then say what they hold.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from io import StringIO
@@ -28,7 +29,6 @@ from ragbench.io.fields import (
     QUERIES_FILE,
     QUERY_FILES,
     is_known_field,
-    named,
     read_table,
 )
 from ragbench.io.json_files import (
@@ -36,16 +36,19 @@ from ragbench.io.json_files import (
     array_of,
     asked_of,
     decode_head,
+    lists_of_objects,
     read_json_arrays,
+    records_of,
     shown_value,
 )
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
 from ragbench.io.trec import looks_like_a_run, trec_qrels
 from ragbench.io.values import as_list, as_object, is_list, is_object
+from ragbench.io.yaml_file import parse_yaml_data
 from ragbench.plugins import Registry
 
-CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
+CONTAINERS = ("jsonl", "json", "yaml", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
 _BOTH: tuple[Kind, ...] = ("cases", "documents")
@@ -105,10 +108,9 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if found == "jsonl":
         records = [*map(shown_value, text.split("\n", _FIRST)[:_FIRST])]
         whole = records[0]
-    elif found == "json":
-        whole = shown_value(text)
-        held = whole if is_list(whole) else array_of(whole, named("array")["cases"])[1]
-        records = [*held[:_FIRST], whole]
+    elif found in ("json", "yaml"):
+        whole = shown_value(text) if found == "json" else _yaml_value(source)
+        records = [*_shown_records(whole)[:_FIRST], whole]
     else:
         records = _first_rows(source, found, text)
     if found == "json" or len(records) == 1:  # spans, perhaps
@@ -122,8 +124,29 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if refused is not None:
         raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
     is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
-    envelope = _envelope(whole) if is_one else None
+    envelope = _envelope(whole) if is_one or found == "yaml" else None
     return envelope or (signs[0].form if signs else found)
+
+
+def _yaml_value(source: Source) -> object:
+    """The value of a YAML file; None of a stream, and where its reader will say what is wrong."""
+    if source.path is None or source.is_packed:
+        return None
+    with suppress(OSError, DataError):
+        return parse_yaml_data(source.name, source.limits.read_settings(source.path)).value
+    return None
+
+
+def _shown_records(whole: object) -> Sequence[object]:
+    """The records of a JSON value, as far as its beginning shows them."""
+    if is_list(whole):
+        return whole
+    if not is_object(whole):
+        return ()
+    records = None
+    with suppress(UnreadableError):  # the reader says so, once it knows the whole file
+        records = records_of(whole, kind="cases")
+    return () if records is None else records.items
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -247,7 +270,7 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return "json"
     if not is_object(value) or asked_of(value):
         return by_suffix or "jsonl"
-    if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
+    if lists_of_objects(value):
         return by_suffix or "json"
     # A single line that is a record itself.
     return "jsonl" if any(map(is_known_field, value)) else by_suffix or "jsonl"
@@ -307,9 +330,25 @@ def _signs() -> list[Sign]:
     return signs
 
 
+_EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|execution_time")
+"""Columns that are beside ``inputs.`` and ``outputs.`` in a table of an experiment."""
+
+
+def langsmith_experiment(names: Iterable[str]) -> bool:
+    """Whether the columns of a table are those of a LangSmith experiment."""
+    texts = [*map(str, names)]
+    return (
+        any(name.startswith("inputs.") for name in texts)
+        and any(name.startswith("outputs.") for name in texts)
+        and any(_EXPERIMENT.fullmatch(name) for name in texts)
+    )
+
+
 def sign_of(record: Mapping[str, object]) -> Sign | None:
     """By which a record is known to be of a tool; None when its fields say nothing of one."""
     keys = record.keys()
+    if langsmith_experiment(keys):
+        return Sign(form="langsmith", all=frozenset(), types={})
     for sign in _signs():
         if (
             sign.all <= keys
@@ -338,6 +377,8 @@ def _envelope(whole: object) -> str | None:
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
         raise UnreadableError("it is a result that ragbench wrote, without questions")
+    if "tests" in keys and not {"prompts", "providers", "targets", "defaultTest"}.isdisjoint(keys):
+        return "promptfoo-config"
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):

@@ -133,7 +133,11 @@ class EntrySource(AbstractContextManager["EntrySource"]):
 # --- what a reader of scores must know
 
 
-def notes_of(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
+def notes_of(
+    no_values: Mapping[str, int], null_ids: Mapping[str, int], chunks: Retrieved
+) -> Iterator[str]:
+    for name, count in null_ids.items():
+        yield f"'{name}': {counted(count, 'null')} among the ids, skipped"
     for name, count in no_values.items():
         cells = "cell says" if count == 1 else "cells say"
         yield (

@@ -22,27 +22,71 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from ragbench.io.detect import container_rows
+from ragbench.io.deepeval_cells import split_texts
+from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
+from ragbench.io.promptfoo_asserts import expectations, references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
-from ragbench.io.values import as_list, as_object, is_list, is_missing, is_object
+from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
 
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
+    container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, named("array")["ragas"]):
         values = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
             del values["eval_sample"]
         # RAGAS writes every field of every sample, null where it has none.
-        row = row._replace(values={n: value for n, value in values.items() if value is not None})
-        is_several = isinstance(values.get("user_input"), list)
-        yield from conversation_rows(row, "user_input", problems) if is_several else (row,)
+        values = {name: value for name, value in values.items() if value is not None}
+        if not _TEST_SET_MARKS.isdisjoint(values):
+            if _has_unclear_contexts(values):
+                answer = " --field response=answer" if "answer" in values else ""
+                message = _WHOSE_CONTEXTS.format(container=container, answer=answer)
+                problems.add_kind("whose contexts", message, path=row.path, line=row.line)
+                continue
+            values = _ragas_test_set(values)
+        row = row._replace(values=values)
+        if isinstance(values.get("user_input"), list):
+            yield from conversation_rows(row, "user_input", problems)
+        else:
+            yield row
+
+
+_TEST_SET_MARKS = frozenset({"evolution_type", "episode_done"})
+"""Fields that only the test sets of ragas 0.1 and 0.0 have."""
+_WHOSE_CONTEXTS = (
+    "'contexts' are the gold contexts of a ragas test set, or what a system retrieved for the "
+    "answer beside them{{more}}. Choose one: --format {container} --field metadata= "
+    "--field reference_contexts=contexts{answer}, or --format {container} --field metadata= "
+    "--field retrieved_contexts=contexts"
+)
+
+
+def _has_unclear_contexts(values: Values) -> bool:
+    """Whether an answer is beside contexts that may be its own, or those of the test set."""
+    names = outcome_fields()
+    has_answer = any(name in values for name in ("answer", *names["response"]))
+    has_own = any(name in values for name in names["retrieved_contexts"] if name != "contexts")
+    return "contexts" in values and has_answer and not has_own
+
+
+def _ragas_test_set(values: Values) -> dict[str, object]:
+    """A row of a test set of ragas 0.1: its ``contexts`` are the texts it was generated from.
+
+    ``metadata`` is a list there, with the metadata of each context.
+    """
+    case = dict(values)
+    if "contexts" in case:
+        case["reference_contexts"] = case.pop("contexts")
+    if not is_object(case.get("metadata", {})):
+        case["source_metadata"] = case.pop("metadata")
+    return case
 
 
 # --- DeepEval and RAGChecker: a table of names
@@ -52,26 +96,49 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per test case, of a conversation one per answer."""
     known = {name: name for names in case_fields().values() for name in names}
-    taken = known | read_table("fields.toml")["deepeval"]
+    targets = known | read_table("fields.toml")["deepeval"]
     for row in container_rows(source, problems, named("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
             own = {_CAPITAL.sub("_", n).lower(): v for n, v in row.values.items() if v is not None}
             yield from conversation_rows(row._replace(values=own), "turns", problems)
             continue
-        values: dict[str, object] = {}
-        for name, value in row.values.items():
-            target = taken.get(_CAPITAL.sub("_", name).lower())
-            if target in ("retrieved_contexts", "reference_contexts"):
-                value = _deepeval_texts(value)
-            if target is not None and (value == "" or not is_missing(value)):
-                values[target] = value
-        yield row._replace(values=values)
+        case = _deepeval_case(row, targets, source, problems)
+        if case is not None:
+            yield row._replace(values=case)
 
 
-def _deepeval_texts(value: object) -> object:
+def _deepeval_case(
+    row: Row, targets: Mapping[str, str], source: Source, problems: Problems
+) -> dict[str, object] | None:
+    """The fields of a test case; None, and a problem, where a list of texts is unclear."""
+    case: dict[str, object] = {}
+    for name, value in row.values.items():
+        target = targets.get(_CAPITAL.sub("_", name).lower())
+        if target is None or (value != "" and is_missing(value)):
+            continue
+        if target in ("retrieved_contexts", "reference_contexts"):
+            try:
+                value = _deepeval_texts(value, source)
+            except ValueProblem as problem:
+                problems.add(str(problem), path=row.path, line=row.line, field=name)
+                return None
+        case[target] = value
+    return case
+
+
+_OWN_BARS = (
+    "A '|' in a table, in code or between blanks is a part of a text; any other joins two texts, "
+    "as DeepEval writes them"
+)
+
+
+def _deepeval_texts(value: object, source: Source) -> object:
     if isinstance(value, str) and value and not value.lstrip().startswith("["):
-        value = value.split("|")
+        value, has_own_bars = split_texts(value)
+        if has_own_bars:
+            source.notes[_OWN_BARS] = None
     if not is_list(value):
         return value
     texts = [_deepeval_text(item) for item in as_list(value)]
@@ -101,7 +168,6 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
 _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
-_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -112,6 +178,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
         values = row.values
         test = as_object(values.get("testCase"))
         given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
+        assertions = [as_object(assertion) for assertion in as_list(test.get("assert"))]
         known = {target for target, _ in fields[tuple(given)].bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
@@ -122,7 +189,8 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
             if len(texts) == 1 or not given:
                 found["query"] = texts[0] if texts else as_object(values.get("prompt")).get("raw")
         if known.isdisjoint({"reference", "answers"}):
-            found["answers"] = _promptfoo_references(test, given)
+            found["answers"] = references(assertions, given)
+        found |= expectations(assertions, given)
         if test.get("metadata"):
             found["metadata"] = test["metadata"]
         yield row._replace(values=found)
@@ -172,18 +240,6 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
     usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
     # Of a cached answer only the total is known; the parts are then zero.
     return found | {target: usage[name] for name, target in _TOKENS.items() if usage.get(name)}
-
-
-def _promptfoo_references(test: Values, given: Values) -> list[str]:
-    found: list[str] = []
-    for assertion in map(as_object, as_list(test.get("assert"))):
-        value = assertion.get("value")
-        if assertion.get("type") in named("promptfoo")["whole_answer"] and isinstance(value, str):
-            variable = _VARIABLE.fullmatch(value.strip())
-            meant = value if variable is None else given.get(variable[1])
-            if isinstance(meant, str) and _VARIABLE.search(meant) is None:
-                found.append(meant)
-    return list(dict.fromkeys(found))
 
 
 # --- open-rag-eval

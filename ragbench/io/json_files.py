@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 import orjson
 
 from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
-from ragbench.io.fields import named, squash
+from ragbench.io.fields import named, squash, targets
+from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
 
@@ -365,25 +366,51 @@ def json_elements(
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per object of the array; the row's line is its place in the array."""
-    yield from read_json_arrays(source, named("array")[kind], problems)
-
-
-def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """As `read_json`, with the first array at one of these paths that is not empty."""
-    value = items = load(source, problems)
+    value = load(source, problems)
     if value is None:
         return
     if is_object(value):
+        records = records_of(value, kind=kind, split=source.split, notes=source.notes)
+        items: object = None if records is None else records.items
+        if records is None and asked_of(value):  # it is a record itself
+            items = rows_of_columns(value, f"{source.name}: ") or [value]
+        if items is None:
+            _note_no_array(value, named("array")[kind], source, problems)
+            return
+    else:
+        items = value
+    yield from _item_rows(items, source, problems)
+
+
+def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """As `read_json`, of a tool's form: the array is the first at one of its paths."""
+    value = load(source, problems)
+    if is_object(value):
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
-        items = next(filter(None, lists), lists[0] if lists else None)
+        items: object = next(filter(None, lists), lists[0] if lists else None)
+        if items is None and (records := records_of(value, kind="cases")) is not None:
+            items = records.items
         if items is None and asked_of(value):
-            items = rows_of_columns(value, f"{source.name}: ") or [value]  # it is a record itself
+            items = rows_of_columns(value, f"{source.name}: ") or [value]
+        if items is None:
+            _note_no_array(value, paths, source, problems)
+            return
+        value = items
+    if value is not None:
+        yield from _item_rows(value, source, problems)
+
+
+def _note_no_array(
+    value: Mapping[str, Any], paths: Sequence[str], source: Source, problems: Problems
+) -> None:
+    keys = ", ".join(f"'{key}'" for key in paths)
+    message = f"expected a JSON array, or an object with one under {keys}"
+    problems.add(message + "\n" + "\n".join(fields_shown(value)), path=source.name)
+
+
+def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Row]:
     if not is_list(items):
-        keys = ", ".join(f"'{key}'" for key in paths)
-        message = f"expected a JSON array, or an object with one under {keys}"
-        if is_object(value):
-            message += "\n" + "\n".join(fields_shown(value))
-        problems.add(message, path=source.name)
+        problems.add(f"expected a JSON array, found {describe(items)}", path=source.name)
         return
     for number, item in enumerate(items, start=1):
         if is_object(item):
@@ -391,6 +418,101 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
         else:
             message = f"expected a JSON object, found {describe(item)}"
             problems.add(message, path=source.name, line=number)
+
+
+# --- the list of records in an object
+
+_LOOKED_AT = 20
+_MAIN: Mapping[Kind, str] = {"cases": "query", "documents": "text"}
+
+
+class Records(NamedTuple):
+    path: tuple[str, ...]
+    """The keys that lead to the list."""
+    items: Sequence[object]
+
+
+def records_of(
+    value: Mapping[str, Any],
+    *,
+    kind: Kind,
+    split: str | None = None,
+    notes: dict[str, None] | None = None,
+) -> Records | None:
+    """The list of records that an object holds under a key, or one level deeper.
+
+    A key may have any name where only one list of objects could be meant. Of several lists, the
+    one is taken whose records have a question (of documents: a text). Where several have, a list
+    under a documented name is taken, with a note.
+
+    Args:
+        split: the key of the list that the user wants.
+        notes: takes what was chosen among several.
+
+    Raises:
+        UnreadableError: several lists could be meant, or none has the key that the user wants.
+    """
+    if asked_of(value):  # a record of its own, whose lists are its fields
+        return None
+    lists = lists_of_objects(value)
+    documented = named("array")[kind]
+    if not lists:
+        # An empty list under a documented name holds no records, and is no mistake of form.
+        empty = next((key for key in documented if is_list(value.get(key))), None)
+        return None if empty is None else Records((empty,), value[empty])
+    if split is None:
+        key = _chosen_key(lists, kind, documented, {} if notes is None else notes)
+    else:
+        key = split
+    if key not in lists:
+        raise UnreadableError(f"no list '{key}'; there are: {', '.join(lists)}")
+    return lists[key]
+
+
+def _chosen_key(
+    lists: Mapping[str, Records], kind: Kind, documented: Sequence[str], notes: dict[str, None]
+) -> str:
+    known = [key for key in documented if key in lists]
+    fitting = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
+    candidates = fitting or known[:1] or [*lists]
+    if len(candidates) == 1:
+        return candidates[0]
+    preferred = [key for key in candidates if key in known]
+    if len(preferred) != 1:
+        shown = " and ".join(f"'{key}'" for key in candidates)
+        raise UnreadableError(
+            f"several lists could be the {kind}: {shown}. Choose one: --split {candidates[0]}"
+        )
+    others = ", ".join(key for key in candidates if key not in preferred)
+    notes[f"The list '{preferred[0]}' is read; --split names another: {others}"] = None
+    return preferred[0]
+
+
+def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
+    """The lists of objects under an object's keys, else those one level deeper, by their path."""
+    lists = {
+        key: Records((key,), items) for key, items in value.items() if _is_list_of_objects(items)
+    }
+    if lists:
+        return lists
+    for outer, inner in value.items():
+        for key, items in as_object(inner).items():
+            if _is_list_of_objects(items):
+                lists[f"{outer}.{key}"] = Records((outer, key), items)
+    return lists
+
+
+def _is_list_of_objects(items: object) -> TypeGuard[Sequence[object]]:
+    return is_list(items) and any(map(is_object, items[:_LOOKED_AT]))
+
+
+def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
+    meaning = targets(kind)
+    for item in items[:_LOOKED_AT]:
+        names = map(str, as_object(item))
+        if any(meaning.get(squash(name)) == _MAIN[kind] for name in names):
+            return True
+    return False
 
 
 def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -36,6 +36,7 @@ from ragbench.io.fields import (
     squash,
     targets,
 )
+from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import (
@@ -49,11 +50,15 @@ from ragbench.io.source import (
 )
 from ragbench.io.values import (
     HOLDS_NUL,
+    NumberText,
     ValueProblem,
     check_depth,
     converters,
+    has_carriage_return,
+    is_list,
     parse_cell,
     spelled_list,
+    with_line_feeds,
 )
 from ragbench.safe_text import listed_names
 
@@ -98,7 +103,9 @@ def read_cases(
         MissingExtraError: the format needs a package that is not installed.
     """
     found = Problems() if problems is None else problems
-    decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
+    overrides = meant_fields("cases", fields or {})
+    decoder = EntryDecoder(problems=found, fields=overrides.fields, outcomes=False)
+    decoder.overrides = overrides
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="cases")
     entries = decoder.records(place, reader, is_raised=problems is None)
@@ -116,7 +123,8 @@ def read_documents(
 ) -> Iterator[Document]:
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
     found = Problems() if problems is None else problems
-    decoder = DocumentDecoder(problems=found, fields=fields or {})
+    overrides = meant_fields("documents", fields or {})
+    decoder = DocumentDecoder(problems=found, fields=overrides.fields)
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="documents")
     return decoder.records(place, reader, is_raised=problems is None)
@@ -261,6 +269,10 @@ class RowDecoder(ABC, Generic[RecordT]):
     """Whether the rows only add to other cases: they may lack a query, and an id may come back."""
     no_values: Counter[str] = field(default_factory=Counter[str])
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
+    overrides: Overrides | None = None
+    """Columns of the source that are to be joined to one field, where they are not yet."""
+    null_ids: Counter[str] = field(default_factory=Counter[str])
+    """Nulls among the ids of relevant contexts, which are skipped, by field of the source."""
     plans: FieldMap = field(init=False)
     """How the rows so far were read."""
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
@@ -291,6 +303,8 @@ class RowDecoder(ABC, Generic[RecordT]):
         with closing(source), noting_read_errors(source.name, problems):
             if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
                 reader = partial(reader_of(name), kind=self.KIND)
+            if reader is not None and self.overrides is not None and self.overrides.columns:
+                reader = partial(joined_rows, self.overrides, reader)
             for row in () if reader is None else reader(source, problems=problems):
                 record = self.decode(row)
                 if record is not None:
@@ -313,7 +327,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         path, line, values, cells, _ = row
         known = self.problems.count
         found: dict[str, Any] = {}
-        has_nul, convert = False, converters()
+        has_nul = False
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -329,11 +343,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             ):
                 continue
             try:
-                if cells:
-                    value = parse_cell(target, str(value))
-                elif type(value) is str and value[:1] == "[":
-                    value = spelled_list(target, value)
-                converted = convert[target](value)
+                converted = self._converted(target, source, value, cells)
             except ValueProblem as problem:
                 message = str(problem)
                 if not (has_nul and message == HOLDS_NUL):  # said once of a record
@@ -348,6 +358,22 @@ class RowDecoder(ABC, Generic[RecordT]):
         if plan.rest:
             _add_rest(found, row, plan.rest, self.problems)
         return found if self.problems.count == known else None
+
+    def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
+        """The value of a field.
+
+        Raises:
+            ValueProblem: the field cannot hold it.
+        """
+        if cells:
+            value = parse_cell(target, value if isinstance(value, str) else str(value))
+            if self.KIND == "cases" and target not in _EXACT and has_carriage_return(value):
+                value = with_line_feeds(value)
+        elif type(value) is str and value[:1] == "[":
+            value = spelled_list(target, value)
+        if target == "reference_context_ids" and is_list(value) and None in value:
+            self.null_ids[source] += value.count(None)
+        return converters()[target](value)
 
     def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
         """Whether a cell, or a text that is blank, says anything."""
@@ -402,6 +428,7 @@ class EntryDecoder(RowDecoder[Entry]):
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
+        row = _with_line_feeds(row, plan)
         known = self.problems.count
         found = self._read(row, plan)
         if found is None:
@@ -436,6 +463,34 @@ class EntryDecoder(RowDecoder[Entry]):
         return row if values is row.values else row._replace(values=values)
 
 
+_EXACT = frozenset(
+    {"id", "cluster", "tags", "grades", "reference_context_ids", "retrieved_context_ids"}
+)
+"""Fields that are compared with names from elsewhere: they stay as they are."""
+
+
+def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
+    """A row whose texts have the line ends of a checkout on any system.
+
+    How lines end is no part of a case: else a checkout on Windows would edit each of them.
+    """
+    if not any(map(_has_carriage_return, row.values.values())):
+        return row
+    exact = {source for target, source in plan.bindings if target in _EXACT}
+    values: dict[str, object] = {}
+    for name, value in row.values.items():
+        values[name] = value if name in exact else with_line_feeds(value)
+    return row._replace(values=values)
+
+
+def _has_carriage_return(value: object) -> bool:
+    # Most values are texts: looking at them here saves a call for each.
+    if type(value) is str:
+        return "\r" in value
+    is_nested = type(value) is list or type(value) is dict
+    return is_nested and has_carriage_return(cast("object", value))
+
+
 class DocumentDecoder(RowDecoder[Document]):
     KIND: ClassVar[Kind] = "documents"
     MAIN: ClassVar[str] = "text"
@@ -452,6 +507,8 @@ class DocumentDecoder(RowDecoder[Document]):
 def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
     metadata: dict[str, Any] = {name: row.values[name] for name in rest}
     for name in rest:
+        if isinstance(metadata[name], NumberText):
+            metadata[name] = str(metadata[name])
         try:
             check_depth(metadata[name])
         except ValueProblem as problem:

@@ -78,6 +78,13 @@ class Retrieved:
                 self.warnings[str(warning.kind)] += warning.count
         return retrieved(dump, has_ids=has_ids)
 
+    def named(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Ids by rank; a chunk without an id is named by its rank, and counted."""
+        missing = sum(not id for id in ids)
+        if missing:
+            self.warnings[str(WarningKind.MISSING_ID)] += missing
+        return tuple(id or f"#{rank}" for rank, id in enumerate(ids, start=1))
+
     def of_ids(self, ids: Sequence[str], scores: Sequence[float] | None) -> RetrievalResult[Any]:
         """The retrieval of ids; the text of one that is not known is empty."""
         texts: Mapping[str, str] = {}
@@ -112,6 +119,8 @@ def outcomes(
     said = {name: found.pop(name) for name in outcome_fields() if name in found}
     seconds, error = _seconds(said, "retrieval_"), said.get("retrieval_error")
     contexts, ids = said.get("retrieved_contexts"), said.get("retrieved_context_ids")
+    if ids is not None:
+        ids = chunks.named(ids)
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:

@@ -37,6 +37,7 @@ from ragbench.io.entries import (
 )
 from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
 from ragbench.io.only import Only
+from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
@@ -94,11 +95,13 @@ def open_source(
     stack = ExitStack()
     try:
         place = Source.of(where, split=split, encoding=encoding)
+        overrides = meant_fields("cases", fields or {})
         place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
         opening = _Opening(
-            names=FieldMap("cases", dict(fields or {}), is_join=is_join),
+            names=FieldMap("cases", dict(overrides.fields), is_join=is_join),
             place=place,
-            fields=dict(fields or {}),
+            fields=dict(overrides.fields),
+            overrides=overrides,
             corpus=corpus,
             queries=queries,
             qrels=qrels,
@@ -148,6 +151,7 @@ class _Opening:
     names: FieldMap
     place: Source
     fields: dict[str, str]
+    overrides: Overrides
     corpus: str | Path | None
     queries: str | Path | None
     qrels: str | Path | None
@@ -182,13 +186,20 @@ class _Opening:
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
             reader = file.rows
-        if self.only is not None:
-            reader = partial(_only, self.only, reader)
-            self.place.notes[f"Only records {self.only.described} are taken"] = None
+        reader = self._narrowed(reader)
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
             return dump
         return self._of_rows(name, reader, sample)
+
+    def _narrowed(self, reader: Reader) -> Reader:
+        """A reader of the rows that the user wants, with columns joined that the user named."""
+        if self.overrides.columns:
+            reader = partial(joined_rows, self.overrides, reader)
+        if self.only is not None:
+            reader = partial(_only, self.only, reader)
+            self.place.notes[f"Only records {self.only.described} are taken"] = None
+        return reader
 
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
@@ -311,7 +322,12 @@ class _Opening:
             unused=unused,
             # A folder without texts has the queries and judgements of a ranking.
             uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
-            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold, *repeats),
+            notes=(
+                *self.place.notes,
+                *notes_of(decoder.no_values, decoder.null_ids, chunks),
+                *gold,
+                *repeats,
+            ),
         )
         return EntrySource(
             info=looked_at(info, looked, is_whole=len(known) < LOOK),

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -24,12 +23,14 @@ from zipfile import BadZipFile, ZipFile
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
+from ragbench.io.excel_cells import cell_text
 from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.fields import squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
 _LONGEST_CELL = (1 << 31) - 1
@@ -98,7 +99,8 @@ class _Text:
                 # The reader still needs the line: it may stand inside a quoted cell.
                 self.broken.add(line.number)
                 text = line.raw.decode("utf-8", "replace")
-            yield text
+            # In a quoted cell, too: a checkout on Windows holds the same texts.
+            yield line_feeds(text) if "\r" in text else text
 
 
 def read_csv(
@@ -238,10 +240,10 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
         sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
-        for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):
+        for number, raw in enumerate(sheet.iter_rows(), start=1):
             if number > _MOST_ROWS:
                 raise ValueError(f"it names rows behind row {_MOST_ROWS:,}, the last of a sheet")
-            cells = [_cell_text(cell) for cell in cast("tuple[object, ...]", raw)]
+            cells = [_shown(cell) for cell in raw]
             if not any(cells):
                 continue
             source.limits.check_cells(cells)
@@ -259,13 +261,9 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
         book.close()
 
 
-def _cell_text(cell: object) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    if isinstance(cell, datetime) and cell.time() == time():
-        return cell.date().isoformat()
-    return cell.isoformat() if isinstance(cell, (datetime, date, time)) else str(cell)
+def _shown(cell: Any) -> str:
+    """What a cell shows; an empty one has no format."""
+    value = cell.value
+    if type(value) is str or value is None:
+        return value or ""
+    return cell_text(value, cell.number_format or "General")

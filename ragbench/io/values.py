@@ -82,6 +82,43 @@ def as_object(value: object) -> Mapping[str, object]:
     return value if is_object(value) else {}
 
 
+# --- line ends
+
+
+def line_feeds(text: str) -> str:
+    """A text whose lines end in a line feed: a checkout on Windows is the same text."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def has_carriage_return(value: object) -> bool:
+    """Whether a text, or any text in lists and objects, has one."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is str:
+            if "\r" in item:
+                return True
+        elif type(item) is dict:
+            waiting += cast("dict[str, object]", item).values()
+        elif type(item) is list:
+            waiting += cast("list[object]", item)
+    return False
+
+
+def with_line_feeds(value: object, depth: int = 0) -> object:
+    """A value as it came, with `line_feeds` in each of its texts."""
+    if type(value) is str:
+        return line_feeds(value)
+    if depth > MAX_DEPTH:  # it is refused for that
+        return value
+    if type(value) is dict:
+        items = cast("dict[str, object]", value).items()
+        return {name: with_line_feeds(item, depth + 1) for name, item in items}
+    if type(value) is list:
+        return [with_line_feeds(item, depth + 1) for item in cast("list[object]", value)]
+    return value
+
+
 # --- texts and ids
 
 
@@ -126,6 +163,12 @@ def as_texts(value: object, convert: Callable[[object], str] | None = None) -> t
 
 as_ids = partial(as_texts, convert=as_id)
 """As `as_texts`, for ids."""
+
+
+def as_ranked_ids(value: object) -> tuple[str, ...]:
+    """Ids by rank. One that is null is empty: without it the others would move up."""
+    items = value if is_list(value) else [value]
+    return tuple("" if is_missing(item) else as_id(item) for item in items)
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
@@ -401,6 +444,21 @@ def converters() -> Mapping[str, Callable[[object], Any]]:
 
 # --- cells of tables
 
+
+class NumberText(str):
+    """A cell that shows a number in a form of its own, such as ``25%``."""
+
+    __slots__ = ("number",)
+    number: str
+    """The number that the cell holds, as a field for numbers reads it."""
+
+    @classmethod
+    def of(cls, text: str, number: str) -> NumberText:
+        cell = cls(text)
+        cell.number = number
+        return cell
+
+
 _LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
 """What makes lists of values, in a cell in brackets."""
 _PRINTED_ITEM = re.compile(
@@ -415,7 +473,11 @@ def parse_cell(target: str, cell: str) -> object:
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
     """
-    text, convert = cell.strip(), converters()[target]
+    convert = converters()[target]
+    if isinstance(cell, NumberText):
+        is_number = convert in (as_number, as_share, as_numbers)
+        cell = cell.number if is_number else str(cell)
+    text = cell.strip()
     in_brackets = text.startswith("[") and text.endswith("]")
     if convert in (as_grades, as_metadata, as_turns):
         try:
@@ -423,7 +485,7 @@ def parse_cell(target: str, cell: str) -> object:
         except orjson.JSONDecodeError as error:
             what = "list" if convert is as_turns else "object"
             raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
-    if convert is as_ids:
+    if convert in (as_ids, as_ranked_ids):
         return _parse_list(text) if in_brackets else _split_ids(target, text)
     if convert not in _LISTS or not in_brackets:
         return cell
@@ -441,7 +503,7 @@ def spelled_list(target: str, text: str) -> object:
 
     An answer in brackets is one.
     """
-    if converters()[target] in (as_ids, *_LISTS[1:]) and text.endswith("]"):
+    if converters()[target] in (as_ids, as_ranked_ids, *_LISTS[1:]) and text.endswith("]"):
         with suppress(ValueProblem):
             return _parse_list(text)
     return text

@@ -1,15 +1,16 @@
-"""YAML with the line of everything; settings out of it, every mistake with its line at once."""
+"""YAML with the line of everything: settings with every mistake at once, and files of data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
 from ragbench.io.settings import Place, from_settings, problems_of
@@ -38,21 +39,77 @@ class YamlFile(Record):
 
 
 def read_yaml(path: Path) -> YamlFile:
+    """A file of settings, as YAML 1.1 reads it."""
     import yaml
 
     try:
-        text = ReadLimits().read_settings(path).decode("utf-8-sig")
+        raw = ReadLimits().read_settings(path)
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
+    file = _parsed(path, raw, yaml.SafeLoader, most=_MOST_NODES)
+    hide_arguments(file.value)
+    return file
+
+
+def parse_yaml_data(name: str, raw: bytes) -> YamlFile:
+    """A file of data: texts stay as they were written.
+
+    Only ``true`` and ``false`` are truth values, as in YAML 1.2: an answer may be "yes". A date, a
+    time such as ``9:30`` and a number that a number would write otherwise (``007``, ``1.10``) are
+    texts. The keys of mappings are texts.
+    """
+    # Without aliases a text has no more nodes than characters.
+    most = max(_MOST_NODES, len(raw))
+    file = _parsed(Path(name), raw, _data_loader(), most=most)
+    return replace(file, path=name, value=_plain(file.value))
+
+
+def _plain(value: object) -> object:
+    """A value with texts as keys, and as everything that JSON lacks."""
+    if is_object(value):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if is_list(value):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return str(value)
+
+
+_AS_WRITTEN = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"0|-?[1-9][0-9]*",
+    "float": r"-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]|\.nan|\.NaN",
+    "merge": r"<<",
+}
+"""Texts without quotation marks that mean something else than themselves, by the kind of it."""
+
+
+@cache
+def _data_loader() -> Any:
+    import yaml
+
+    loader: Any = type("DataLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
+    for kind, pattern in _AS_WRITTEN.items():
+        text = re.compile(f"^(?:{pattern})$")
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", text, None)
+    return loader
+
+
+def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile:
+    import yaml
+
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
     try:
-        loader: Any = yaml.SafeLoader(text)
+        loader = loader_class(text)
         try:
             node = loader.get_single_node()
             if node is None:
                 raise _refusal(path, "is empty")
-            lines = dict(_lines(path, node))
+            lines = dict(_lines(path, node, most))
             value = loader.construct_document(node)
         finally:
             loader.dispose()
@@ -64,11 +121,10 @@ def read_yaml(path: Path) -> YamlFile:
         raise _refusal(path, "is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
         raise _refusal(path, f"is not YAML: {error}") from error
-    hide_arguments(value)
     return YamlFile(path=str(path), value=value, lines=lines)
 
 
-def _lines(path: Path, root: Any) -> Iterator[tuple[Place, int]]:
+def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
     """The line of each place, in depth; anchors are followed wherever they are used."""
     import yaml
 
@@ -77,7 +133,7 @@ def _lines(path: Path, root: Any) -> Iterator[tuple[Place, int]]:
     while waiting:
         place, line, node, around = waiting.pop()
         seen += 1
-        if id(node) in around or seen > _MOST_NODES:
+        if id(node) in around or seen > most:
             raise _refusal(path, "an alias leads into itself, or to too much", line + 1)
         yield place, line + 1
         within = around | {id(node)}

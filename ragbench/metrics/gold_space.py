@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, NamedTuple
-from unicodedata import normalize
+from unicodedata import is_normalized, normalize
 from urllib.parse import unquote
 
 from ragbench.core.case import Case
@@ -252,8 +252,8 @@ class MatchingTally:
             counts = "chunk does" if self.nearly == 1 else "chunks do"
             yield (
                 f"{self.nearly:,} retrieved {counts} not count as relevant though only the writing "
-                f"of an id differs, such as '{name}' for the gold's '{gold}': ids are compared as "
-                "they are. Write them alike."
+                f"of an id differs, such as '{name}' for the gold's '{gold}'{_forms(name, gold)}: "
+                "ids are compared as they are. Write them alike."
             )
 
     def _foreign(self) -> str:
@@ -261,6 +261,14 @@ class MatchingTally:
         if 2 * self.shared > self.named:
             return f"ids of the two sides do not mean the same, though {reason}"
         return f"the ids of the RAG are not those of the dataset ({reason})"
+
+
+def _forms(name: str, gold: str) -> str:
+    """How two ids differ that look the same; empty where the difference can be seen."""
+    if normalize("NFC", name) != normalize("NFC", gold):
+        return ""
+    first, second = ("NFC", "NFD") if is_normalized("NFC", name) else ("NFD", "NFC")
+    return f" (its accents are in Unicode's form {first}, those of the gold in {second})"
 
 
 def _by_text(reason: str) -> MatchingVerdict:

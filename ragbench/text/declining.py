@@ -16,8 +16,9 @@ from typing import NamedTuple
 from ragbench.text.citations import without_citations
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
+from ragbench.text.thoughts import behind_thoughts
 
-RULES = 6
+RULES = 7
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 
@@ -40,6 +41,7 @@ _CITED = 4 * _LONGEST
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
+    text = behind_thoughts(text)  # what a model thinks is not what it answers
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False)
     folded = text[:_LONGEST].casefold()

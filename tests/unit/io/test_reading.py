@@ -99,7 +99,7 @@ def test_containers_encodings_and_packing_are_recognised(
     ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
     ("x.json", "[" * 100_000, "", [": not valid JSON"]),
     ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
-    ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\r\nb", [":4: field"]),
+    ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\nb", [":4: field"]),
     ("x.csv", 'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n', "ae",
      [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"]),
     ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),

@@ -297,6 +297,16 @@ def test_that_only_the_writing_of_an_id_differs_is_said(ours: str, theirs: str) 
     assert len(alone.notes) == 2
 
 
+@pytest.mark.parametrize(("ours", "theirs", "said"), [
+    ("caf\u00e9", "cafe\u0301", "in Unicode's form NFD, those of the gold in NFC"),
+    ("cafe\u0301", "caf\u00e9", "in Unicode's form NFC, those of the gold in NFD"),
+])  # fmt: skip
+def test_ids_that_look_the_same_are_named_by_their_form(ours: str, theirs: str, said: str) -> None:
+    there = trace(gold=["there"], retrieval=retrieved("there"))
+    (note,) = verdict(there, trace(gold=[ours], retrieval=retrieved("other", theirs))).notes
+    assert said in note
+
+
 def test_ids_that_mean_something_else_are_no_other_writing() -> None:
     there = trace(gold=["there"], retrieval=retrieved("there"))
     for ours, theirs in [("doc-1", "doc-10"), ("a.v2", "a.v3"), ("1", "10"), ("a/b", "b")]:

@@ -103,3 +103,17 @@ def test_an_answer_beside_it_makes_an_answer_of_anything(parts: list[str], stran
     reading = read_answer("\n".join([*parts, "Paris is the capital."]))
     assert not reading.declines
     read_answer(strange)  # whatever it is
+
+
+@pytest.mark.parametrize(
+    ("text", "declines"),
+    [
+        ("<think>Is it in the context? No.</think>\n\nI don't know.", True),
+        ("<thinking>The price is 5 €.</thinking>I cannot answer this question.", True),
+        ("It is in none of the texts.</think>I don't know.", True),
+        ("<think>I don't know.</think>The price is 5 €.", False),
+        ("<think>I don't know. The price may be", False),
+    ],
+)
+def test_what_a_model_thinks_before_is_not_its_answer(text: str, declines: bool) -> None:
+    assert read_answer(text).declines is declines

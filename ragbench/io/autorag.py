@@ -1,0 +1,75 @@
+"""AutoRAG's questions (``qa.parquet``): ``qid, query, retrieval_gt, generation_gt``.
+
+``retrieval_gt`` is a list of groups of ids. Every group is needed for the answer; within a group
+one id is as good as another. It may also be a plain list, which is one group, or a single id. A
+corpus (``doc_id, contents, metadata``) has fields that are recognised by themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ragbench.io.detect import container_rows
+from ragbench.io.fields import named
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import ValueProblem, as_ids, describe, is_list, is_missing
+
+_NAMES = {"qid": "id", "query": "query", "generation_gt": "answers"}
+_ALTERNATIVES = (
+    "AutoRAG's alternatives within a group of 'retrieval_gt' all count as relevant: recall expects "
+    "each of them"
+)
+
+
+def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per question."""
+    for row in container_rows(source, problems, named("array")["cases"]):
+        case: dict[str, object] = {}
+        for name, value in row.values.items():
+            if name != "retrieval_gt":
+                case[_NAMES.get(name, name)] = value
+        try:
+            groups = _groups(row.values.get("retrieval_gt"))
+            if row.cells and isinstance(answers := case.get("answers"), str):
+                case["answers"] = _spelled(answers)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
+            continue
+        if groups is not None:
+            case["reference_context_ids"] = [id for group in groups for id in group]
+            has_alternatives = any(len(group) > 1 for group in groups)
+            if has_alternatives:
+                source.notes[_ALTERNATIVES] = None
+            elif len(groups) > 1:
+                case["needs"] = "all"
+        yield row._replace(values=case, cells=False)
+
+
+def _groups(value: object) -> list[list[str]] | None:
+    """The groups of ids of a question; None where they are unknown."""
+    if isinstance(value, str):
+        value = _spelled(value)
+    if value is None or (not is_list(value) and is_missing(value)):
+        return None
+    if not is_list(value):
+        return [[*as_ids(value)]]
+    items = value if any(map(is_list, value)) else [value]
+    groups: list[list[str]] = []
+    for item in items:
+        ids = [id for id in as_ids(item) if id.strip()] if item is not None else []
+        if ids:
+            groups.append(ids)
+    return groups
+
+
+def _spelled(text: str) -> object:
+    """The list that a cell spells, as JSON or as Python prints it; else the text."""
+    if not text.strip().startswith("["):
+        return text
+    try:
+        value: object = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        message = f"expected a list as JSON or as Python prints it, found {describe(text)}"
+        raise ValueProblem(message) from None
+    return value

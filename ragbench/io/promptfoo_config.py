@@ -1,0 +1,287 @@
+"""promptfoo's configuration (``promptfooconfig.yaml``) and its files of tests, as cases.
+
+Facts of the form, as promptfoo reads it:
+
+- ``tests`` is a list, or names files next to the configuration: ``tests.csv``,
+  ``file://tests/*.yaml``. An entry of the list may name files, too.
+- A test has ``vars`` (a mapping, or a file with one) and ``assert``. A variable that is a list
+  stands for a test per entry. ``defaultTest`` has variables and assertions of every test.
+- A table of tests has a column per variable, and ``__expected`` (also ``__expected1`` ...) with an
+  assertion per cell: ``contains: two years``; a text without a kind is the whole answer.
+
+A configuration holds nothing that a system did: a variable such as ``context`` is the text that the
+prompt is given, and becomes metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import islice, product
+from pathlib import Path
+from typing import NamedTuple
+
+from ragbench.io.detect import CONTAINERS, container_rows, detect_container, reader_of
+from ragbench.io.fields import named, outcome_fields
+from ragbench.io.json_files import load
+from ragbench.io.limits import UnreadableError
+from ragbench.io.promptfoo_asserts import expectations, is_read, kinds_of_assertions, references
+from ragbench.io.read import FieldMap
+from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
+from ragbench.io.values import as_list, as_object, is_list, is_missing, is_object
+from ragbench.io.yaml_cases import load_yaml
+
+Values = Mapping[str, object]
+
+_FILE = "file://"
+_DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl", ".csv", ".tsv", ".xlsx"})
+_TEXT_SUFFIXES = frozenset({".txt", ".md"})
+_MOST_TESTS = 10_000
+"""Tests that lists in one test's variables may stand for."""
+_RESULTS = "read its results instead: promptfoo eval -o results.json"
+_CELL = re.compile(r"(?P<kind>[a-z][a-z0-9:-]*?)(?:\([\d.]+\))?(?::\s*(?P<value>.*))?", re.DOTALL)
+
+
+class _Test(NamedTuple):
+    path: str
+    line: int | None
+    values: Values
+
+
+def read_config(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per test."""
+    reading = _Reading(source=source, problems=problems)
+    for test in reading.tests():
+        yield from reading.rows(test)
+    if reading.left_out:
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(reading.left_out.items()))
+        source.notes[f"Assertions of promptfoo that are not read: {counts}"] = None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Reading:
+    source: Source
+    problems: Problems
+    default: Values = field(default_factory=dict[str, object])
+    """``defaultTest``."""
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    """Assertions that need a program or a judge, by kind."""
+    fields: FieldMap = field(default_factory=lambda: FieldMap("cases", {}))
+
+    # --- which tests there are
+
+    def tests(self) -> Iterator[_Test]:
+        container, _ = detect_container(self.source, "cases", self.problems)
+        if container not in ("yaml", "json"):
+            yield from self._tests_of_rows(container_rows(self.source, self.problems))
+            return
+        lines: Mapping[tuple[str | int, ...], int] = {}
+        if container == "yaml":
+            file = load_yaml(self.source, self.problems)
+            value = None if file is None else file.value
+            lines = {} if file is None else file.lines
+        else:
+            value = load(self.source, self.problems)
+        if is_object(value):
+            self.default = self._default_test(value.get("defaultTest"))
+            yield from self._listed(value.get("tests"), ("tests",), lines)
+        elif value is not None:
+            yield from self._listed(value, (), lines)
+
+    def _default_test(self, value: object) -> Values:
+        if not isinstance(value, str):
+            return as_object(value)
+        for file in self._files(value, None):
+            for row in container_rows(file, self.problems):
+                return row.values
+        return {}
+
+    def _listed(
+        self,
+        tests: object,
+        place: tuple[str, ...],
+        lines: Mapping[tuple[str | int, ...], int],
+    ) -> Iterator[_Test]:
+        entries = tests if is_list(tests) else [tests]
+        for position, entry in enumerate(entries):
+            line = lines.get((*place, position), lines.get(place))
+            if isinstance(entry, str):
+                for file in self._files(entry, line):
+                    yield from self._tests_of_rows(self._rows_of(file))
+            elif is_object(entry) and isinstance(entry.get("path"), str):
+                self._note_program(str(entry["path"]), line)
+            elif is_object(entry):
+                yield _Test(self.source.name, position + 1 if line is None else line, entry)
+            else:
+                message = "expected a test, as a mapping with 'vars', or the name of a file"
+                self.problems.add(message, path=self.source.name, line=line, field="tests")
+
+    def _rows_of(self, file: Source) -> Iterator[Row]:
+        with noting_read_errors(file.name, self.problems):
+            container, _ = detect_container(file, "cases", self.problems)
+            if container in CONTAINERS:
+                reader = reader_of(container)
+                yield from reader(file, kind="cases", problems=self.problems)
+
+    def _tests_of_rows(self, rows: Iterable[Row]) -> Iterator[_Test]:
+        for row in rows:
+            values = _test_of_cells(row.values) if row.cells or "vars" not in row.values else None
+            yield _Test(row.path, row.line, row.values if values is None else values)
+
+    def _files(self, name: str, line: int | None) -> Iterator[Source]:
+        """The files that a name means: next to the configuration, with ``*`` for several."""
+        if self.source.path is None:
+            message = f"'{name}' is next to a configuration that is not a file here"
+            self.problems.add(message, path=self.source.name, line=line)
+            return
+        relative = name.removeprefix(_FILE)
+        if Path(relative).suffix.lower() not in _DATA_SUFFIXES or "://" in relative:
+            self._note_program(name, line)
+            return
+        folder = self.source.path.parent
+        paths = sorted(folder.glob(relative)) if "*" in relative else [folder / relative]
+        if not paths:
+            self.problems.add(f"no file is named '{name}'", path=self.source.name, line=line)
+        for path in paths:
+            yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
+
+    def _note_program(self, name: str, line: int | None) -> None:
+        message = f"'{name}' makes tests by a program or is not a file of tests: {_RESULTS}"
+        self.problems.add(message, path=self.source.name, line=line)
+
+    # --- what a test says
+
+    def rows(self, test: _Test) -> Iterator[Row]:
+        variables = self._variables(test)
+        if variables is None:
+            return
+        default, own = self.default.get("assert"), test.values.get("assert")
+        assertions = [*_flat([*as_list(default), *as_list(own)])]
+        for kind in kinds_of_assertions(assertions):
+            if not is_read(kind):
+                self.left_out[kind] += 1
+        metadata = {
+            **as_object(self.default.get("metadata")),
+            **as_object(test.values.get("metadata")),
+        }
+        if isinstance(description := test.values.get("description"), str):
+            metadata["description"] = description
+        for chosen in _each_of(variables):
+            case = self._case(chosen, assertions, metadata)
+            yield Row(test.path, test.line, case)
+
+    def _variables(self, test: _Test) -> dict[str, object] | None:
+        variables: dict[str, object] = {}
+        for part in (self.default.get("vars"), test.values.get("vars")):
+            if isinstance(part, str):
+                for file in self._files(part, test.line):
+                    for row in islice(self._rows_of(file), 1):
+                        variables |= row.values
+            else:
+                variables |= as_object(part)
+        for name, value in variables.items():
+            if isinstance(value, str) and value.startswith(_FILE):
+                text = self._text_of(value, test.line)
+                if text is None:
+                    return None
+                variables[name] = text
+        return variables
+
+    def _text_of(self, name: str, line: int | None) -> str | None:
+        """The text of a file that a variable names."""
+        path = Path(name.removeprefix(_FILE))
+        if self.source.path is None or path.suffix.lower() not in _TEXT_SUFFIXES:
+            message = f"'{name}' is not the name of a text file (.txt, .md): {_RESULTS}"
+            self.problems.add(message, path=self.source.name, line=line)
+            return None
+        with noting_read_errors(str(path), self.problems):
+            raw = self.source.limits.read_settings(self.source.path.parent / path)
+            return raw.decode("utf-8-sig", "replace").strip()
+        return None
+
+    def _case(
+        self, variables: Values, assertions: Sequence[Values], metadata: Values
+    ) -> dict[str, object]:
+        bindings = dict(self.fields[tuple(variables)].bindings)
+        case: dict[str, object] = {}
+        kept = dict(metadata)
+        outcomes = outcome_fields()
+        outcome_names = {source for target, source in bindings.items() if target in outcomes}
+        for name, value in variables.items():
+            if name in outcome_names or name == "metadata":
+                kept[name] = value
+            else:
+                case[name] = value
+        if "query" not in bindings:
+            texts = [name for name, value in variables.items() if isinstance(value, str)]
+            if len(texts) == 1:
+                case["query"] = case.pop(texts[0], variables[texts[0]])
+        if "reference" not in bindings and "answers" not in bindings:
+            case["answers"] = references(assertions, variables)
+        case |= expectations(assertions, variables)
+        if kept:
+            case["metadata"] = kept
+        return case
+
+
+def _flat(assertions: Iterable[object]) -> Iterator[Values]:
+    """Assertions, with those of a set of which all have to hold."""
+    for assertion in map(as_object, assertions):
+        if assertion.get("type") == "assert-set" and assertion.get("threshold") is None:
+            yield from _flat(as_list(assertion.get("assert")))
+        else:
+            yield assertion
+
+
+def _each_of(variables: Values) -> Iterator[Values]:
+    """The variables of each test that lists among them stand for."""
+    lists = {name: value for name, value in variables.items() if is_list(value) and value}
+    count = 1
+    for value in lists.values():
+        count *= len(value)
+    if count > _MOST_TESTS:
+        raise UnreadableError(f"lists in the variables of a test make {count:,} tests of it")
+    for chosen in product(*lists.values()):
+        yield {**variables, **dict(zip(lists, chosen, strict=True))}
+
+
+# --- tables of tests
+
+
+def _test_of_cells(cells: Values) -> dict[str, object]:
+    """A row of a table of tests as a test."""
+    variables: dict[str, object] = {}
+    metadata: dict[str, object] = {}
+    assertions: list[Values] = []
+    test: dict[str, object] = {"vars": variables, "assert": assertions, "metadata": metadata}
+    for name, cell in cells.items():
+        if is_missing(cell):
+            continue
+        if re.fullmatch(r"__expected\d*", name):
+            assertions.append(_assertion_of(str(cell)))
+        elif name == "__description":
+            test["description"] = cell
+        elif name.startswith("__metadata:"):
+            metadata[name.removeprefix("__metadata:").removesuffix("[]")] = cell
+        elif not name.startswith("__"):
+            variables[name] = cell
+    return test
+
+
+def _assertion_of(cell: str) -> Values:
+    """The assertion that a cell spells: a kind and a value, or a whole answer."""
+    match = _CELL.fullmatch(cell.strip())
+    if match is None or match["kind"] not in _kinds():
+        return {"type": "equals", "value": cell.strip()}
+    return {"type": match["kind"], "value": match["value"]}
+
+
+@cache
+def _kinds() -> frozenset[str]:
+    kinds = {
+        kind for name, names in named("promptfoo").items() if name != "answer" for kind in names
+    }
+    return frozenset(kinds | {f"not-{kind}" for kind in kinds})
