@@ -462,11 +462,14 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
             if outcome is None and source.info.form in ("traces", *RANKED):
                 continue  # it searches nothing, or is judged and not ranked
-            if outcome is not None and outcome.value is not None:
-                yield _dumped(entry.case, outcome.value)
+            retrieval = None if outcome is None else outcome.value
+            if retrieval is not None and not retrieval.is_ids_alone:
+                yield _dumped(entry.case, retrieval)
                 continue
             why = "no retrieval is recorded"
-            if outcome is not None:
+            if retrieval is not None:  # an unknown text would be judged to hold no answer
+                why = "only the ids of its chunks are recorded, not their texts"
+            elif outcome is not None:
                 why = str(outcome.reason if outcome.failure is None else outcome.failure)
             problems.add(f"case '{entry.case.id}': {why}", path=source.info.path)
     except DataError as error:

@@ -24,7 +24,8 @@ SETTINGS: dict[str, dict[str, float]] = {
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     home = tmp_path_factory.mktemp("runs")
     for name, settings in SETTINGS.items():
-        arguments = ["eval", str(PELLORIN), "--sample", "150", "--out", str(home / name), "-q"]
+        arguments = ["eval", str(PELLORIN), "--rag", "baseline", "--sample", "150"]
+        arguments += ["--out", str(home / name), "-q"]
         assert main([*arguments, "--rag-args", json.dumps(settings)]) == 0
     yield {name: str(home / name) for name in SETTINGS}
 
@@ -99,7 +100,7 @@ def test_the_same_runs_give_the_same_bytes_in_each_form(
 def test_other_cases_are_refused_and_the_common_ones_offered(
     ragbench: Ragbench, runs: dict[str, str]
 ) -> None:
-    ragbench("eval", str(PELLORIN), "--limit", "200", "--out", "first", "-q")
+    ragbench("eval", str(PELLORIN), "--rag", "baseline", "--limit", "200", "--out", "first", "-q")
     ragbench("compare", runs["five"], "first").refused("--only-common-cases")
     done = ragbench("compare", runs["five"], "first", "--only-common-cases").ok()
     assert "cases that are the same in all runs" in done.flat

@@ -108,7 +108,10 @@ def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
     program, promised = fenced(COMPARE, "python")[0].strip().rsplit("\n", 1)
     assert f"# {printed_by(program).strip()}" == promised
     for number in (1, 2, 3):
-        assert ragbench("eval", "office", "--out", f"run-{number}", "-q").code == 0
+        assert (
+            ragbench("eval", "office", "--rag", "baseline", "--out", f"run-{number}", "-q").code
+            == 0
+        )
     for block in others:
         for arguments in commands(block):
             assert ragbench(*arguments).code == 0

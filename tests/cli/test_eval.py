@@ -20,8 +20,11 @@ def next_command(done: Any) -> list[str]:
     return shlex.split(line)
 
 
-def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "-o", "run", "-m", "recall@5,hit_rate@1,token_f1").ok()
+def test_the_baseline_is_evaluated_by_its_name(ragbench: Ragbench) -> None:
+    done = ragbench(
+        *("eval", "office", "--rag", "baseline"),
+        *("-o", "run", "-m", "recall@5,hit_rate@1,token_f1"),
+    ).ok()
     assert done.out.startswith("baseline on office: 3 cases\ngenerate  2 answered, 1 abstained\n")
     assert score("recall@5") == (1.0, 2)
     assert "report  run/report.html" in done.err
@@ -100,7 +103,7 @@ def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragben
 
 
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
-    command = ("eval", "office/cases.jsonl", "-m", "recall@5", "-o")
+    command = ("eval", "office/cases.jsonl", "--rag", "baseline", "-m", "recall@5", "-o")
     assert ragbench(*command, "run").code == 0
     assert report()["manifest"]["dataset"]["name"] == "office"
     Path("office/corpus.jsonl").rename("pages.jsonl")
@@ -114,11 +117,16 @@ def test_options_come_from_the_environment(
     values = {"LIMIT": "2", "RAG": "rags.py:Plain", "OUT": "run", "METRICS": "MRR", "JSON": "1"}
     for name, value in values.items():
         monkeypatch.setenv(f"RAGBENCH_EVAL_{name}", value)
-    found = ragbench("eval", "office").json
+    found = ragbench("eval", "office", "--rag", "baseline").json
     assert found["manifest"]["dataset"]["cases"] == 2
     assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
     # What is said on the command line counts more.
-    assert ragbench("eval", "office", "--limit", "1").json["manifest"]["dataset"]["cases"] == 1
+    assert (
+        ragbench("eval", "office", "--rag", "baseline", "--limit", "1").json["manifest"]["dataset"][
+            "cases"
+        ]
+        == 1
+    )
 
 
 def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
@@ -160,7 +168,7 @@ def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench
 def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    done = ragbench("eval", str(PELLORIN), "--out", "run")
+    done = ragbench("eval", str(PELLORIN), "--rag", "baseline", "--out", "run")
     lines = done.err.splitlines() + done.out.splitlines()
     assert len(lines) <= 24
     assert sum("ragbench " in line for line in lines) == 1 + lines[0].count("ragbench ")

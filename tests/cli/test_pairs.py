@@ -36,6 +36,7 @@ ANSWERED = "answered"  # The cases that ended well, with what was retrieved and 
 ANSWERS = "answers"  # What was said; of what was retrieved only ids are there.
 CASES = "cases"  # The cases; nothing is recorded.
 RETRIEVED = "retrieved"  # The questions with what was retrieved.
+RANKED = "ranked"  # The ids of what was retrieved, with the judgements beside them.
 SCORES = "scores"  # What is needed to compare.
 
 NO_RUN = "is a file, not the folder of a run. Answers that it records are scored by: ragbench eval"
@@ -61,9 +62,9 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "export.parquet": (SAME, RETRIEVED, *FILE),
     "export.hf": (SAME, RETRIEVED, *FOLDER),
     "samples.jsonl": (ANSWERED, RETRIEVED, *FILE),
-    "export.run": (IDS, IDS, *FILE),
+    "export.run": (RANKED, IDS, *FILE),
     "report.json": ("a run's report, which holds no cases", NO_CHUNKS, *FILE),
-    "cases.csv": (ANSWERS, "no retrieval is recorded", *FILE),
+    "cases.csv": (ANSWERS, "only the ids of its chunks are recorded", *FILE),
     "verdicts.jsonl": (JOIN, "holds verdicts, not the retrievals that they judge", *FILE),
     "verdicts.summary.json": ("it is a summary of verdicts: it holds no", NO_CHUNKS, *FILE),
     "dump.jsonl": (RETRIEVED, RETRIEVED, *FILE),
@@ -154,9 +155,11 @@ def test_pair(
     monkeypatch.chdir(written)
     expected = PAIRS[name][READERS.index(reader)]
     out = str(tmp_path / "out")
+    # Questions alone are no results: somebody has to be asked.
+    asked = ["--rag", "baseline"] if expected == CASES else []
     validation = ("--validator", "lexical", "--json", "--max-malformed", "0.4")
     call = {
-        "eval": ["eval", name, "-o", out, "-m", "token_f1"],
+        "eval": ["eval", name, "-o", out, "-m", "token_f1", *asked],
         "validate": ["validate", name, *validation],
         "report": ["report", name],
         "export": ["export", name, "--to", "jsonl", "-o", f"{out}.jsonl"],
@@ -180,6 +183,8 @@ def test_pair(
         assert "baseline on " in printed.out
     elif reader == "eval" and expected == RETRIEVED:
         assert "retrieve  1 done, 1 recorded" in printed.out
+    elif reader == "eval" and expected == RANKED:
+        assert "retrieve  2 done, 2 recorded" in printed.out
     elif reader == "eval":
         main(["export", out, "--to", "jsonl", "-o", f"{out}.jsonl"])
         found, wanted = cases(f"{out}.jsonl"), cases("export.jsonl")

@@ -22,7 +22,7 @@ def save(text: str, name: str = "rag.yaml") -> None:
 def test_a_pipeline_over_the_datasets_own_corpus_is_the_baseline(ragbench: Ragbench) -> None:
     save("retrieval: bm25")
     assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "a").code == 0
-    assert ragbench(*RUN, "--out", "b").code == 0
+    assert ragbench(*RUN, "--rag", "baseline", "--out", "b").code == 0
     assert cases_of("a") == cases_of("b")
     assert report("a")["summaries"] == report("b")["summaries"]
 
@@ -121,7 +121,18 @@ VARIANTS = """variants:
   - name: first [bold]one[/nothing]
     operators: [{action: rerank, type: lexical, top_k: 1}]
 """
-STORED = ("eval", "office", "--top-k", "3", "--out", "run", "-m", "recall@3,precision@3")
+STORED = (
+    "eval",
+    "office",
+    "--rag",
+    "baseline",
+    "--top-k",
+    "3",
+    "--out",
+    "run",
+    "-m",
+    "recall@3,precision@3",
+)
 
 
 def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
@@ -136,7 +147,7 @@ def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
 def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
     save(STAGE, "stage.yaml")
     for arguments in ((), ("--post-retrieval", "stage.yaml"), ("--post-retrieval", "stage.yaml")):
-        assert ragbench("eval", "office", "-q", *arguments).code == 0
+        assert ragbench("eval", "office", "--rag", "baseline", "-q", *arguments).code == 0
     assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
 
 

@@ -51,9 +51,14 @@ def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> 
     done = ragbench("eval", lines("questions.jsonl", [{"query": "Who?", "reference": "Ada"}]))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(
-        "Error: questions.jsonl holds 1 case without recorded answers, and there is nothing to ask:"
+        "Error: questions.jsonl holds 1 case without recorded answers, and no system is named"
     )
-    for way in ("--rag my_module:MyRAG", "--outputs FILE", "--field response=NAME", "--corpus"):
+    for way in (
+        "ragbench eval questions.jsonl --rag my_rag.py:ask\n",
+        "ragbench eval questions.jsonl --outputs results.jsonl\n",
+        "--field response=NAME",
+        "ragbench eval questions.jsonl --rag baseline\n",
+    ):
         assert way in done.err
     assert not Path("reports").exists()
 
@@ -61,9 +66,9 @@ def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> 
 def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
     answers = [{"id": "c1", "response": "27 days"}, {"id": "c9", "response": "to whom?"}]
     done = ragbench("eval", "office", "--outputs", lines("said.jsonl", answers), "-o", "run")
-    assert "said on office: 3 cases" in done.out
+    assert "said on office: 1 case" in done.out
     notes = report()["notes"][:2]
-    assert notes[0] == "answers of said.jsonl: 1 by id joined with 3 cases"
+    assert notes[0] == "outputs of said.jsonl: 1 by id joined with 3 cases"
     assert set(notes) <= set(done.err.splitlines())
     assert score("exact_match") == (1.0, 1)
     said = {"spec": "recorded", "answers": "said.jsonl"}
@@ -71,7 +76,7 @@ def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
 
 
 def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
-    ragbench("eval", "office", "-o", "first", "-q")
+    ragbench("eval", "office", "--rag", "baseline", "-o", "first", "-q")
     ragbench("validate", "first", "-o", "verdicts.jsonl", "-q")
     answers = ("--outputs", "verdicts.jsonl", "-m", "answer_rate")
     ragbench("eval", "office", *answers, "-o", "run").ok("validate  3 done, 3 recorded")
@@ -96,7 +101,7 @@ def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.Mo
     assert ragbench("eval", "-", "-o", "run", "-m", "exact_match").code == 0
     assert score("exact_match") == (1.0, 1)
     piped([{"query": "Who?"}])
-    ragbench("eval", "-").refused("the baseline RAG needs documents")
+    ragbench("eval", "-", "--rag", "baseline").refused("the baseline RAG needs documents")
 
 
 def test_another_file_of_answers_is_another_run(ragbench: Ragbench) -> None:

@@ -58,14 +58,14 @@ EVAL = {
     "office --rag nope:X": "there is no module 'nope'",
     "office --rag rags.py:Plein": "Did you mean Plain?",
     "office --rag rags": "is not of the form",
-    "office --rag-args {": "--rag-args is not JSON",
-    "office --rag-args 3": "--rag-args must be a JSON object",
-    """office --rag-args '{"top": 3}'""": "the baseline RAG has no setting top. It has b,",
-    """office --rag-args '{"top_k": "x"}'""": "--rag-args: a setting has the wrong type",
+    "office --rag baseline --rag-args {": "--rag-args is not JSON",
+    "office --rag baseline --rag-args 3": "--rag-args must be a JSON object",
+    """office --rag baseline --rag-args '{"top": 3}'""": "the baseline RAG has no setting top. It",
+    """office --rag baseline --rag-args '{"top_k": "x"}'""": "a setting has the wrong type",
     "office --rag rags.py:Plain --corpus x": "--corpus is for the baseline",
-    "office --limit 0": "--limit must be at least 1, not 0",
+    "office --rag baseline --limit 0": "--limit must be at least 1, not 0",
     "office --max-error-rate 7": "--max-error-rate must be between 0 and 1, not 7",
-    "office --limit 1 --sample 1": "--limit and --sample exclude each other",
+    "office --rag baseline --limit 1 --sample 1": "--limit and --sample exclude each other",
     "office --since gestern": "--since gestern: expected a date or a time, such as 2026-09-21",
     "office --since 2026-02-01 --until 2026-01-01": "--since 2026-02-01 is after --until 2026-01",
     "office --where user": "--where user: expected NAME=VALUE",
@@ -76,16 +76,16 @@ EVAL = {
     "office --format xml": "unknown format 'xml'",
     "office --field query": "expected TARGET=SOURCE",
     "office --field query=a --field query=b": "--field maps query twice: to a and to b",
-    "office --out rags.py": "rags.py is a file. Choose a folder with --out",
-    "office --out office": "office is not empty and is not a run folder",
-    "office --validate nobody": "unknown name 'nobody'",
+    "office --rag baseline --out rags.py": "rags.py is a file. Choose a folder with --out",
+    "office --rag baseline --out office": "office is not empty and is not a run folder",
+    "office --rag baseline --validate nobody": "unknown name 'nobody'",
     "office --calibration c.json": "name one with --validate",
     "office --rag-repeats 2": "--rag-repeats needs --rag",
     "office --pipeline rag.yaml --rag rags.py:Plain": "--rag and --pipeline cannot be combined",
     "office --pipeline rag.yaml --rag-args {}": "--rag-args and --pipeline cannot be combined",
     "office --pipeline rag.yaml --post-retrieval x": "--post-retrieval and --pipeline cannot be",
     "office --pipeline rag.yaml --corpus office": "rag.yaml names its own corpus",
-    "office --post-retrieval stage.yaml": "no model is named",
+    "office --rag baseline --post-retrieval stage.yaml": "no model is named",
     "office --rag rags.py:Plain --rag-repeats 0": "--rag-repeats",
     "office --rag rags.py:Plain --rag-repeats 21": "give 1 to 20",
     "office --rag rags.py:Plain --rag-repeats 2 --dry-run": "--dry-run",
@@ -176,7 +176,7 @@ def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: 
 
 def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
     for run in ("run", "other"):
-        ragbench("eval", "office", "-o", run, "-q").ok()
+        ragbench("eval", "office", "--rag", "baseline", "-o", run, "-q").ok()
     lines("tags.jsonl", [{"query": "a?", "response": "b", "reference": "b", "tags": ["travel"]}])
     ragbench("eval", "tags.jsonl", "-o", "tagged", "-q").ok()
     Path("link").symlink_to("run")

@@ -69,8 +69,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     run, other = folder / "run", folder / "other"
     limited = ("--limit", LIMIT, "-q")
-    assert ragbench("eval", PELLORIN, "--out", run, *limited, "--validate", "lexical") == 0
-    assert ragbench("eval", PELLORIN, "--out", other, *limited, "--top-k", 1) == 0
+    assert (
+        ragbench(
+            "eval", PELLORIN, "--rag", "baseline", "--out", run, *limited, "--validate", "lexical"
+        )
+        == 0
+    )
+    assert (
+        ragbench("eval", PELLORIN, "--rag", "baseline", "--out", other, *limited, "--top-k", 1) == 0
+    )
     (folder / "variants.yaml").write_text(
         "variants:\n- name: all\n  operators: []\n"
         "- name: two\n  operators:\n  - {action: filter, type: top_k, k: 2}\n",
