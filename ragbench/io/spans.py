@@ -51,6 +51,7 @@ class SpanForm(Record):
     summary: str
     spans: Sequence[str] = ()
     inner: str = ""
+    about: str = ""
     is_json: bool = False
     attributes: str
     paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
@@ -67,7 +68,11 @@ class SpanForm(Record):
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
     found: dict[str, SpanForm] = {}
-    for name, row in read_table("span_forms.toml")["form"].items():
+    rows = read_table("span_forms.toml")["form"]
+    for name, row in rows.items():
+        if "like" in row:
+            row = {**rows[row["like"]], **row}
+            del row["like"]
         own = {field: row[field] for field in SpanForm.__struct_fields__ if field in row}
         paths = {part: row[part].split() for part in row.keys() - own.keys() - {"signs", "types"}}
         finders = {part: tuple((at, _path(at)) for at in some) for part, some in paths.items()}
@@ -124,6 +129,8 @@ def _kinds() -> Mapping[str, str]:
 
 def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]:
     """The spans of a record, those that it holds within others too."""
+    if form.about:
+        record = {**as_object(record.get(form.about)), **record}
     found: list[object] = [record]
     for level in form.spans:
         held = [opened_json(_found(name)(one)) for one in found for name in level.split()]

@@ -15,6 +15,7 @@ from typing import Any
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
+from ragbench.io.chunk_identity import DistinctChunks
 from ragbench.io.dumps.decode import from_own
 from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.only import seconds_of
@@ -148,11 +149,13 @@ def _retrieval(
     failed = next((span for span in searches if span.error), None)
     if not lists and failed is None:
         lists = [one.before for one in rerankers if one.before is not None]
-    found, seconds = _union(lists), _seconds(searches)
-    if found is None:
+    seconds = _seconds(searches)
+    if not lists:
         if failed is None:
             return {}
         return {"retrieve": failed_outcome("retrieve", failed.error or "", seconds=seconds)}
+    chunks = DistinctChunks()
+    found = chunks.add(document for documents in lists for document in documents)
     if found and not any("text" in one for one in found):
         values["retrieved_context_ids"] = [one.get("id", "") for one in found]
         scores = [as_score(one.get("score")) for one in found]
@@ -160,8 +163,10 @@ def _retrieval(
         return {}
     metadata = {"hops": [*map(_hop, hops)]} if len(hops) > 1 else None
     recorded = {"retrieve": recorded_outcome(_result(found, metadata), seconds=seconds)}
-    left = _union([one.documents for one in rerankers if one.documents is not None])
-    if left is not None:
+    reranked = [one.documents for one in rerankers if one.documents is not None]
+    if reranked:
+        # Under the names that the same chunks have in what was retrieved.
+        left = chunks.add(document for documents in reranked for document in documents)
         outcome = recorded_outcome(_result(left, None), seconds=_seconds(rerankers))
         recorded["post_retrieve"] = outcome
     return recorded
@@ -174,15 +179,6 @@ def _hop(span: Span) -> dict[str, Any]:
         key, name = ("context_ids", "id") if has_ids else ("contexts", "text")
         found = {key: [one.get(name, "") for one in span.documents]}
     return {"query": said(span.input, "question"), **found, "seconds": _seconds([span])}
-
-
-def _union(lists: Sequence[Documents]) -> Documents | None:
-    """The documents of several lists, each once; None where there is no list."""
-    if len(lists) == 1:
-        return lists[0]
-    known = {str(one.get("id", one.get("text"))): one for many in reversed(lists) for one in many}
-    keys = dict.fromkeys(str(one.get("id", one.get("text"))) for many in lists for one in many)
-    return [known[key] for key in keys] if lists else None
 
 
 def _result(found: Documents, metadata: Mapping[str, Any] | None) -> Any:
