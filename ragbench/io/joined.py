@@ -463,7 +463,9 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             if outcome is None and source.info.form in ("traces", *RANKED):
                 continue  # it searches nothing, or is judged and not ranked
             retrieval = None if outcome is None else outcome.value
-            if retrieval is not None and not retrieval.is_ids_alone:
+            # Of a ranking the texts are looked up; what the corpus lacks is a warning.
+            is_ranked = source.info.form in RANKED
+            if retrieval is not None and (is_ranked or not retrieval.is_ids_alone):
                 yield _dumped(entry.case, retrieval)
                 continue
             why = "no retrieval is recorded"

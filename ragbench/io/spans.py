@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
 import msgspec
 
 from ragbench.core.record import Record
-from ragbench.io.dumps.form import constructed, getter, numbered, opened_json, text_of
+from ragbench.errors import DataError
+from ragbench.io.dumps.decode import Decoder, from_form
+from ragbench.io.dumps.form import DumpRecord, constructed, getter, numbered, opened_json, text_of
+from ragbench.io.dumps.forms import forms
+from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.fields import named, read_table
-from ragbench.io.values import as_list, as_object, is_list, is_object
+from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_object
 
 Values = Mapping[str, object]
 Find = Callable[[str], Any]
@@ -188,11 +193,11 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
 def _listings(kind: str, attributes: Values, find: Find) -> Sequence[list[dict[str, Any]] | None]:
     """What a retriever found or a reranker left, and what a reranker was given."""
     if kind == RETRIEVER:
-        return _listed(attributes, "documents") or documents_of(find("output")), None
+        return _listed(attributes, "documents") or retrieved_in(find("output")), None
     if kind != RERANKER:
         return None, None
     after, before = (_listed(attributes, name) for name in ("after", "before"))
-    return after or documents_of(find("output")), before or documents_of(find("input"))
+    return after or retrieved_in(find("output")), before or retrieved_in(find("input"))
 
 
 def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
@@ -245,6 +250,61 @@ def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
         if held is not None and (documents := documents_of(held)) is not None:
             return documents
     return None
+
+
+_OF_FRAMEWORKS = frozenset(
+    {"ragbench", "plain", "openinference", "langchain", "llamaindex", "ragas"}
+)
+"""Forms of a dump that are no store's: `documents_of` knows more of their documents."""
+
+
+def retrieved_in(value: object) -> list[dict[str, Any]] | None:
+    """The documents in what a search returned: a store's response, or any list of documents."""
+    value = opened_json(value)
+    documents = documents_of(value)
+    is_plain = is_list(value) and documents is not None
+    if is_plain and all("id" in one and "text" in one for one in documents or ()):
+        return documents
+    response = _of_store(value)
+    return documents if response is None else response
+
+
+def _of_store(value: object) -> list[dict[str, Any]] | None:
+    """The hits of a store's response, read as a dump of such responses is."""
+    held = [value]
+    if is_object(value):
+        held += [
+            opened_json(value[name]) for name in named_in("names")["documents"] if name in value
+        ]
+    for response in held:
+        for form in forms().values():
+            if form.name in _OF_FRAMEWORKS or form.unwrap(response) is None:
+                continue
+            record = DumpRecord("", None, {"response": response})
+            with suppress(DataError, ValueProblem):
+                decoder = guess_mapping([record], form=form, overrides={"chunks": "response"})
+                hits = [hit for raw in decoder.raw(record) for hit in raw.hits]
+                documents = [_of_hit(decoder, hit) for hit in hits]
+                return [document for document in documents if document is not None]
+    return None
+
+
+_NO_ID = "#1"
+"""What a dump calls its first chunk if it has no id."""
+
+
+def _of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
+    """A hit as a document. Each is read alone, since ids may be shared: see `DistinctChunks`."""
+    chunk = next(iter(from_form(decoder, [hit]).chunks), None)
+    if chunk is None:
+        return None
+    parts: dict[str, Any] = {
+        "id": chunk.id if chunk.id != _NO_ID else None,
+        "text": chunk.text or None,
+        "score": chunk.score,
+        "metadata": dict(chunk.metadata) or None,
+    }
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:

@@ -92,6 +92,8 @@ def _table_row(values: Values, is_text: bool) -> Understood:
     if case["grades"] is not None and case["reference_context_ids"] == graded:
         case["reference_context_ids"] = None  # the table names those that are graded so
     retrieved, contexts = None, known["retrieved_contexts"]
+    if contexts is None and known["retrieved_context_ids"]:
+        contexts = [""] * len(known["retrieved_context_ids"])  # texts that are not known
     if contexts is not None:
         given: Any = {name: known[column] for name, column in RETRIEVAL_COLUMNS.items()}
         retrieved = RetrievalResult(contexts, **given)

@@ -230,8 +230,13 @@ def _own_decoder() -> Decoder:
 
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
     """The retrieval of chunks that ragbench itself made of another form."""
+    return from_form(_own_decoder(), hits, query_id, query)
+
+
+def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
+    """The retrieval of hits that are in the form of a decoder."""
     raw = RawRetrieval(record=DumpRecord("", None, {}), query=None, query_id=None, hits=hits)
-    return _own_decoder().retrieval(raw, query_id, query)
+    return decoder.retrieval(raw, query_id, query)
 
 
 def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:

@@ -1,0 +1,81 @@
+"""A store's response in a span is read as it is in a dump."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench import open_source
+from ragbench.io.dumps.forms import forms
+from ragbench.io.joined import open_dump
+from tests.unit.io.traces import lines
+
+FRAMEWORKS = {"ragbench", "plain", "openinference", "langchain", "llamaindex", "ragas", "pgvector"}
+STORES = [name for name in forms() if name not in FRAMEWORKS]
+QUESTION = "When does the pool open?"
+
+
+def openinference(response: object) -> list[dict[str, Any]]:
+    def span(name: str, kind: str, parent: str | None, asked: str, answer: object) -> Any:
+        return {
+            "name": name, "parent_id": parent, "context": {"trace_id": "0x1", "span_id": name},
+            "attributes": {
+                "openinference.span.kind": kind, "input.value": asked,
+                "output.value": answer if isinstance(answer, str) else json.dumps(answer),
+            },
+        }  # fmt: skip
+
+    return [
+        span("rag", "CHAIN", None, QUESTION, "At seven."),
+        span("search", "RETRIEVER", "rag", QUESTION, response),
+    ]
+
+
+def mlflow(response: object) -> list[dict[str, Any]]:
+    def span(name: str, kind: str, parent: str | None, asked: object, answer: object) -> Any:
+        return {
+            "name": name, "span_id": name, "trace_id": "t", "parent_id": parent,
+            "attributes": {
+                "mlflow.spanType": json.dumps(kind),
+                "mlflow.spanInputs": json.dumps(asked),
+                "mlflow.spanOutputs": json.dumps(answer),
+            },
+        }  # fmt: skip
+
+    spans = [
+        span("rag", "CHAIN", None, {"question": QUESTION}, "At seven."),
+        span("search", "RETRIEVER", "rag", {"query": QUESTION}, response),
+    ]
+    return [{"info": {"trace_id": "t"}, "data": {"spans": spans}}]
+
+
+def langfuse(response: object) -> list[dict[str, Any]]:
+    search = {
+        "id": "s", "traceId": "t", "type": "RETRIEVER", "parentObservationId": None,
+        "input": {"query": QUESTION}, "output": response,
+    }  # fmt: skip
+    trace = {"id": "t", "input": {"question": QUESTION}, "output": "At seven.", "latency": 1.0}
+    return [{"trace": trace, "observations": [search]}]
+
+
+@pytest.mark.parametrize("dialect", [openinference, mlflow, langfuse])
+@pytest.mark.parametrize("name", STORES)
+def test_a_span_holds_the_chunks_of_the_dump(tmp_path: Path, name: str, dialect: Any) -> None:
+    response = json.loads(forms()[name].example)
+    dumped = lines(tmp_path / "dump.jsonl", [{"query": QUESTION, "response": response}])
+    with open_dump(dumped) as dump:
+        (retrieval,) = dump
+    trace = lines(tmp_path / "trace.jsonl", dialect(response))
+    with open_source(trace) as source:
+        (entry,) = source
+    result = entry.recorded["retrieve"].value
+    assert result is not None
+    assert list(result.contexts) == [chunk.text for chunk in retrieval.chunks]
+    if dump.mapping.id is not None:
+        assert list(result.context_ids or ()) == [chunk.id for chunk in retrieval.chunks]
+    if dump.mapping.score is not None:
+        assert list(result.scores or ()) == [chunk.score for chunk in retrieval.chunks]
+    assert entry.case.query == QUESTION
