@@ -216,20 +216,45 @@ def test_every_import_of_the_tests_is_declared() -> None:
 
 
 @pytest.mark.extra("all")
+def required_modules(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Each module that ``require`` imports, with the extra that has to bring it.
+
+    A module may be named by the variable of a loop over constants.
+    """
+    looped: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name):
+            constants = {
+                constant.value
+                for constant in ast.walk(node.iter)
+                if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+            }
+            looped.setdefault(node.target.id, set()).update(constants)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func) != "require":
+            continue
+        module, extra = node.args[0], node.keywords[0].value
+        if not isinstance(extra, ast.Constant):
+            continue
+        if isinstance(module, ast.Constant):
+            yield str(module.value), str(extra.value)
+        elif isinstance(module, ast.Name):
+            for name in sorted(looped.get(module.id, ())):
+                yield name, str(extra.value)
+
+
 def test_every_required_extra_brings_its_package() -> None:
-    calls = [
-        (module.value, extra.value)
+    required = {
+        call
         for folder in PACKAGES.values()
         for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "require"
-        for module, extra in [(node.args[0], node.keywords[0].value)]
-        if isinstance(module, ast.Constant) and isinstance(extra, ast.Constant)
-    ]
+        for call in required_modules(ast.parse(path.read_text("utf-8")))
+    }
+    assert ("httpx", "llm") in required
     wrong = [
         (module, extra)
-        for module, extra in calls
-        if not brought_by(str(module).partition(".")[0]) & extras().get(str(extra), set())
+        for module, extra in sorted(required)
+        if not brought_by(module.partition(".")[0]) & extras().get(extra, set())
     ]
     assert wrong == []
 
