@@ -59,6 +59,10 @@ test: $(VENV)/dev.stamp ## run the tests (ARGS="tests/unit -k name")
 nightly: $(VENV)/dev.stamp ## the simulations and tests of scale that `make test` leaves out
 	$(BIN)/pytest -m nightly --numprocesses auto --dist loadfile $(ARGS)
 
+.PHONY: alone
+alone: $(VENV)/python.stamp ## install each extra by itself, in its newest versions, and use it (ARGS="llm excel")
+	$(BIN)/python .ci/alone.py $(ARGS)
+
 .PHONY: quick
 quick: $(VENV)/dev.stamp ## lint and the tests of what changed against main, in a minute (BASE=branch LIMIT=45)
 	@BASE="$(BASE)" LIMIT="$(LIMIT)" $(BIN)/python .ci/quick.py
