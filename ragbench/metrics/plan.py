@@ -261,6 +261,7 @@ def _unusable(given: str) -> Cell:
 # --- which cases can be scored, and what functions are given
 
 
+NO_REFERENCE = "no reference answer"
 _TEXTS = frozenset({"contexts", "citations"})
 """Arguments that are made of the texts of what was retrieved."""
 
@@ -352,7 +353,7 @@ _KNOWN: dict[Need, Check] = {
         lambda t: t.context.value.context_metadata is not None,
     ),
     Need.REFERENCE: _unless(
-        "no reference answer",
+        NO_REFERENCE,
         lambda t: t.case.reference is not None or bool(t.case.alternative_references),
     ),
     Need.REFERENCE_CONTEXTS: _unless(

@@ -307,7 +307,8 @@ class CauseTally:
     ) -> tuple[tuple[CauseCount, ...], RightShare | None]:
         """Every cause that occurred, in the order of a case's way through the stages.
 
-        Beside it the share of cases that ended well; None where nothing is known of any case.
+        Beside it the share of cases that ended well; None where nothing is known of any case, or
+        every case failed.
         Each case is right or not, of which only the probability is known. By so much as
         probabilities were seen to lie beside people's shares, the interval is wider.
 
@@ -331,6 +332,9 @@ class CauseTally:
             if (found := self._found.get(cause)) is not None
         )
         known = len(self._right)
+        failed = self._found.get(Cause.FAILED)
+        if failed is not None and failed.cases == self._total:
+            return causes, None  # nothing was measured: a share of 0 would say that all are wrong
         if not known:
             return causes, None
         mean, low, high = self._interval(clusters) if known > 1 else (self._right[0], None, None)

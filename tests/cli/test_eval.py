@@ -53,6 +53,10 @@ def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> Non
     done = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "broken").refused()
     assert done.err.endswith("Error: no call succeeded, so nothing was measured.\n")
     assert "retrieve  3 failed" in done.out and "ragbench export" not in done.err
+    # Nothing was measured, which is another thing than answers that are wrong.
+    assert "Right:" not in done.out
+    assert report("broken")["right"] is None
+    assert "Right:" not in Path("broken/report.md").read_text("utf-8")
     # Answers that come without contexts are some, though each other call fails.
     Path("some.py").write_text("def ask(question):\n    return {'o': '27'}[question[1]]\n", "utf-8")
     ragbench("eval", "office", "--rag", "some.py:ask", "-o", "s", "-m", "token_f1").ok("2 failed")
@@ -150,6 +154,33 @@ def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench
     assert support[-5:] == ["-m", "support", "--llm-model", "MODEL", "--dry-run"]
     assert ragbench(*support).code == 0
     assert calls() == asked
+
+
+@pytest.mark.parametrize(
+    ("row", "lacking"),
+    [
+        pytest.param(
+            {"reference": "b", "retrieved_contexts": ["x y"]},
+            "no answer is known, and no case has relevant contexts",
+            id="no response",
+        ),
+        pytest.param(
+            {"reference_contexts": ["x y"], "response": "b"},
+            "no retrieval is known, and no case has a reference answer",
+            id="no retrieval",
+        ),
+        pytest.param(
+            {"response": "b", "retrieved_contexts": ["x y"]},
+            "no case has a reference answer or relevant contexts",
+            id="no labels",
+        ),
+    ],
+)
+def test_what_is_missing_for_a_comparison_is_named(
+    ragbench: Ragbench, row: dict[str, Any], lacking: str
+) -> None:
+    lines("r.jsonl", [{"query": "When does it open?", **row}])
+    ragbench("eval", "r.jsonl", "-o", "r").ok().told(f"Nothing to compare with: {lacking}.\n")
 
 
 def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench: Ragbench) -> None:

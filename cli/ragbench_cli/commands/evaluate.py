@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.core.report import Report
+    from ragbench.core.report import Report, Summary
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import Judging
     from ragbench.stages.on_workers import Workers
@@ -166,15 +166,44 @@ def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked:
     if any(is_asked or group.stage == "score" for group in report.failures):
         console.say(f"retry   {again()}")
     elif report.is_comparable and compared and all(one.skipped == one.total for one in compared):
-        console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
-        more = (
-            "-m support --llm-model MODEL --dry-run" if report.validation else "--validate lexical"
-        )
-        console.say(f"next    ragbench eval {place} {more}")
+        console.say(f"Nothing to compare with: {_lacking(report, compared)}.")
+        if not _is_known(report, "retrieve"):
+            console.say(f"next    ragbench report {place}")
+        elif report.validation:
+            more = "-m support --llm-model MODEL --dry-run"
+            console.say(f"next    ragbench eval {place} {more}")
+        else:
+            console.say(f"next    ragbench eval {place} --validate lexical")
     elif any(count.cause in LOSSES for count in report.causes):
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
+
+
+def _is_known(report: Report, stage: str) -> bool:
+    """Whether a stage gave a result for any case."""
+    return any(one.measured + one.abstained for one in report.stages if one.stage == stage)
+
+
+def _lacking(report: Report, compared: Sequence[Summary]) -> str:
+    """Why no metric that needs labels has a value: results that are missing, and labels."""
+    from ragbench.metrics.matching import NO_GOLD
+    from ragbench.metrics.plan import NO_REFERENCE
+
+    reasons = {reason for summary in compared for reason, _ in summary.reasons}
+    missing: list[str] = []
+    if not _is_known(report, "generate"):
+        missing.append("no answer is known")
+    if not _is_known(report, "retrieve"):
+        missing.append("no retrieval is known")
+    labels: list[str] = []
+    if NO_REFERENCE in reasons:
+        labels.append("a reference answer")
+    if NO_GOLD in reasons:
+        labels.append("relevant contexts")
+    if labels:
+        missing.append(f"no case has {' or '.join(labels)}")
+    return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
 def _evaluated(options: EvalOptions, collect: Collect) -> tuple[Report, Path, ModelsInUse, bool]:
