@@ -61,6 +61,24 @@ def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
     return {squash(name): target for target, names in recognised.items() for name in names}
 
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+"""A word in a name: of ``goldDocs``, ``docs_gold`` and ``QA.gold`` each time ``gold`` is one."""
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a field's name, without case."""
+    return [word.casefold() for word in _WORD.findall(name)]
+
+
+@cache
+def says_gold(path: str) -> bool:
+    """Whether a field's name, or one that leads to it, says that it holds what is right or wrong.
+
+    Such a field is the dataset's. What a system did never goes by such a name.
+    """
+    return not set(named("gold")["words"]).isdisjoint(name_words(path))
+
+
 def is_known_field(name: str) -> bool:
     """Whether a name is one of those recognised, for cases or for documents."""
     return squash(name) in targets("cases") or squash(name) in targets("documents")

@@ -35,7 +35,14 @@ from ragbench.io.entries import (
     notes_of,
     repeat_notes,
 )
-from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, case_fields, entry_fields, named
+from ragbench.io.fields import (
+    ANSWER_FIELDS,
+    HIT_FIELDS,
+    case_fields,
+    entry_fields,
+    named,
+    says_gold,
+)
 from ragbench.io.only import Only
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
@@ -269,6 +276,9 @@ class _Opening:
         except DataError:
             return None
         mapping = found.mapping
+        is_guessed = mapping.layout == "queries" and "retrieved_contexts" not in self.fields
+        if is_guessed and not _says_retrieved(mapping.chunks or "", bound):
+            return None
         is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
         is_own = (
             (is_plain and mapping.score is None)
@@ -432,6 +442,31 @@ def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> 
         values["reference_context_ids"] = [*ranked, *more]
     recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
     return Row(path, number, values, recorded=recorded)
+
+
+def _says_retrieved(path: str, bound: set[str]) -> bool:
+    """Whether the name of a field says that a system retrieved what it holds.
+
+    A record with labels is a dataset's, which may bring documents of its own: there only a name
+    that no dataset uses for these will do.
+    """
+    name = path.partition(".")[0]
+    names = named("retrieval")
+    if name == "":
+        return True  # the record is a response
+    if name not in names["chunks"] or says_gold(path):
+        return False
+    is_labelled = not bound.isdisjoint(
+        {
+            "reference",
+            "answers",
+            "reference_contexts",
+            "reference_context_ids",
+            "grades",
+            "evidence",
+        }
+    )
+    return not is_labelled or name not in names["of_datasets"]
 
 
 def _has_texts(decoder: Decoder, records: Sequence[Row]) -> bool:

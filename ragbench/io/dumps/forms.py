@@ -21,6 +21,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter, numbered
+from ragbench.io.dumps.reranked import reranked
 from ragbench.io.fields import named, read_table
 from ragbench.io.values import as_list, as_object, is_list, is_object
 
@@ -54,20 +55,6 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
         lists = {key: column for key, column in query.items() if is_list(column)}
         found.append([dict(zip(lists, row, strict=True)) for row in zip_longest(*lists.values())])
     return found
-
-
-def cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """Places in the documents of the request, which stand beside them: best first."""
-    results, documents = map(as_object(value).get, ("results", "documents"))
-    if not is_list(results) or not is_list(documents) or not results:
-        return None
-    hits: list[object] = []
-    for one in map(as_object, results):
-        at = one.get("index") if "relevance_score" in one else None
-        if type(at) is not int or not 0 <= at < len(documents):
-            return None
-        hits.append({**one, "document": documents[at]})
-    return [hits]
 
 
 _VERTEX_DATA = ("derivedStructData", "derived_struct_data", "structData", "struct_data")
@@ -209,7 +196,7 @@ def openinference_flat(value: object) -> object:
 _FUNCTIONS: Mapping[str, Any] = {
     function.__name__: function
     for function in (
-        *(plain, chroma, cohere, vertex, elasticsearch, milvus, qdrant, qdrant_groups),
+        *(plain, chroma, reranked, vertex, elasticsearch, milvus, qdrant, qdrant_groups),
         *(qdrant_points, weaviate, openai_response, haystack_pipeline, langchain, ragas),
         openinference_flat,
     )

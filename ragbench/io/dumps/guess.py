@@ -27,13 +27,16 @@ from ragbench.io.dumps.form import (
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.fields import named, squash
-from ragbench.io.values import as_label, as_score, describe, is_list, is_object
+from ragbench.io.dumps.reranked import unread_ranking
+from ragbench.io.fields import named, says_gold, squash
+from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_list, is_object
 from ragbench.safe_text import listed_names
 
 _SHORTEST_TEXT = 20
 _DEEPEST = 5
 _PLAIN = frozenset({"ragbench", "plain"})
+_WITHOUT_SIGNATURE = _PLAIN | {"langchain", "llamaindex", "haystack", "ragas", "pgvector"}
+"""Forms that datasets use as well: what they hold may have been retrieved, or be gold."""
 
 
 @cache
@@ -61,7 +64,7 @@ def guess_mapping(
     values, names = [record.values for record in records], named("retrieval")
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
     own = _Place("chunks", forms()["plain"])
-    place = own if is_own else _place(values, form, given.get("chunks"))
+    place = own if is_own else _place(records, form, given.get("chunks"))
     query = given.get("query") or _first(values, names["query"])
     labels = (names["answer_present"], (*names["row_id"], *names["query_id"]))
     present, query_id = (_first(values, paths, texts=False) for paths in labels)
@@ -78,7 +81,11 @@ def guess_mapping(
     if name in _PLAIN:  # ragbench's own unwraps as the plain one does
         is_own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
         name = "ragbench" if is_own else "plain"
-    fields = _hit_fields([*chain.from_iterable(lists)], place.form, given, records[0])
+    if "chunks" not in given and place.form.name in _WITHOUT_SIGNATURE:
+        _refuse_unread_ranking(records, place.path)
+    hits = [*chain.from_iterable(lists)]
+    fields = _hit_fields(hits, place.form, given, records[0])
+    _refuse_blank(hits, fields["text"], records[0])
     mapping = DumpMapping(
         format=name,
         query=query,
@@ -129,23 +136,30 @@ def _is_own(value: object) -> bool:
     return is_list(chunks) and all(is_object(hit) and own.issuperset(hit) for hit in chunks)
 
 
-def _place(values: Sequence[object], form: DumpForm | None, path: str | None) -> _Place | None:
+def _place(records: Sequence[AnyRow], form: DumpForm | None, path: str | None) -> _Place | None:
     counts: Counter[_Place] = Counter()
-    for value in values:
-        for place, lists in _candidates(value, form, path):
-            # A list without a hit says little of the form: it counts when there is nothing else.
-            counts[place] += 1000 if any(lists) else 1
-            if any(lists):
-                break
+    for record in records:
+        try:
+            for place, lists in _candidates(record.values, form, path):
+                # A list without a hit says little of the form: it counts if there is nothing else.
+                counts[place] += 1000 if any(lists) else 1
+                if any(lists):
+                    break
+        except ValueProblem as problem:
+            error = Problem(message=str(problem), path=record.path, line=record.line)
+            raise DataError([error]) from None
     return max(counts, key=counts.__getitem__) if counts else None
 
 
 def _candidates(
     value: object, form: DumpForm | None, path: str | None
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
-    for where in _container_paths(value) if path is None else [path]:
+    places = [(path, True)] if path is not None else [*_container_paths(value)]
+    for where, is_named in places:
         held = chunks_getter(where)(value)
         for known in _tried() if form is None else (form,):
+            if not is_named and form is None and known.name in _WITHOUT_SIGNATURE:
+                continue  # anything may be written so: shape alone gives no role
             lists = known.unwrap(held)
             if lists is not None:
                 yield _Place(where, known), lists
@@ -153,23 +167,84 @@ def _candidates(
             yield _Place(where, form or forms()["plain"]), [held]
 
 
-def _container_paths(value: object) -> Iterator[str]:
-    """Where chunks may be: the record itself, its usual fields, any other, those one deeper."""
-    yield ""
+def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
+    """Where chunks may be, and whether a documented name says so.
+
+    They are the record itself, its documented fields, any other, and those one deeper; never a
+    field whose name says that it holds what is right.
+    """
+    yield "", True
     if not is_object(value):
         return
     names = named("retrieval")
     usual = [name for name in names["chunks"] if name in value]
-    others = [name for name in value if name not in (*usual, *names["not_chunks"])]
-    yield from usual
+    others = [
+        name
+        for name in value
+        if name not in (*usual, *names["not_chunks"]) and not says_gold(str(name))
+    ]
+    for name in usual:
+        yield name, True
     for name in (*usual, *others):
         inner = opened_json(value[name])
         if is_object(inner):
-            yield from (f"{name}.{deeper}" for deeper in names["chunks"] if deeper in inner)
+            for deeper in names["chunks"]:
+                if deeper in inner:
+                    yield f"{name}.{deeper}", True
     for name in others:
         held = opened_json(value[name])
         if is_object(held) or (is_list(held) and held and not isinstance(held[0], str)):
-            yield name
+            yield name, False
+
+
+def _refuse_unread_ranking(records: Sequence[AnyRow], chunks: str) -> None:
+    """Refuses documents beside a ranking of them that is not understood.
+
+    Raises:
+        DataError: such a ranking is in a record.
+    """
+    for record in records:
+        path = unread_ranking(record.values, chunks)
+        if path is not None:
+            message = (
+                f"field '{path}' ranks the chunks in '{chunks}' in a form that is not known, so "
+                "their order may be the one before the ranking. If it is the right one, say so: "
+                f"--field chunks={chunks}"
+            )
+            problem = Problem(message=message, path=record.path, line=record.line)
+            raise DataError([problem])
+
+
+def _refuse_blank(hits: Hits, text: str, first: AnyRow) -> None:
+    """Refuses chunks of which none has a text: they are read in the wrong place.
+
+    Raises:
+        DataError: the texts of all chunks are empty.
+    """
+    if not hits or any(_text_at(hit, text) for hit in hits):
+        return
+    others = dict.fromkeys(
+        path
+        for hit in hits
+        if is_object(hit)
+        for path, value in text_paths(hit)
+        if value.strip() and path != text and path.rpartition(".")[2] not in named("hit")["id"]
+    )
+    if others:
+        remedy = f"Fields with a text: {', '.join(others)}. Choose one: --field text={min(others)}"
+    elif any(getter(text)(hit) is not None for hit in hits if is_object(hit)):
+        remedy = "No other field of them holds one; leave the field out where only ids are known"
+    else:
+        return  # ids alone
+    problem = Problem(
+        message=f"every chunk is empty under '{text}'. {remedy}", path=first.path, line=first.line
+    )
+    raise DataError([problem])
+
+
+def _text_at(hit: object, path: str) -> bool:
+    value = hit if isinstance(hit, str) else text_of(getter(path)(hit))
+    return bool(value and value.strip())
 
 
 def _spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
@@ -225,7 +300,7 @@ def _hit_fields(
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     """The candidate that most hits have a text at, or else the field with the longest texts."""
     counts: Counter[str] = Counter()
-    paths = _spelled(objects, form.text)
+    paths = _spelled(objects, (*form.text, *named("hit")["text"]))
     for path in paths:
         texts = map(text_of, map(getter(path), objects))
         counts[path] = sum(bool(text and text.strip()) for text in texts)
