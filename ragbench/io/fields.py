@@ -79,6 +79,13 @@ def says_gold(path: str) -> bool:
     return not set(named("gold")["words"]).isdisjoint(name_words(path))
 
 
+def may_be_reference(name: str) -> bool:
+    """Whether a name that is not recognised speaks of a right answer, such as ``truth``."""
+    words = set(name_words(name))
+    says = named("gold")
+    return bool(words & {*says["of_answers"]}) and words <= {*says["of_answers"], *says["beside"]}
+
+
 def is_known_field(name: str) -> bool:
     """Whether a name is one of those recognised, for cases or for documents."""
     return squash(name) in targets("cases") or squash(name) in targets("documents")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +32,7 @@ from ragbench.io.fields import (
     disagreement,
     document_fields,
     entry_fields,
+    may_be_reference,
     outcome_fields,
     squash,
     targets,
@@ -153,6 +154,8 @@ class FieldPlan(Record):
     """The field of the source that holds what was retrieved."""
     has_outcome: bool = False
     """Whether any of the fields is what a system did."""
+    rival: str | None = None
+    """An unknown field that may hold the reference, where ``answer`` is taken for it."""
 
 
 class FieldMap(dict[tuple[str, ...], FieldPlan]):
@@ -206,15 +209,30 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
             found = self._settled(found, {target for target, _ in given})
             has_outcome = any(target in outcomes for target, _ in (*given, *found))
         bindings = (*given, *((target, name) for target, name in found if target is not None))
+        rest = tuple(name for target, name in found if target is None)
         plan = self[names] = FieldPlan(
             bindings=bindings,
-            rest=tuple(name for target, name in found if target is None),
+            rest=rest,
+            rival=self._rival(found, rest),
             chunks=next(
                 (name for target, name in bindings if target == "retrieved_contexts"), None
             ),
             has_outcome=has_outcome,
         )
         return plan
+
+    def _rival(
+        self, recognised: Sequence[tuple[str | None, str]], rest: Sequence[str]
+    ) -> str | None:
+        """The unknown field beside ``answer`` that may be the reference in its place.
+
+        A file of results calls the system's answer so, and the right one ``truth`` or ``gold``.
+        """
+        if not {"reference", "response"}.isdisjoint(self.overrides):
+            return None
+        if ("reference", "answer") not in ((target, squash(name)) for target, name in recognised):
+            return None
+        return next(filter(may_be_reference, rest), None)
 
     def _settled(
         self, recognised: list[tuple[str | None, str]], given: set[str]
@@ -430,6 +448,7 @@ class EntryDecoder(RowDecoder[Entry]):
         plan = self.plans[tuple(row.values)]
         row = _with_line_feeds(row, plan)
         known = self.problems.count
+        self._check_rival(row, plan)
         found = self._read(row, plan)
         if found is None:
             return None
@@ -451,6 +470,18 @@ class EntryDecoder(RowDecoder[Entry]):
         if self.problems.count > known or not self._has_identity(found, row, plan):
             return None
         return Entry(case=Case(**found), recorded=recorded)
+
+    def _check_rival(self, row: Row, plan: FieldPlan) -> None:
+        """Notes a text that may be the reference beside the ``answer`` that is taken for it."""
+        rival = plan.rival
+        if rival is None or not isinstance(row.values[rival], str):
+            return
+        message = (
+            f"'answer' and '{rival}' may both be the reference{{more}}. Say which is whose: "
+            f"--field reference={rival} --field response=answer, if the answer is the system's; "
+            "--field reference=answer, if it is the right one"
+        )
+        self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
 
     def _flat(self, row: Row) -> Row:
         """The row with what stands deeper in it, where a mapping names it, at its top."""

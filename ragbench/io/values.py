@@ -220,7 +220,7 @@ def as_contexts(value: object) -> object:
     if _is_plain(value):
         return tuple(value)
     if type(value) is str:
-        return (as_text(value),)
+        return _keyed_chunks(value) or (as_text(value),)
     if is_object(value):
         return value
     if not is_list(value):
@@ -229,6 +229,22 @@ def as_contexts(value: object) -> object:
     if any(is_object(item) or is_list(item) for item in items):
         return items
     return tuple([_written(item) for item in items])
+
+
+def _keyed_chunks(text: str) -> list[object] | None:
+    """The chunks in JSON text that holds each under its id; None for any other text."""
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        held = json.loads(text)
+    except ValueError:
+        return None
+    chunks: list[object] = []
+    for id, chunk in held.items():
+        if not is_object(chunk) or not any(chunk.get(name) for name in named("hit")["text"]):
+            return None
+        chunks.append({**chunk, "id": id})
+    return chunks or None
 
 
 def as_error(value: object) -> str:

@@ -27,7 +27,12 @@ from ragbench.io.values import as_list, as_object, is_list, is_object
 
 
 def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    """A list of objects with texts, or of texts; with numbers among them it is a table's row."""
+    """A list of objects with texts, or of texts; or objects with texts, each under its id.
+
+    With numbers among its texts a list is a table's row.
+    """
+    if is_object(value) and value and all(map(form.is_hit, value.values())):
+        return [[{**as_object(chunk), "id": id} for id, chunk in value.items()]]
     if not is_list(value):
         return None
     are_texts = bool(value) and isinstance(value[0], str)

@@ -72,7 +72,7 @@ def guess_mapping(
     if place is None:
         mapping, form = _guess_rows(records, form, given, query)
         return Decoder(replace(mapping, answer_present=present), form)
-    lists: list[Hits] = []
+    lists: list[Sequence[object]] = []
     for held in map(chunks_getter(place.path), values):
         hits = None if is_own else place.form.unwrap(held)
         # What does not begin with a chunk may hold some.
@@ -307,14 +307,12 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best
-    if form.any_text_in is not None and (found := _longest(objects, form.any_text_in)) is not None:
-        return found
-    # A candidate that is there and empty: chunks without text are reported one by one.
+    # A candidate that is there and empty: another field that holds texts may be anything.
     for path in form.text:
         parent, _, name = path.rpartition(".")
         if any(is_object(o := getter(parent)(hit)) and name in o for hit in objects):
             return path
-    return None
+    return None if form.any_text_in is None else _longest(objects, form.any_text_in)
 
 
 def _longest(objects: Sequence[object], below: str) -> str | None:

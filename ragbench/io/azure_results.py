@@ -1,0 +1,93 @@
+"""Results of evaluations of Azure's samples and of azure-ai-evaluation.
+
+Facts of the forms:
+
+- Azure's RAG samples write ``question, truth, answer, context, latency`` and their own metrics
+  (``gpt_groundedness``, ...): ``truth`` is the reference, ``answer`` is the system's, ``context``
+  is what was retrieved, a source a line as ``name.md: text``, or JSON text keyed by id.
+- azure-ai-evaluation writes ``inputs.query``, ``inputs.response``, ``inputs.context`` and
+  ``inputs.ground_truth``, and its scores under ``outputs.EVALUATOR.METRIC``.
+
+Scores of the other tool are kept as metadata: they are not measured here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import orjson
+
+from ragbench.io.detect import container_rows
+from ragbench.io.fields import named
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import is_list, is_object
+
+_FIELDS: Mapping[str, str] = {
+    "question": "query",
+    "truth": "reference",
+    "answer": "response",
+    "latency": "seconds",
+    "inputs.query": "query",
+    "inputs.ground_truth": "reference",
+    "inputs.response": "response",
+    "outputs.response": "response",
+}
+_CONTEXT = frozenset({"context", "inputs.context"})
+_SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
+"""The name of a file at the beginning of a line, as the samples write it before its text."""
+
+
+def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per question."""
+    for row in container_rows(source, problems, named("array")["azure"]):
+        case: dict[str, object] = {}
+        for name, value in row.values.items():
+            if name in _CONTEXT:
+                case |= _retrieved(value)
+            else:
+                case[_FIELDS.get(name, name)] = value
+        yield row._replace(values=case, cells=False)
+
+
+def _retrieved(context: object) -> dict[str, object]:
+    """The chunks of a context, with their ids where it names them."""
+    if context is None or context == "":
+        return {}
+    value = context
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            value = context
+    if is_object(value):
+        return _of_mapping(value)
+    if is_list(value):
+        return {"retrieved_contexts": list(value)}
+    return _of_lines(str(value))
+
+
+def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
+    """Chunks under their ids: texts, or objects with a text."""
+    texts: list[object] = []
+    for chunk in chunks.values():
+        text = chunk
+        if is_object(chunk):
+            text = next((chunk[name] for name in named("hit")["text"] if name in chunk), None)
+        texts.append(text)
+    if not all(isinstance(text, str) for text in texts):
+        return {"retrieved_contexts": [orjson.dumps(chunks).decode()]}
+    return {"retrieved_contexts": texts, "retrieved_context_ids": list(chunks)}
+
+
+def _of_lines(text: str) -> dict[str, object]:
+    """Chunks that each begin with the name of their file; a text without names is one chunk."""
+    begins = [*_SOURCE.finditer(text)]
+    if not begins or begins[0].start() != 0:
+        return {"retrieved_contexts": [text]}
+    ends = [*(begin.start() for begin in begins[1:]), len(text)]
+    texts = [text[begin.end() : end].strip() for begin, end in zip(begins, ends, strict=True)]
+    ids = [begin["id"] for begin in begins]
+    if len(set(ids)) < len(ids):  # two chunks of a file: its name is no id of a chunk
+        return {"retrieved_contexts": texts}
+    return {"retrieved_contexts": texts, "retrieved_context_ids": ids}
