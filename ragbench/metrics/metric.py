@@ -41,6 +41,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _CONTEXTS = Need.RETRIEVED_CONTEXTS
 ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
+    "expectations": (Need.EXPECTATIONS,),
     "query": (), "response": (Need.RESPONSE,), "multi_responses": (Need.MULTI_RESPONSES,),
     "confidence": (Need.CONFIDENCE,), "declined": (Need.RESPONSE,),
     "citations": (Need.RESPONSE, _CONTEXTS), "reference": (Need.REFERENCE,),
