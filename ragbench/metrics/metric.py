@@ -41,7 +41,6 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _CONTEXTS = Need.RETRIEVED_CONTEXTS
 ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
-    "expectations": (Need.EXPECTATIONS,),
     "query": (), "response": (Need.RESPONSE,), "multi_responses": (Need.MULTI_RESPONSES,),
     "confidence": (Need.CONFIDENCE,), "declined": (Need.RESPONSE,),
     "citations": (Need.RESPONSE, _CONTEXTS), "reference": (Need.REFERENCE,),
@@ -53,6 +52,7 @@ ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
     "evidence": (Need.EVIDENCE,), "retrieval_seconds": (Need.RETRIEVAL_LATENCY,),
     "tokens": (Need.TOKENS,), "generation_seconds": (Need.GENERATION_LATENCY,),
     "retrieval": (_CONTEXTS,), "generation": (Need.RESPONSE,), "case": (), "trace": (Need.TRACE,),
+    "expectations": (Need.EXPECTATIONS,),
 }  # fmt: skip
 """By name: what a case needs to have for a positional parameter of that name. What each is given is
 in docs/your_own_metric.md; `ragbench.metrics.plan` reads it."""
