@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from ragbench.core.record import Record, field
+from ragbench.core.record import Labelled, Record, field
 
 Said: TypeAlias = Sequence[Mapping[str, str]]
 """What was said before a query, as messages with a role and a content."""
@@ -33,6 +33,52 @@ class Turn(Record):
     text: str
     contexts: tuple[str, ...] | None = None
     """What was retrieved for it, where that is known."""
+
+
+class ExpectationKind(Labelled):
+    """What an expectation looks for; the label is how a report begins the sentence."""
+
+    MENTIONS = "mentions", "contains"
+    """A text in whole words, without regard to case, white space and the form of Unicode."""
+    SUBSTRING = "substring", "contains exactly"
+    """A text letter by letter, also inside a word."""
+    SUBSTRING_ANY_CASE = "substring_any_case", "contains in any case"
+    STARTS_WITH = "starts_with", "starts with"
+    PATTERN = "pattern", "matches"
+    """A regular expression that is found somewhere in the answer."""
+    JSON = "json", "is JSON"
+    HOLDS_JSON = "holds_json", "contains JSON"
+    SOURCE = "source", "retrieves"
+    """A document, by its id or name, among the chunks that generation is given."""
+
+
+_NEGATED = {
+    ExpectationKind.MENTIONS: "does not contain",
+    ExpectationKind.SUBSTRING: "does not contain exactly",
+    ExpectationKind.SUBSTRING_ANY_CASE: "does not contain in any case",
+    ExpectationKind.STARTS_WITH: "does not start with",
+    ExpectationKind.PATTERN: "does not match",
+    ExpectationKind.JSON: "is not JSON",
+    ExpectationKind.HOLDS_JSON: "does not contain JSON",
+    ExpectationKind.SOURCE: "does not retrieve",
+}
+
+
+class Expectation(Record):
+    """Something that a user expects of the answer to a case, or of its sources."""
+
+    kind: ExpectationKind
+    texts: tuple[str, ...] = ()
+    """Texts, patterns or names of documents, one of which is enough; empty for JSON."""
+    negated: bool = False
+    """Whether none of them may be there."""
+
+    @property
+    def sentence(self) -> str:
+        """The expectation in words: ``does not contain "refund"``."""
+        verb = _NEGATED[self.kind] if self.negated else self.kind.label
+        quoted = " or ".join(f'"{text}"' for text in self.texts)
+        return f"{verb} {quoted}".rstrip()
 
 
 class Case(Record):
@@ -63,6 +109,8 @@ class Case(Record):
     """Verbatim spans that support the answer."""
     answerable: bool | None = None
     """Whether the corpus holds an answer."""
+    expectations: tuple[Expectation, ...] = ()
+    """What the answer has to contain, or must not, and the documents that it has to come from."""
     cluster: str | None = None
     """What the case shares with others (document, conversation, template): cases of one cluster
     are not independent observations."""

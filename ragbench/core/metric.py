@@ -46,6 +46,7 @@ class Need(StrEnum):
     GRADES = "grades"
     EVIDENCE = "evidence"
     ANSWERABLE = "answerable"
+    EXPECTATIONS = "expectations"
     RUBRICS = "rubrics"
     RETRIEVAL_LATENCY = "retrieval_latency"
     GENERATION_LATENCY = "generation_latency"
@@ -58,7 +59,7 @@ class Need(StrEnum):
 
 _GENERATED = frozenset(
     {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
-     Need.TRACE}
+     Need.EXPECTATIONS, Need.TRACE}
 )  # fmt: skip
 
 

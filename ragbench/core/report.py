@@ -291,7 +291,15 @@ class Latency(Record):
 
 JUDGED_RIGHT = ("ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy")
 """Judged metrics that say whether an answer is right; before the words of the answer."""
-_MAIN = (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match", "nDCG@10", "recall@5")
+_MAIN = (
+    *JUDGED_RIGHT,
+    "answer_correct",
+    "token_f1",
+    "exact_match",
+    "expectations",
+    "nDCG@10",
+    "recall@5",
+)
 
 
 def main_metric(metrics: Sequence[Metric]) -> int | None:

@@ -94,6 +94,15 @@ class AnswerNote(Record):
     problem: str
 
 
+class ExpectationStory(Record):
+    """Something that the case expects, and whether it holds."""
+
+    text: str
+    """The expectation in words."""
+    holds: bool | None
+    """None where that cannot be known: without an answer, or without ids of what was retrieved."""
+
+
 class SearchStory(Record):
     """One of several searches for an answer."""
 
@@ -131,6 +140,8 @@ class CaseStory(Record):
     notes: tuple[AnswerNote, ...] = ()
     """Numbers of the answer that stand in no chunk, and citations that point nowhere or elsewhere;
     empty where no such metric was measured."""
+    expectations: tuple[ExpectationStory, ...] = ()
+    """What the case expects; empty where the run does not measure it."""
     history: tuple[Turn, ...] = ()
     """What was said before the question."""
     searches: tuple[SearchStory, ...] = ()

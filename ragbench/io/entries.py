@@ -42,6 +42,8 @@ class SourceInfo(Record):
     """Of those looked at, how many say how long it took."""
     has_hops: bool = False
     """Whether one of those looked at records several searches for an answer."""
+    has_expectations: bool = False
+    """Whether one of those looked at says what an answer has to contain."""
     uses_corpus: bool = False
     """Whether texts of what was retrieved were looked up in the corpus."""
     answers: SourceInfo | None = None
@@ -92,6 +94,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
         cases=len(entries) if is_whole else None,
         recorded=in_stage_order(counts) if counts else {},
         has_hops=any("hops" in (metadata or ()) for metadata in found),
+        has_expectations=any(entry.case.expectations for entry in entries),
         failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
         timed=sum(any(o.seconds is not None for o in found) for found in known),
     )

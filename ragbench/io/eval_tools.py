@@ -24,9 +24,10 @@ from typing import TypeVar
 
 from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.detect import container_rows, detect_container
+from ragbench.io.expected import promptfoo_expectations
 from ragbench.io.fields import case_fields, named, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
-from ragbench.io.promptfoo_asserts import expectations, references
+from ragbench.io.promptfoo_asserts import references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.turns import conversation_of, conversation_rows
@@ -97,7 +98,8 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per test case, of a conversation one per answer."""
-    known = {name: name for names in case_fields().values() for name in names}
+    tables = (case_fields(), named("expectation"))
+    known = {name: name for table in tables for names in table.values() for name in names}
     targets = known | read_table("fields.toml")["deepeval"]
     for row in container_rows(source, problems, named("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
@@ -190,7 +192,9 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
                 found["query"] = texts[0] if texts else as_object(values.get("prompt")).get("raw")
         if known.isdisjoint({"reference", "answers"}):
             found["answers"] = references(assertions, given)
-        found |= expectations(assertions, given)
+        expectations = promptfoo_expectations(test.get("assert"), given)
+        if expectations:
+            found["expectations"] = expectations
         if test.get("metadata"):
             found["metadata"] = test["metadata"]
         yield row._replace(values=found)

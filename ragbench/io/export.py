@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from ragbench.core.case import Case, Evidence, Turn
+from ragbench.core.case import Case, Evidence, Expectation, Turn
 from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
@@ -183,10 +183,12 @@ def encode_case(case: Case) -> dict[str, Any]:
         values["history"] = [*map(_said, case.history)]
     if case.evidence:
         values["evidence"] = [*map(_said, case.evidence)]
+    if case.expectations:
+        values["expectations"] = [*map(_said, case.expectations)]
     return values
 
 
-def _said(record: Case | Evidence | Turn) -> dict[str, Any]:
+def _said(record: Case | Evidence | Turn | Expectation) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in record.__struct_fields__}
     return {
         name: dict(value) if is_object(value) else value

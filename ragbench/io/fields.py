@@ -51,7 +51,7 @@ document_fields = partial(named, "document")
 @cache
 def entry_fields() -> Names:
     """Everything that a record of a case may hold."""
-    return {**case_fields(), **outcome_fields()}
+    return {**case_fields(), **named("expectation"), **outcome_fields()}
 
 
 @cache

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragbench.io.detect import CONTAINERS, container_rows, detect_container, reader_of
+from ragbench.io.expected import expectation_kinds, promptfoo_expectations
 from ragbench.io.fields import named, outcome_fields
 from ragbench.io.json_files import load
 from ragbench.io.limits import UnreadableError
-from ragbench.io.promptfoo_asserts import expectations, is_read, kinds_of_assertions, references
+from ragbench.io.promptfoo_asserts import is_read, kinds_of_assertions, references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import as_list, as_object, is_list, is_missing, is_object
@@ -221,7 +222,9 @@ class _Reading:
                 case["query"] = case.pop(texts[0], variables[texts[0]])
         if "reference" not in bindings and "answers" not in bindings:
             case["answers"] = references(assertions, variables)
-        case |= expectations(assertions, variables)
+        expectations = promptfoo_expectations(assertions, variables)
+        if expectations:
+            case["expectations"] = expectations
         if kept:
             case["metadata"] = kept
         return case
@@ -284,4 +287,4 @@ def _kinds() -> frozenset[str]:
     kinds = {
         kind for name, names in named("promptfoo").items() if name != "answer" for kind in names
     }
-    return frozenset(kinds | {f"not-{kind}" for kind in kinds})
+    return frozenset(kinds | {f"not-{kind}" for kind in kinds}) | expectation_kinds()

@@ -24,6 +24,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.converted import text_files
 from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
+from ragbench.io.expected import is_expectation, merged, take_expectations
 from ragbench.io.fields import (
     ANSWER_FIELDS,
     HIT_FIELDS,
@@ -368,7 +369,9 @@ class RowDecoder(ABC, Generic[RecordT]):
                     self.problems.add(message, path=path, line=line, field=source)
                 has_nul = has_nul or message == HOLDS_NUL
                 continue
-            if target in found and found[target] != converted:
+            if target in found and is_expectation(target):
+                converted = merged(found[target], converted)
+            elif target in found and found[target] != converted:
                 first = next(name for bound, name in plan.bindings if bound == target)
                 message = disagreement(target, first, source)
                 self.problems.add(message, path=path, line=line, field=source)
@@ -459,11 +462,11 @@ class EntryDecoder(RowDecoder[Entry]):
             found["reference"] = main[0]
         if len(main) > 1:
             found["alternative_references"] = main[1:] + found.get("alternative_references", ())
-        if "unanswerable" in found:
-            if found.get("answerable") is found["unanswerable"]:
-                message = "'answerable' and its opposite are given and contradict each other"
-                self.problems.add(message, path=row.path, line=row.line, field="answerable")
-            found["answerable"] = not found.pop("unanswerable")
+        self._take_answerable(found, row)
+        self._take_behavior(found, row, plan)
+        expectations = take_expectations(found)
+        if expectations:
+            found["expectations"] = expectations
         recorded: Mapping[str, Outcome[Any]] = {}
         if self.outcomes and (plan.has_outcome or row.recorded):
             recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
@@ -482,6 +485,30 @@ class EntryDecoder(RowDecoder[Entry]):
             "--field reference=answer, if it is the right one"
         )
         self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
+
+    def _take_answerable(self, found: dict[str, Any], row: Row) -> None:
+        if "unanswerable" not in found:
+            return
+        if found.get("answerable") is found["unanswerable"]:
+            message = "'answerable' and its opposite are given and contradict each other"
+            self.problems.add(message, path=row.path, line=row.line, field="answerable")
+        found["answerable"] = not found.pop("unanswerable")
+
+    def _take_behavior(self, found: dict[str, Any], row: Row, plan: FieldPlan) -> None:
+        """Reads `expected_behavior`: a refusal says that there is no answer; other words nothing.
+
+        The field stays in the metadata, since it may hold more than that.
+        """
+        if "expected_behavior" not in found:
+            return
+        value, answerable = found.pop("expected_behavior")
+        source = next(name for target, name in plan.bindings if target == "expected_behavior")
+        found["metadata"] = {**(found.get("metadata") or {}), source: value}
+        if answerable is None:
+            return
+        if found.setdefault("answerable", answerable) is not answerable:
+            message = "says another thing than the field on whether there is an answer"
+            self.problems.add(message, path=row.path, line=row.line, field=source)
 
     def _flat(self, row: Row) -> Row:
         """The row with what stands deeper in it, where a mapping names it, at its top."""

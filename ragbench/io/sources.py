@@ -38,9 +38,9 @@ from ragbench.io.entries import (
 from ragbench.io.fields import (
     ANSWER_FIELDS,
     HIT_FIELDS,
-    case_fields,
     entry_fields,
     named,
+    outcome_fields,
     says_gold,
 )
 from ragbench.io.only import Only
@@ -226,7 +226,7 @@ class _Opening:
         bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
         bound = {target for target, _ in bindings}
         has_query = "." in self.fields.get("query", "") or "query" in bound
-        gold = {source for target, source in bindings if target in case_fields()}
+        gold = {source for target, source in bindings if target not in outcome_fields()}
         fields = (field for row in sample[:_GUESSED_FROM] for field in row.values.items())
         adapted = None
         if (

@@ -14,8 +14,9 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 import orjson
 
-from ragbench.core.case import Evidence, Turn
-from ragbench.io.fields import named
+from ragbench.core.case import Evidence, Expectation, ExpectationKind, Turn
+from ragbench.io.fields import named, squash
+from ragbench.text.patterns import PatternProblem, checked_pattern
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
@@ -376,6 +377,82 @@ def _as_span(item: object) -> Evidence:
     )
 
 
+def as_expected_texts(value: object) -> tuple[str, ...]:
+    """Texts that an answer has to contain, or must not: one or a list; a blank one is refused."""
+    texts = as_texts(value)
+    if any(is_missing(text) for text in texts):
+        raise ValueProblem("an expected text is blank: every answer would contain it")
+    return texts
+
+
+def as_expected_ids(value: object) -> tuple[str, ...]:
+    """Names of documents: one or a list, of texts, numbers, or objects with a name."""
+    items: list[object] = []
+    for item in as_list(value) if is_list(value) else [value]:
+        names = [as_object(item)[name] for name in _SOURCE_NAMES if name in as_object(item)]
+        items.append(names[0] if names else item)
+    return tuple([name for name in as_ids(items) if not is_missing(name)])
+
+
+_SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "file_name", "name")
+
+
+def as_patterns(value: object) -> tuple[str, ...]:
+    """Regular expressions, each compiled once to see that it can be."""
+    patterns = as_expected_texts(value)
+    for pattern in patterns:
+        try:
+            checked_pattern(pattern)
+        except PatternProblem as problem:
+            raise ValueProblem(str(problem)) from problem
+    return patterns
+
+
+_EXPECTATION_KEYS = frozenset({"kind", "texts", "negated"})
+_WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
+
+
+def as_expectations(value: object) -> tuple[Expectation, ...]:
+    """Expectations as ragbench writes them: objects of kind, texts and negated."""
+    return tuple(
+        [_as_expectation(item) for item in (as_list(value) if is_list(value) else [value])]
+    )
+
+
+def _as_expectation(item: object) -> Expectation:
+    if not is_object(item) or "kind" not in item or not item.keys() <= _EXPECTATION_KEYS:
+        raise ValueProblem(
+            "expected objects of kind, texts and negated, as ragbench writes them. Texts that an "
+            "answer has to contain go under must_contain; --field expectations= keeps this field "
+            "as metadata"
+        )
+    written = item["kind"]
+    if written not in [*ExpectationKind]:
+        known = ", ".join(ExpectationKind)
+        raise ValueProblem(f"no kind of expectation {describe(written)}; known are {known}")
+    kind = ExpectationKind(str(written))
+    if kind is ExpectationKind.PATTERN:
+        texts = as_patterns(item.get("texts"))
+    elif kind in _WITHOUT_TEXTS:
+        texts = ()
+    else:
+        texts = as_expected_texts(item.get("texts"))
+    if not texts and kind not in _WITHOUT_TEXTS:
+        raise ValueProblem(f"the expectation of kind '{kind}' has no texts")
+    negated = item.get("negated")
+    is_negated = negated is not None and as_flag(negated)
+    return Expectation(kind=kind, texts=texts, negated=is_negated)
+
+
+def as_behavior(value: object) -> tuple[object, bool | None]:
+    """The value as it came, and whether it says that the system answers; None for other words."""
+    word = squash(value).replace("'", "") if isinstance(value, str) else ""
+    for meaning, words in named("behavior").items():
+        if word in map(squash, words):
+            return value, meaning == "answers"
+    return value, None
+
+
 def as_metadata(value: object) -> dict[str, Any]:
     """An object that may be nested ``MAX_DEPTH`` deep."""
     if not is_object(value):
@@ -501,6 +578,10 @@ def parse_cell(target: str, cell: str) -> object:
         except orjson.JSONDecodeError as error:
             what = "list" if convert is as_turns else "object"
             raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
+    if convert is as_expectations:
+        return _parse_list(text) if in_brackets else text
+    if convert in (as_expected_texts, as_expected_ids):
+        return _parse_list(text) if in_brackets else _split_expected(text)
     if convert in (as_ids, as_ranked_ids):
         return _parse_list(text) if in_brackets else _split_ids(target, text)
     if convert not in _LISTS or not in_brackets:
@@ -519,7 +600,8 @@ def spelled_list(target: str, text: str) -> object:
 
     An answer in brackets is one.
     """
-    if converters()[target] in (as_ids, as_ranked_ids, *_LISTS[1:]) and text.endswith("]"):
+    lists = (as_ids, as_ranked_ids, as_expected_texts, as_expected_ids, *_LISTS[1:])
+    if converters()[target] in lists and text.endswith("]"):
         with suppress(ValueProblem):
             return _parse_list(text)
     return text
@@ -549,6 +631,11 @@ def _parse_printed(text: str) -> list[object]:
             raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
         position = match.end()
     return items
+
+
+def _split_expected(text: str) -> list[str]:
+    """Texts of a cell, separated by ``;`` or ``|``: a comma may be a part of a number."""
+    return [part for part in map(str.strip, re.split("[;|]", text)) if part]
 
 
 def _split_ids(target: str, text: str) -> list[str]:

@@ -114,7 +114,7 @@ def _table_row(values: Values, is_text: bool) -> Understood:
 _CASE_COLUMNS = (
     *("id", "user_input", "reference", "alternative_references", "reference_contexts"),
     *("reference_context_ids", "grades", "evidence", "answerable", "cluster", "tags"),
-    *("language", "metadata", "history"),
+    *("language", "metadata", "history", "expectations"),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 import orjson
 
-from ragbench.core.case import Case, Evidence, Turn
+from ragbench.core.case import Case, Evidence, Expectation, Turn
 from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Failure, Judgement, Outcome, Status
 from ragbench.core.record import Record
@@ -64,16 +64,19 @@ def failed_verdict_object(
     }
 
 
-_APART = ("id", "metadata", "history")
+_APART = ("id", "metadata", "history", "expectations")
 _CASE = tuple(name for name in Case.__struct_fields__ if name not in _APART)
 _EVIDENCE = _CASE.index("evidence")
 _case_values = attrgetter(*_CASE)
 _SPAN = Evidence.__struct_fields__
 _TURN = Turn.__struct_fields__
+_EXPECTATION = Expectation.__struct_fields__
+_STORED = (*_CASE, "metadata", "history", "expectations")
+"""What a stored case holds, by place; the last two may be missing."""
 
 
 def encode_case(case: Case) -> bytes:
-    """A case without its id; a history stands at the end, where there is one.
+    """A case without its id; history and expectations come last, and only where there are some.
 
     Fingerprints of datasets are made of it: the form stays.
     """
@@ -83,6 +86,11 @@ def encode_case(case: Case) -> bytes:
     said: list[object] = []
     if case.history:
         said = [[[getattr(turn, name) for name in _TURN] for turn in case.history]]
+    if case.expectations:
+        expectations: list[object] = []
+        for expectation in case.expectations:
+            expectations.append([getattr(expectation, name) for name in _EXPECTATION])
+        said = [*(said or [[]]), expectations]
     try:
         return hidden_bytes(jsonable([*known, case.metadata, *said]))
     except TypeError:
@@ -91,11 +99,14 @@ def encode_case(case: Case) -> bytes:
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
+    raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     if raw["evidence"]:
         raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
     if "history" in raw:
         raw["history"] = [dict(zip(_TURN, turn, strict=True)) for turn in raw["history"]]
+    if "expectations" in raw:
+        stored = raw["expectations"]
+        raw["expectations"] = [dict(zip(_EXPECTATION, values, strict=True)) for values in stored]
     return msgspec.convert({"id": case_id, **raw}, Case)
 
 
@@ -111,15 +122,18 @@ def case_facts(body: bytes) -> tuple[str, Case]:
     on. The id and the labels are left out (tags, language, cluster): a case under another one is
     the same.
     """
-    raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
+    raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
     return digest((asked,)).hex(), decode_case("", body)
 
 
 def right_answer(body: bytes) -> str:
     """A digest of what is known of the right answer alone."""
-    raw = dict(zip(_CASE, orjson.loads(body), strict=False))
-    return digest((jsonable([raw[name] for name in _RIGHT]),)).hex()
+    raw = dict(zip(_STORED, orjson.loads(body), strict=False))
+    right = [raw[name] for name in _RIGHT]
+    if raw.get("expectations"):
+        right.append(raw["expectations"])
+    return digest((jsonable(right),)).hex()
 
 
 def check_text(text: str) -> None:

@@ -52,6 +52,7 @@ ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
     "evidence": (Need.EVIDENCE,), "retrieval_seconds": (Need.RETRIEVAL_LATENCY,),
     "tokens": (Need.TOKENS,), "generation_seconds": (Need.GENERATION_LATENCY,),
     "retrieval": (_CONTEXTS,), "generation": (Need.RESPONSE,), "case": (), "trace": (Need.TRACE,),
+    "expectations": (Need.EXPECTATIONS,),
 }  # fmt: skip
 """By name: what a case needs to have for a positional parameter of that name. What each is given is
 in docs/your_own_metric.md; `ragbench.metrics.plan` reads it."""

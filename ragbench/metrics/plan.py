@@ -22,6 +22,7 @@ from ragbench.core.trace import Trace, reference_ids
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.answer import declined
 from ragbench.metrics.citations import cited
+from ragbench.metrics.expectations import Expected, blocked_expectations
 from ragbench.metrics.matching import IDS_ALONE, NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import ranking_of
@@ -371,6 +372,7 @@ _KNOWN: dict[Need, Check] = {
     Need.ANSWERABLE: _unless(
         "not known whether the case is answerable", lambda t: t.case.answerable is not None
     ),
+    Need.EXPECTATIONS: blocked_expectations,
     Need.RUBRICS: _unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
     Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
     Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
@@ -423,6 +425,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "retrieval": lambda trace: _fixed(trace.context.value),
     "generation": lambda trace: _fixed(trace.generation.value),
     "case": lambda trace: trace.case,
+    "expectations": lambda trace: Expected(trace=trace),
     "trace": _fixed_trace,
 }
 """All arguments but ``ranking``, which depends on how chunks are compared."""

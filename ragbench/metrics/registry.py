@@ -37,6 +37,7 @@ that with its parameters and cutoff."""
 
 _FAMILIES = (
     "ragbench.metrics.rank", "ragbench.metrics.correct", "ragbench.metrics.answer",
+    "ragbench.metrics.expectations",
     "ragbench.metrics.citations", "ragbench.metrics.candidates", "ragbench.metrics.operational",
     "ragbench.metrics.hops", "ragbench.metrics.ragas", "ragbench.metrics.support",
 )  # fmt: skip
@@ -157,17 +158,23 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
 
 
 @cache
-def default_metrics(*, has_hops: bool = False) -> tuple[Metric, ...]:
+def default_metrics(
+    *, has_hops: bool = False, has_expectations: bool = False
+) -> tuple[Metric, ...]:
     """What a run measures when nothing else is asked for: free, and no extra needed.
 
     Args:
         has_hops: whether answers are known to rest on several searches.
+        has_expectations: whether cases say what an answer has to contain.
     """
-    if not has_hops:
-        return parse_metrics(DEFAULT)
-    from ragbench.metrics.hops import HOP_METRICS
+    names = [*DEFAULT]
+    if has_expectations:
+        names.insert(1, "expectations")
+    if has_hops:
+        from ragbench.metrics.hops import HOP_METRICS
 
-    return parse_metrics((*DEFAULT, *split_metrics(HOP_METRICS)))
+        names += split_metrics(HOP_METRICS)
+    return parse_metrics(names)
 
 
 def computable(metric: Metric) -> Metric:

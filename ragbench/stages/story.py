@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
@@ -12,11 +13,13 @@ from ragbench.core.biography import Step, steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import (
     AnswerNote,
     CaseStory,
     ChunkStory,
+    ExpectationStory,
     Hop,
     JudgedAnswer,
     JudgedClaim,
@@ -74,6 +77,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         if generated is None or shown is None or not any(judgements)
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
         notes=notes,
+        expectations=tuple(_expectations(trace, metrics)),
         history=case.history,
         searches=tuple(_searches(case, retrieved))
         if retrieved is not None and retrieved.metadata
@@ -81,6 +85,20 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
+
+
+def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[ExpectationStory]:
+    is_measured = any(metric.definition.name == "expectations" for metric in metrics)
+    if not (is_measured and trace.case.expectations):
+        return
+    from ragbench.metrics.expectations import Expected  # only where it is measured
+
+    for expectation in trace.case.expectations:
+        alone = replace(trace, case=replace(trace.case, expectations=(expectation,)))
+        holds: bool | None = None
+        with suppress(TimeoutError):
+            holds = Expected(trace=alone).results[0][1]
+        yield ExpectationStory(text=expectation.sentence, holds=holds)
 
 
 def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:

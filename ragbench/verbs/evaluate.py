@@ -221,8 +221,7 @@ def evaluate_entries(
     folder, anew = RunFolder(path=out), ""
     goes_on = not fresh and folder.manifest.is_file()
     earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
-    has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
-    chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
+    chosen = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
     asked = evaluation_of(
         rag,
         settings,
@@ -499,3 +498,13 @@ def evaluate_repeatedly(
         evaluate(asked, repeat_folder(out, number))
     keep_repeats(out, repeats)
     return report_of(out)
+
+
+def _default_metrics(cases: Iterable[Case | Entry]) -> tuple[Metric, ...]:
+    """What is measured when no metrics are named: it depends on what the cases say."""
+    if isinstance(cases, EntrySource):
+        info = cases.info
+        return default_metrics(has_hops=info.has_hops, has_expectations=info.has_expectations)
+    known = cases if isinstance(cases, Sequence) else ()
+    plain = (case.case if isinstance(case, Entry) else case for case in known)
+    return default_metrics(has_expectations=any(case.expectations for case in plain))

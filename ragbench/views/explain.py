@@ -39,6 +39,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[
     for text in story.references:
         yield "reference", _line(text)
     yield "answer", "-" if row.response is None else _line(row.response)
+    yield from _expectations(story, longest=_LONGEST)
     yield from _doubts(story)
     if row.validation is not None:
         yield "verdict", _line(row.validation.message)
@@ -71,16 +72,24 @@ def short_story_lines(
         yield "chunk", shown_line(line, longest=width - 4)
     if len(others) > _CHUNKS:
         yield "chunk", f"... and {len(others) - _CHUNKS:,} more"
+    for label, text in _expectations(story, longest=width - 4):
+        if text.startswith(_DOES_NOT_HOLD):
+            yield label, text
     yield from islice(_doubts(story), 3)
     if row.validation is not None:
         yield "verdict", shown_line(row.validation.message, longest=longest)
-    measured = [
-        f"{metric.name} {cell.value:.3f}"
-        for metric, cell in zip(metrics, row.cells, strict=True)
-        if cell.value is not None
-    ]
-    if measured:
-        yield "scores", shown_line(", ".join(measured), longest=3 * longest)
+    yield from _measured(row, metrics, longest=3 * longest)
+
+
+def _measured(
+    row: CaseRow, metrics: Sequence[Metric], *, longest: int
+) -> Iterator[tuple[str, str]]:
+    scores: list[str] = []
+    for metric, cell in zip(metrics, row.cells, strict=True):
+        if cell.value is not None:
+            scores.append(f"{metric.name} {cell.value:.3f}")
+    if scores:
+        yield "scores", shown_line(", ".join(scores), longest=longest)
 
 
 def _asked(
@@ -111,6 +120,17 @@ def search_text(search: SearchStory) -> str:
 
 def _line(text: str) -> str:
     return shown_line(text, longest=_LONGEST)
+
+
+_DOES_NOT_HOLD = "does not hold"
+_STATES = {None: "unknown", True: "holds", False: _DOES_NOT_HOLD}
+
+
+def _expectations(story: CaseStory, *, longest: int) -> Iterator[tuple[str, str]]:
+    """What the case expects, and whether it holds."""
+    for expectation in story.expectations:
+        text = f"{_STATES[expectation.holds]}: {expectation.text}"
+        yield "expected", shown_line(text, longest=longest)
 
 
 def _doubts(story: CaseStory) -> Iterator[tuple[str, str]]:

@@ -158,7 +158,7 @@ def _say_next(report: Report, place: str, again: Callable[[], str], *, is_asked:
 
     gold = {
         *(Need.JUDGEMENTS, Need.REFERENCE, Need.REFERENCE_CONTEXTS, Need.REFERENCE_CONTEXT_IDS),
-        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS),
+        *(Need.GRADES, Need.EVIDENCE, Need.ANSWERABLE, Need.RUBRICS, Need.EXPECTATIONS),
     }
     if any(one.stage == "generate" and one.skipped for one in report.stages):
         gold -= {Need.REFERENCE, Need.ANSWERABLE, Need.RUBRICS}  # an answer was missing
@@ -259,6 +259,8 @@ class _Opened:
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.taken.only))
+        if spelled is None and self.source.info.has_expectations:
+            self.metrics = default_metrics(has_expectations=True)
         held = self.source.info
         is_recorded = bool(held.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:

@@ -199,6 +199,7 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
             other = _marked(compared_texts(before.response, row.response)[0], "u")
         yield f"<div><h3>In the baseline</h3><p>{other}</div>"
     yield "</div>\n"
+    yield from _not_fulfilled(story)
     if story.notes:
         yield "<div class=claims><h3>Numbers and citations that do not hold</h3>\n"
         for note in story.notes:
@@ -207,6 +208,17 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
         yield "</div>\n"
     for answer in story.supported:
         yield from _supported(answer)
+
+
+def _not_fulfilled(story: CaseStory) -> Iterator[str]:
+    failing = [each for each in story.expectations if each.holds is False]
+    if not failing:
+        return
+    total = len(story.expectations)
+    yield f"<div class=claims><h3>Expectations that do not hold: {len(failing)} of {total}</h3>\n"
+    for expectation in failing:
+        yield f"<p class=fails>{safe(cut(expectation.text, 400))}\n"
+    yield "</div>\n"
 
 
 _TONES = {"supported": "passes", "not supported": "fails"}

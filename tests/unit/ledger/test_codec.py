@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench import Case, Evidence, GenerationResult, Outcome, RetrievalResult, Status, Turn
 from ragbench.core import validation
+from ragbench.core.case import Expectation, ExpectationKind
 from ragbench.ledger.codec import CODECS, decode_case, encode_case, encode_outcome
 
 
@@ -62,6 +63,8 @@ def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 made(Evidence, end=st.none())
 made(Turn)
+OF_TYPE["ExpectationKind"] = st.sampled_from(ExpectationKind)
+made(Expectation)
 made(validation.EvidenceQuote)
 made(validation.DumpWarning, count=st.integers(1, 9))
 made(validation.Conflict)

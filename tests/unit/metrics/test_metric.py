@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 from ragbench import RetrievalResult, Skip, metric, parse_metrics
+from ragbench.core.case import Expectation, ExpectationKind
 from ragbench.core.metric import Direction, Group, Need, Parameter, metric_of
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.ledger.folder import MetricInfo
 from ragbench.metrics.citations import Cited
+from ragbench.metrics.expectations import Expected
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
 from ragbench.metrics.plan import Plan
@@ -128,6 +130,8 @@ SCORED = trace(
         metadata={"usage": {"prompt_tokens": 3}},
     ),
 )  # fmt: skip
+EXPECTED = Expectation(kind=ExpectationKind.MENTIONS, texts=("answer",))
+SCORED = replace(SCORED, case=replace(SCORED.case, expectations=(EXPECTED,)))
 FIXED = RetrievalResult(  # lists would let one metric change what the next one reads
     ("text of a", "text of c"), context_ids=("a", "c"), scores=(0.9, 0.1),
     context_metadata=({"source": "x"}, {}),
@@ -145,6 +149,7 @@ GIVEN: dict[str, Any] = {
     "generation_seconds": 1.5, "retrieval": FIXED, "generation": ANSWER, "case": SCORED.case,
     "trace": replace(SCORED, retrieval=replace(SCORED.retrieval, value=FIXED),
                      generation=replace(SCORED.generation, value=ANSWER)),
+    "expectations": Expected(trace=SCORED),
 }  # fmt: skip
 
 

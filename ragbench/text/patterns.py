@@ -1,0 +1,58 @@
+r"""Users' regular expressions: checked when they are read, searched with a time limit.
+
+The package `regex` has the limit, which `re` lacks: a hostile pattern such as ``(x+x+)+y`` must not
+hang a run. It also reads JavaScript's named groups and ``\p{L}``, as other tools write them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+SECONDS = 1.0
+"""How long a search may take. An ordinary one takes less than a thousandth of it."""
+_LONGEST = 2000
+_LARGEST = 1_000_000
+"""Letters of a pattern times its repetitions: `regex` writes these out, and memory ends."""
+_REPEATED = re.compile(r"\{\s*(\d+)?\s*,?\s*(\d+)?\s*\}")
+
+
+class PatternProblem(ValueError):
+    """A regular expression that cannot be used."""
+
+
+@lru_cache(maxsize=1024)
+def checked_pattern(pattern: str) -> Any:
+    """A pattern, compiled.
+
+    Raises:
+        PatternProblem: it is wrong, or repeats too much.
+    """
+    import regex
+
+    size = len(pattern)
+    if size > _LONGEST:
+        raise PatternProblem(f"the pattern is {size:,} letters long; at most {_LONGEST:,} may be")
+    for match in _REPEATED.finditer(pattern):
+        counts = [int(digits[:9]) for digits in match.groups() if digits]
+        size *= max([1, *counts])
+    if size > _LARGEST:
+        raise PatternProblem("the pattern repeats parts too often: lower the numbers in braces")
+    try:
+        return regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        raise PatternProblem(f"not a regular expression: {error}") from error
+
+
+def is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern is found somewhere in a text.
+
+    Raises:
+        TimeoutError: the search takes longer than `SECONDS`.
+    """
+    try:
+        return checked_pattern(pattern).search(text, timeout=SECONDS) is not None
+    except TimeoutError:
+        message = f"the pattern '{pattern[:80]}' takes longer than {SECONDS:g} s: simplify it"
+        raise TimeoutError(message) from None
