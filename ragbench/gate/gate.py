@@ -34,9 +34,17 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, Undecided
-from ragbench.gate.demands import Demand, demands_of
+from ragbench.gate.demands import Demand, comparable_columns, demands_of
 from ragbench.gate.drift import drift_checks
-from ragbench.gate.drops import LEAST, coverage_questions, drop_checks, drop_questions, one_row_each
+from ragbench.gate.drops import (
+    LEAST,
+    coverage_questions,
+    drop_checks,
+    drop_questions,
+    one_row_each,
+    shown_checks,
+)
+from ragbench.gate.figures import with_figures
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.plugins import np
 from ragbench.safe_text import as_line
@@ -133,7 +141,12 @@ def _rank(check: GateCheck) -> tuple[int, bool]:
     return _ORDER.index(check.outcome), check.may_pass
 
 
-_ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
+_ORDER = (
+    GateOutcome.FAILED,
+    GateOutcome.INCONCLUSIVE,
+    GateOutcome.PASSED,
+    GateOutcome.NOT_JUDGED,
+)
 
 
 def gate(
@@ -146,6 +159,7 @@ def gate(
     that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
     how many cases are measured at all, only a loss that is shown counts.
     """
+    run, baseline = with_figures(run, baseline)
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
     compared = _compared(run, baseline, [*dropping])
@@ -207,9 +221,9 @@ def _checks(
         mine, other = compared.both
         able = [demand for demand in demands if demand.column.name in compared.metrics]
         yield from _drops(able, mine, other, config)
-        # Apart: with so much tolerated it raises next to no false alarms, and would cost others
-        # power.
-        yield from drop_checks([*coverage_questions(mine, other, config.max_unmeasured)], config)
+        held = {demand.column.name for demand in demands if demand.drops}
+        rest = [c for c in comparable_columns(mine, other) if c.name not in held]
+        yield from shown_checks(filter(other.measures, rest), mine, other)
         yield from drift_checks(mine, other, config)
     yield coverage_check(run, demands, config)
     yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
@@ -224,6 +238,8 @@ def _drops(
     """The metrics and their slices, by people where they labelled both sides."""
     people, rest = split_labelled([*drop_questions(demands, run, baseline)], run, baseline)
     rest = [*one_row_each(rest)]
+    held = dict.fromkeys(demand.column for demand in demands if demand.drops)
+    rest += coverage_questions(held, run, baseline, config.max_unmeasured)
     family = len(people) + len(rest)
     judged = drop_checks(rest, config, part=len(rest) / family if people else 1.0)
     yield from labelled_checks(people, run, baseline, config, family)

@@ -147,8 +147,18 @@ def _passed(checks: Sequence[GateCheck], way_on: str | None) -> str:
     open_drops = [check for check in checks if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        text += f", {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
-    return text
+        return f"{text}, {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
+    return f"{text}{_would_show(checks)}"
+
+
+def _would_show(checks: Sequence[GateCheck]) -> str:
+    """What loss the cases could have shown, where none is open."""
+    sizes: list[str] = []
+    for check in checks:
+        drop = check.drop
+        if check.kind is CheckKind.DROP and drop is not None and drop.detectable_drop is not None:
+            sizes.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
+    return f"; these cases would show a loss of {as_line(sizes, _NAMED)}" if sizes else ""
 
 
 def _summary(check: GateCheck, least: int) -> str:
@@ -234,6 +244,8 @@ def _rest(check: GateCheck) -> str:
         Ground.SETTLED_WORSE: f", and {tolerated} is shown",
         Ground.SETTLED_NOT_WORSE: f", and {tolerated} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
+        Ground.NOT_LOWER: ": no loss is seen",
+        Ground.NOT_HELD: ": nothing is demanded of it",
         Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
         Ground.HALVED: f": {_HALVED[check.kind is CheckKind.COVERAGE]}",
         Ground.ALL_LOST: ": next to nothing is left, which needs no test",
