@@ -42,6 +42,8 @@ class Ground(StrEnum):
     """It lies on the wrong side."""
     MAY_HOLD = "may hold"
     """It lies on the wrong side, and its interval reaches to the right one."""
+    LOST_ONCE = "lost once"
+    """Cases that must pass do not, and were asked too rarely to tell that from chance."""
     NOT_LOWER = "not lower"
     """No loss is seen: the mean went to its better side."""
     NOT_HELD = "not held"
@@ -195,6 +197,8 @@ class CaseChange(Record):
     """How the metric ended for it now."""
     reason: str | None = None
     query: str | None = None
+    is_sure: bool = True
+    """False where it was asked too rarely to tell a loss from chance."""
 
 
 class GateCheck(Record):
@@ -218,7 +222,7 @@ class GateCheck(Record):
     """The slice, such as ``"language:de"``; None for all cases."""
     unit: str = ""
     interval: Interval | None = None
-    """Of the observed figure of a floor."""
+    """Of the observed figure of a floor, a share of failed cases, or a time."""
     drop: Drop | None = None
     """Of a drop, whole or on a slice."""
     counted: str = ""
@@ -290,7 +294,7 @@ class GateCheck(Record):
     @property
     def is_near_limit(self) -> bool:
         """Whether it lies beyond an absolute limit by no more than chance explains."""
-        return self.ground is Ground.MAY_HOLD and self.outcome is GateOutcome.INCONCLUSIVE
+        return self.ground in (Ground.MAY_HOLD, Ground.LOST_ONCE)
 
     @property
     def name(self) -> str:

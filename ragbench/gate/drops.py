@@ -344,12 +344,20 @@ def _seen(question: DropQuestion, difference: Interval) -> dict[str, Any]:
 
 
 def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: float) -> bool:
-    """Whether the baseline is shown to be better in a metric, by however little."""
-    sample = paired(column, run, baseline)
+    """Whether the baseline is shown to be better in a metric, by however little.
+
+    Args:
+        alpha: level of the whole gate.
+    """
+    return has_lost(paired(column, run, baseline), column.scale, alpha)
+
+
+def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
+    """Whether a loss of any size is shown."""
     if not len(sample.places):
         return False
-    question = RegressionQuestion(sample=sample, largest_drop=column.scale)
-    (decision,) = decide_family([question], alpha=alpha)
+    question = RegressionQuestion(sample=sample, largest_drop=scale)
+    (decision,) = decide_family([question], alpha=alpha * OF_LIMITS)
     return decision.change is ChangeKind.WORSE
 
 

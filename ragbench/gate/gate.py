@@ -113,7 +113,12 @@ def with_settled(
         else check
         for check in verdict.checks
     ]
-    checks.sort(key=_rank)
+    return with_checks(verdict, checks, config)
+
+
+def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateConfig) -> GateResult:
+    """The result with other outcomes of its checks."""
+    checks = sorted(checks, key=_rank)
     outcome = _outcome(checks, verdict.refusals, config.undecided)
     old = set(notes_on(verdict.checks, config))
     kept = [note for note in verdict.notes if note not in old]
@@ -216,7 +221,7 @@ def _checks(
     config: GateConfig,
 ) -> Iterator[GateCheck]:
     """Limits, drops of metrics and slices, how much is measured, and main's drift."""
-    yield from floor_checks(run, demands, config)
+    yield from floor_checks(run, compared.both, demands, config)
     if compared.both is not None:
         mine, other = compared.both
         able = [demand for demand in demands if demand.column.name in compared.metrics]
@@ -225,7 +230,7 @@ def _checks(
         rest = [c for c in comparable_columns(mine, other) if c.name not in held]
         yield from shown_checks(filter(other.measures, rest), mine, other)
         yield from drift_checks(mine, other, config)
-    yield coverage_check(run, demands, config)
+    yield coverage_check(run, compared.both, demands, config)
     yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
     yield from budget_checks(run, baseline, config)
     if baseline is not None and compared.both is not None:
@@ -282,7 +287,8 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     """How a check bears on the verdict: what does not count passes."""
     if check.is_small_slice or (undecided is Undecided.PASS and check.may_pass):
         return GateOutcome.PASSED
-    is_lost = undecided is Undecided.FAIL and check.is_open_drop
+    is_open = check.is_open_drop or check.is_near_limit
+    is_lost = undecided is Undecided.FAIL and is_open
     return GateOutcome.FAILED if is_lost else check.outcome
 
 

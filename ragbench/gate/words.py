@@ -117,6 +117,8 @@ UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 def _undecided(check: GateCheck) -> str:
     """What was seen of an undecided drop, and what its cases would have shown."""
     drop, seen = check.drop, f"{check.label} {check.summary}"
+    if check.is_near_limit:
+        return f"{check.label} {check.reason}"
     if drop is not None and check.is_warning:
         interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
         why = "" if drop.can_show else f", which {independent(drop)} can never show"
@@ -199,6 +201,8 @@ def _must_pass(check: GateCheck) -> str:
         became = now if one.before is None else f"{figure(one.before)}, now {now}"
         shown.append(f"{one.id} ({f'{one.metric} {became}' if one.metric else 'not in this run'})")
     text += f": {as_line(shown, _NAMED)}" if shown else ""
+    if check.ground is Ground.LOST_ONCE:
+        text += ", which chance may explain: asked three times, most of them decide"
     return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
 
 
@@ -236,7 +240,8 @@ def _rest(check: GateCheck) -> str:
         ends = check.interval
         if ends is None or not ends.low < check.limit < ends.high:
             return ""
-        return f", but its interval ({figure(ends.low)} to {figure(ends.high)}) lies on both sides"
+        low, high = figure(ends.low, check.unit), figure(ends.high, check.unit)
+        return f", but its interval ({low} to {high}) lies on both sides"
     tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
     text = {
         Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
