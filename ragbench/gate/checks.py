@@ -101,7 +101,7 @@ def _limit_check(
     Args:
         lacking: why there may be no figure.
         interval: None where nothing is known of its noise: then the figure decides.
-        is_worse: whether the baseline is shown to be better.
+        is_worse: whether nothing is left, or the baseline is shown to be better.
     """
     check = GateCheck(
         kind=kind, subject=subject, outcome=GateOutcome.INCONCLUSIVE, ground=lacking,
@@ -263,15 +263,27 @@ def floor_checks(
             told = None if people is None or people[1].interval is None else people[1]
             if told is not None:
                 interval, observed = told.interval, told.corrected
-            is_near = observed is not None and interval is not None and slice_ is None
+            is_beyond = observed is not None and _is_beyond(observed, limit, bound)
+            is_worse = is_beyond and _has_nothing(column, observed)
+            if is_beyond and not is_worse and slice_ is None and told is None:
+                is_worse = _was_better(column, both, config)
             yield _limit_check(
                 CheckKind.FLOOR if slice_ is None else CheckKind.SLICE,
                 column.name, observed, limit, count, bound=bound,
                 applies=int((~np.isnan(own.cells(column.name).coverage)).sum()),
                 least=config.min_cases, slice=slice_, unit=column.unit, interval=interval,
                 corrected=told, is_opinion=told is None and column.is_judged,
-                is_worse=is_near and told is None and _was_better(column, both, config),
+                is_worse=is_worse,
             )  # fmt: skip
+
+
+def _is_beyond(observed: float, limit: float, bound: str) -> bool:
+    return observed < limit if bound == "min" else observed > limit
+
+
+def _has_nothing(column: MetricColumn, observed: float | None) -> bool:
+    """Whether every case has the worst value: no test is needed."""
+    return observed is not None and observed == (column.low if column.sign > 0.0 else column.high)
 
 
 def _was_better(column: MetricColumn, both: Both, config: GateConfig) -> bool:
