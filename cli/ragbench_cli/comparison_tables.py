@@ -49,6 +49,8 @@ def gate_blocks(verdict: GateResult) -> Blocks:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
     if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
         yield styled(("passed    ", "dim"), _passed(passed))
+    if shown := [check for check in verdict.checks if check.outcome is GateOutcome.NOT_JUDGED]:
+        yield styled(("not held  ", "dim"), _not_held(shown))
     refusals = ((refusal_text(one), "yellow") for one in verdict.refusals)
     yield from paragraph("not compared", refusals)
     if against := verdict.against:
@@ -83,6 +85,13 @@ def _passed(checks: Sequence[GateCheck]) -> str:
     rest = len(checks) - len(shown)
     more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
     return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
+
+
+def _not_held(checks: Sequence[GateCheck]) -> str:
+    """Metrics of which nothing is demanded: the first ones with their changes."""
+    shown = [f"{check.marked} {check_cells(check)[1]}" for check in checks[:_PASSED]]
+    rest = len(checks) - len(shown)
+    return " and ".join([", ".join(shown), *([f"{rest:,} more"] if rest else [])])
 
 
 def _lost(verdict: GateResult) -> Blocks:

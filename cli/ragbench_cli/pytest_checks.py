@@ -52,6 +52,8 @@ def _judged(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, Ga
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
+        if check.outcome is GateOutcome.NOT_JUDGED:
+            continue
         yield f"{check.name} ({limit_text(check)})", bearing(check, undecided), check.reason
     yield "verdict", verdict.outcome, verdict.headline
 

@@ -17,6 +17,8 @@ from ragbench.core.case_table import CaseTable
 from ragbench.core.gate_result import GateResult
 from ragbench.core.run_scores import RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
+from ragbench.gate.cases import main_metrics
+from ragbench.gate.checks import ASKS
 from ragbench.gate.comparable import system_change
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import PER_CASE
@@ -27,7 +29,7 @@ from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal
 from ragbench.masking import mask_text
 from ragbench.verbs.gate import Reask, gate_run
-from ragbench.verbs.settle import open_checks, settle
+from ragbench.verbs.settle import lost_once, open_checks, settle, with_must_pass
 from ragbench_cli import console
 from ragbench_cli.systems import rag_of
 
@@ -53,12 +55,16 @@ def settled_gate(
     config = replace(config, alpha=config.alpha / 2.0)
     verdict = gate_run(path, config, reask=reask)
     names = [check.subject for check in open_checks(verdict)]
-    if verdict.baseline is None or not names:
+    lost = lost_once(verdict)
+    if verdict.baseline is None or not (names or lost):
         return verdict
     run = read_run(path)
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
     with _asking(path, "settle", ask, run, baseline, names) as asking:
         most = max_asked or PER_CASE * len(asking.cases)
+        if lost:
+            main = [column.name for column in main_metrics(run.metrics)]
+            verdict = with_must_pass(verdict, asking.again(lost, main), config)
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
@@ -133,6 +139,15 @@ class Asking:
         write_cases(asked, home / "cases.jsonl")
         before = self.one(home, "baseline", self.base, metrics, self.baseline)
         return before, self.one(home, "run", Path.cwd(), metrics, self.run)
+
+    def again(self, ids: Sequence[str], metrics: Sequence[str]) -> RunScores:
+        """What the run's system gives to cases, each asked until it was asked three times."""
+        home = self.folder / "must-pass"
+        home.mkdir(exist_ok=True)
+        drawn = [id_ for id_ in ids for _ in range(ASKS - 1)]
+        asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
+        write_cases(asked, home / "cases.jsonl")
+        return self.one(home, "run", Path.cwd(), metrics, self.run)
 
     def one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores

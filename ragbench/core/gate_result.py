@@ -11,20 +11,26 @@ from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 
+LIKELY = 0.2
+"""Up to this p-value, corrected for the family, a loss that is not shown is warned of."""
+
 
 class GateOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
     """What was measured does not say."""
+    NOT_JUDGED = "not judged"
+    """Of a check alone: its figure is shown, and bears on nothing."""
 
     @property
     def exit_code(self) -> int:
-        return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
+        return {"failed": 1, "inconclusive": 3}.get(self.value, 0)
 
     @property
     def colour(self) -> str:
-        return {"passed": "green", "failed": "red", "inconclusive": "yellow"}[self.value]
+        colours = {"passed": "green", "failed": "red", "inconclusive": "yellow"}
+        return colours.get(self.value, "default")
 
 
 class Ground(StrEnum):
@@ -34,6 +40,14 @@ class Ground(StrEnum):
     """The observed figure lies on the right side of the limit."""
     BROKEN = "broken"
     """It lies on the wrong side."""
+    MAY_HOLD = "may hold"
+    """It lies on the wrong side, and its interval reaches to the right one."""
+    LOST_ONCE = "lost once"
+    """Cases that must pass do not, and were asked too rarely to tell that from chance."""
+    NOT_LOWER = "not lower"
+    """No loss is seen: the mean went to its better side."""
+    NOT_HELD = "not held"
+    """Nothing is demanded of it: it is shown beside what is."""
     SHOWN = "shown"
     """A loss larger than tolerated is statistically significant."""
     RULED_OUT = "ruled out"
@@ -183,6 +197,8 @@ class CaseChange(Record):
     """How the metric ended for it now."""
     reason: str | None = None
     query: str | None = None
+    is_sure: bool = True
+    """False where it was asked too rarely to tell a loss from chance."""
 
 
 class GateCheck(Record):
@@ -206,7 +222,7 @@ class GateCheck(Record):
     """The slice, such as ``"language:de"``; None for all cases."""
     unit: str = ""
     interval: Interval | None = None
-    """Of the observed figure of a floor."""
+    """Of the observed figure of a floor, a share of failed cases, or a time."""
     drop: Drop | None = None
     """Of a drop, whole or on a slice."""
     counted: str = ""
@@ -262,13 +278,23 @@ class GateCheck(Record):
     @property
     def may_pass(self) -> bool:
         """Whether an everyday gate lets it pass though it is open."""
-        return self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
+        is_open = self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
+        return is_open or self.is_near_limit
 
     @property
     def is_warning(self) -> bool:
-        """Whether more than tolerated was lost, as far as one sees, and it may be chance."""
+        """Whether a loss, or a figure beyond its limit, is likely, and not shown."""
+        if self.is_near_limit:
+            return True
         drop = self.drop
-        return self.is_open_drop and drop is not None and drop.loss > drop.tolerance
+        if not self.is_open_drop or drop is None or drop.loss <= drop.tolerance:
+            return False
+        return drop.p_worse <= LIKELY
+
+    @property
+    def is_near_limit(self) -> bool:
+        """Whether it lies beyond an absolute limit by no more than chance explains."""
+        return self.ground in (Ground.MAY_HOLD, Ground.LOST_ONCE)
 
     @property
     def name(self) -> str:
@@ -395,5 +421,5 @@ class GateResult(Record):
     @property
     def against(self) -> list[GateCheck]:
         """The checks that did not pass, and are a sign."""
-        open_ones = [one for one in self.checks if one.outcome is not GateOutcome.PASSED]
-        return [one for one in open_ones if not one.is_small_slice]
+        against = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE)
+        return [one for one in self.checks if one.outcome in against and not one.is_small_slice]

@@ -26,6 +26,8 @@ class MainRun(Record):
     """Mean wall time of each stage per case; without those of cases that shared a call."""
     aside: bool = False
     """Whether it was shown to be lower than the runs before, so that none is compared with it."""
+    better: Sequence[str] = ()
+    """The metrics in which it was shown to be better than the runs before."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
     people: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])

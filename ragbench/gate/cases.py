@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
@@ -14,7 +15,6 @@ from ragbench.core.record import replace
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
-from ragbench.gate.demands import named_columns
 from ragbench.plugins import NDArray, np
 from ragbench.stats.mean import Interval, mean_interval
 
@@ -119,9 +119,31 @@ def main_metrics(
     return found
 
 
+def named_columns(
+    columns: Sequence[MetricColumn], names: Sequence[str], lacks: str, measured: str
+) -> tuple[MetricColumn, ...]:
+    """The metrics of these names, in their order; names are matched without regard to case."""
+    known = {column.name.casefold(): column for column in columns}
+    wrong: list[str] = []
+    for name in names:
+        if name.casefold() not in known:
+            near = difflib.get_close_matches(name.casefold(), known, n=1)
+            meant = f" Did you mean {known[near[0]].name}?" if near else ""
+            wrong.append(f"{lacks} '{name}'.{meant}")
+    if wrong:
+        listed = ", ".join(column.name for column in columns) or "nothing"
+        raise ConfigError("\n".join([*wrong, f"{measured}: {listed}"]))
+    return tuple(known[name.casefold()] for name in names)
+
+
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
     found = named_columns(columns, names, "the runs do not all measure", "All of them measure")
     return tuple(dict.fromkeys(found))
+
+
+def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
+    """The main metric of a group among those that can say whether a case passes."""
+    return _of_group(group, [column for column in columns if not _unusable(column)])
 
 
 def _of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:

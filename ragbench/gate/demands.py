@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,7 +9,9 @@ from typing import NamedTuple
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
+from ragbench.gate.cases import named_columns
 from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
+from ragbench.gate.figures import figures_of
 from ragbench.plugins import Integers, np
 
 
@@ -26,32 +27,14 @@ class Demand(NamedTuple):
         return self.limits.max_drop is not None
 
 
-def named_columns(
-    columns: Sequence[MetricColumn], names: Sequence[str], lacks: str, measured: str
-) -> tuple[MetricColumn, ...]:
-    """The metrics of these names, in their order; names are matched without regard to case."""
-    known = {column.name.casefold(): column for column in columns}
-    wrong: list[str] = []
-    for name in names:
-        if name.casefold() not in known:
-            near = difflib.get_close_matches(name.casefold(), known, n=1)
-            meant = f" Did you mean {known[near[0]].name}?" if near else ""
-            wrong.append(f"{lacks} '{name}'.{meant}")
-    if wrong:
-        listed = ", ".join(column.name for column in columns) or "nothing"
-        raise ConfigError("\n".join([*wrong, f"{measured}: {listed}"]))
-    return tuple(known[name.casefold()] for name in names)
-
-
 def demands_of(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> tuple[Demand, ...]:
     """What is demanded, in the order of the configuration.
 
-    Where it names no metric and a baseline is named or given, every metric that is a mean over
-    cases and has a better side and a scale is held to the configuration's ``max_drop``: of times
-    there is no share, and another machine is no loss. One that neither run measured on any case is
-    left out.
+    With a baseline, the figures of `ragbench.gate.figures` are held to the configuration's
+    ``max_drop``, where no metric that says the same has a ``max_drop`` of its own. A run that has
+    none of these figures is held by all of its metrics that can be compared.
     """
     demands: list[Demand] = []
     if config.metrics:
@@ -61,12 +44,8 @@ def demands_of(
             demands.append(Demand(column, gate.limits))
             own = FigureLimits(max_drop=gate.limits.max_drop)
             demands += [Demand(column, piece.limits or own, piece) for piece in gate.slices]
-    elif baseline is not None or config.baseline is not None:
-        demands = [
-            Demand(column, FigureLimits(max_drop=config.max_drop * column.scale))
-            for column in run.metrics
-            if column.scale and not _why_no_drop(column) and _is_measured(column, baseline)
-        ]
+    if baseline is not None or (config.baseline is not None and not config.metrics):
+        demands += _defaults(run, baseline, config, demands)
     wrong = [text for demand in demands for text in _impossible(demand)]
     stages = [stage.stage for stage in run.stages]
     wrong += [
@@ -83,6 +62,26 @@ def demands_of(
             "limits (--min 'recall@5=0.8'), or write either into ragbench.yaml"
         )
     return tuple(demands)
+
+
+def _defaults(
+    run: RunScores, baseline: RunScores | None, config: GateConfig, demands: Sequence[Demand]
+) -> Iterator[Demand]:
+    """The figures that a gate holds though nobody named them."""
+    held = [demand.column for demand in demands if demand.drops]
+    columns = [*figures_of(run, baseline, held)]
+    if not columns and not held:
+        columns = [*comparable_columns(run, baseline)]
+    for column in columns:
+        if column.scale:
+            yield Demand(column, FigureLimits(max_drop=config.max_drop * column.scale))
+
+
+def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[MetricColumn]:
+    """The metrics that are a mean over cases with a better side and a scale, and were measured."""
+    for column in run.metrics:
+        if column.scale and not _why_no_drop(column) and _is_measured(column, baseline):
+            yield column
 
 
 def on_cases(

@@ -13,9 +13,11 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.demands import Demand, on_cases
+from ragbench.gate.figures import DERIVED
 from ragbench.gate.words import worded
 from ragbench.plugins import Integers, np
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
+from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
 
 _HALF = 0.5
@@ -33,6 +35,10 @@ _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
+OF_METRICS = 0.6
+"""Share of the level of metrics and of how much of each is measured; benchmarks/gate_noise.py."""
+OF_LIMITS = 0.2
+"""Share of the level of figures beyond a limit that the baseline was better in."""
 
 
 class DropQuestion(RegressionQuestion):
@@ -115,22 +121,27 @@ def paired(
 
 
 def coverage_questions(
-    run: RunScores, baseline: RunScores, tolerance: float
+    columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores, tolerance: float
 ) -> Iterator[DropQuestion]:
-    """Asks whether fewer cases are measured than the baseline measured.
+    """Asks whether fewer cases are measured than in the baseline, of the cases that either has.
 
-    A system that declines what it used to get wrong has a better mean, and is not better. Metrics
-    that are measured on the same cases are asked about once.
+    A system that declines what it used to get wrong has a better mean, and is not better. Were
+    only the cases looked at that the baseline measured, each run would seem to measure fewer, as
+    each measures some that the other does not. Metrics that are measured on the same cases are
+    asked about once.
 
     Args:
+        columns: the metrics that are held.
         tolerance: largest loss of the share of measured cases that is accepted.
     """
     groups: dict[tuple[bytes, bytes], list[str]] = {}
-    for column in run.metrics:
+    for column in columns:
+        if column.name in DERIVED:
+            continue  # measured on every case that they apply to
         before, after = (one.cells(column.name).coverage for one in (baseline, run))
         if np.nansum(before):
-            # NaN where the metric never applied to the case, now or before.
-            after[np.isnan(after) & (before > 0.0)] = 0.0
+            lost, won = np.isnan(after) & (before > 0.0), np.isnan(before) & (after > 0.0)
+            after[lost], before[won] = 0.0, 0.0
             groups.setdefault((before.tobytes(), after.tobytes()), []).append(column.name)
     for (old, new), (name, *others) in groups.items():
         yield DropQuestion(
@@ -149,6 +160,37 @@ def coverage_questions(
         )
 
 
+def shown_checks(
+    columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores
+) -> Iterator[GateCheck]:
+    """Metrics of which nothing is demanded: how they moved, and no verdict."""
+    for column in columns:
+        sample = paired(column, run, baseline)
+        if not len(sample.places):
+            continue
+        question = DropQuestion(
+            kind=CheckKind.DROP,
+            column=column,
+            tolerance=0.0,
+            largest_drop=column.scale,
+            sample=sample,
+        )
+        seen = mean_interval(sample.totals(), bounds=column.reach)
+        facts = _seen(question, seen)
+        drop = Drop(
+            **facts,
+            tolerance=0.0,
+            p_worse=1.0,
+            resolution=0.0,
+            p_not_worse=1.0,
+            family=0,
+            can_show=False,
+            detectable_drop=None,
+            needed=None,
+        )
+        yield worded(question.check(drop, GateOutcome.NOT_JUDGED, Ground.NOT_HELD))
+
+
 _COVERAGE = MetricColumn(
     name="", version=1, group="", direction=Direction.HIGHER, low=0.0, high=1.0, unit="share"
 )
@@ -161,8 +203,11 @@ def _covered_repeatedly(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
 
     def found(at: int) -> CaseScores:
         states, before = now.asked(at).coverage, earlier.asked(at).coverage
+        # Measured in one of the runs, and in the other it did not even apply.
         if any(before) and not any(state is not None for state in states):
-            states = (0.0,) * len(states)  # measured before, and lost
+            states = (0.0,) * len(states)
+        if any(states) and not any(state is not None for state in before):
+            before = (0.0,) * len(before)
         return states, before
 
     return found
@@ -171,7 +216,7 @@ def _covered_repeatedly(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
 def drop_checks(
     questions: Sequence[DropQuestion], config: GateConfig, *, part: float = 1.0
 ) -> list[GateCheck]:
-    """Judges the metrics as one family and the slices as another, which share the level.
+    """Judges metrics and their coverage as one family and slices as another, each at its level.
 
     As one family fifty slices would cost the metrics most of their power.
 
@@ -179,10 +224,11 @@ def drop_checks(
         part: of the level, where other questions have the rest.
     """
     slices = [one for one in questions if one.slice is not None]
-    whole = [one for one in questions if one.slice is None]
-    shared = _ALONE if slices else 0.0
+    # Where the same cases are measured there is nothing to find, whichever run is the baseline.
+    still = [one for one in questions if _is_still(one)]
+    whole = [one for one in questions if one.slice is None and one not in still]
     found: list[GateCheck] = []
-    for family, share in ((whole, 1.0 - shared), (slices, shared)):
+    for family, share in ((whole, OF_METRICS), (slices, _ALONE), (still, OF_METRICS)):
         if not family:
             continue
         # By name: the signs that are drawn depend on the order.
@@ -190,9 +236,15 @@ def drop_checks(
         alpha = config.alpha * part * share
         decided = decide_family(order, alpha=alpha, alpha_not_worse=config.alpha)
         decisions = dict(zip(order, decided, strict=True))
-        enough = _FEW * (1.0 + math.log2(len(family)))  # each row is one more chance of a false one
+        # Each row is one more chance of a false one.
+        rows = sum(one.kind is not CheckKind.COVERAGE for one in family)
+        enough = _FEW * (1.0 + math.log2(max(rows, 1)))
         found += [_check(one, decisions[one], config.min_cases, enough) for one in family]
     return found
+
+
+def _is_still(question: DropQuestion) -> bool:
+    return question.kind is CheckKind.COVERAGE and not question.sample.differences.any()
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
@@ -200,13 +252,19 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
-    passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
+    if drop is not None and drop.loss < 0.0 and ground in _NOT_SHOWN:
+        ground = Ground.NOT_LOWER
+    passes = ground in _PASSING
     if question.kind is CheckKind.COVERAGE:  # what is tolerated is no question
         passes = drop is None or drop.loss <= drop.tolerance
     outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
     return worded(question.check(drop, outcome, ground), least=least)
+
+
+_PASSING = (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST, Ground.NOT_LOWER)
+_NOT_SHOWN = (Ground.OPEN, Ground.RARE_LOSSES, Ground.TOO_FEW_CLUSTERS)
 
 
 def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | None:
@@ -256,29 +314,51 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
-    difference, sample = decision.difference, question.sample
-    mean = difference.mean or 0.0
+    decided = {name: getattr(decision, name) for name in _DECIDED}
+    return Drop(**_seen(question, decision.difference), **decided)
+
+
+def _seen(question: DropQuestion, difference: Interval) -> dict[str, Any]:
+    """What a drop says besides its tests."""
+    sample, mean = question.sample, difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
     rises = question.column.sign < 0.0
     if rises:
         mean = -mean
         low, high = (None if end is None else 0.0 - end for end in (high, low))
-    return Drop(
-        before=sample.before or 0.0,
-        after=sample.after or 0.0,
-        difference=mean + 0.0,
-        low=low,
-        high=high,
-        confidence=difference.confidence,
-        cases=difference.cases,
-        clusters=difference.clusters,
-        better=sample.gained,
-        worse=sample.lost,
-        left_out=sample.left_out,
-        rises=rises,
-        **{name: getattr(decision, name) for name in _DECIDED},
-    )
+    return {
+        "before": sample.before or 0.0,
+        "after": sample.after or 0.0,
+        "difference": mean + 0.0,
+        "low": low,
+        "high": high,
+        "confidence": difference.confidence,
+        "cases": difference.cases,
+        "clusters": difference.clusters,
+        "better": sample.gained,
+        "worse": sample.lost,
+        "left_out": sample.left_out,
+        "rises": rises,
+    }
+
+
+def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: float) -> bool:
+    """Whether the baseline is shown to be better in a metric, by however little.
+
+    Args:
+        alpha: level of the whole gate.
+    """
+    return has_lost(paired(column, run, baseline), column.scale, alpha)
+
+
+def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
+    """Whether a loss of any size is shown."""
+    if not len(sample.places):
+        return False
+    question = RegressionQuestion(sample=sample, largest_drop=scale)
+    (decision,) = decide_family([question], alpha=alpha * OF_LIMITS)
+    return decision.change is ChangeKind.WORSE
 
 
 _DECIDED = (

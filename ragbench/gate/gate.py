@@ -34,9 +34,17 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text, system_change
 from ragbench.gate.config import GateConfig, Undecided
-from ragbench.gate.demands import Demand, demands_of
+from ragbench.gate.demands import Demand, comparable_columns, demands_of
 from ragbench.gate.drift import drift_checks
-from ragbench.gate.drops import LEAST, coverage_questions, drop_checks, drop_questions, one_row_each
+from ragbench.gate.drops import (
+    LEAST,
+    coverage_questions,
+    drop_checks,
+    drop_questions,
+    one_row_each,
+    shown_checks,
+)
+from ragbench.gate.figures import with_figures
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.plugins import np
 from ragbench.safe_text import as_line
@@ -105,7 +113,12 @@ def with_settled(
         else check
         for check in verdict.checks
     ]
-    checks.sort(key=_rank)
+    return with_checks(verdict, checks, config)
+
+
+def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateConfig) -> GateResult:
+    """The result with other outcomes of its checks."""
+    checks = sorted(checks, key=_rank)
     outcome = _outcome(checks, verdict.refusals, config.undecided)
     old = set(notes_on(verdict.checks, config))
     kept = [note for note in verdict.notes if note not in old]
@@ -133,7 +146,12 @@ def _rank(check: GateCheck) -> tuple[int, bool]:
     return _ORDER.index(check.outcome), check.may_pass
 
 
-_ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
+_ORDER = (
+    GateOutcome.FAILED,
+    GateOutcome.INCONCLUSIVE,
+    GateOutcome.PASSED,
+    GateOutcome.NOT_JUDGED,
+)
 
 
 def gate(
@@ -146,6 +164,7 @@ def gate(
     that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
     how many cases are measured at all, only a loss that is shown counts.
     """
+    run, baseline = with_figures(run, baseline)
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
     compared = _compared(run, baseline, [*dropping])
@@ -202,16 +221,16 @@ def _checks(
     config: GateConfig,
 ) -> Iterator[GateCheck]:
     """Limits, drops of metrics and slices, how much is measured, and main's drift."""
-    yield from floor_checks(run, demands, config)
+    yield from floor_checks(run, compared.both, demands, config)
     if compared.both is not None:
         mine, other = compared.both
         able = [demand for demand in demands if demand.column.name in compared.metrics]
         yield from _drops(able, mine, other, config)
-        # Apart: with so much tolerated it raises next to no false alarms, and would cost others
-        # power.
-        yield from drop_checks([*coverage_questions(mine, other, config.max_unmeasured)], config)
+        held = {demand.column.name for demand in demands if demand.drops}
+        rest = [c for c in comparable_columns(mine, other) if c.name not in held]
+        yield from shown_checks(filter(other.measures, rest), mine, other)
         yield from drift_checks(mine, other, config)
-    yield coverage_check(run, demands, config)
+    yield coverage_check(run, compared.both, demands, config)
     yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
     yield from budget_checks(run, baseline, config)
     if baseline is not None and compared.both is not None:
@@ -224,6 +243,8 @@ def _drops(
     """The metrics and their slices, by people where they labelled both sides."""
     people, rest = split_labelled([*drop_questions(demands, run, baseline)], run, baseline)
     rest = [*one_row_each(rest)]
+    held = dict.fromkeys(demand.column for demand in demands if demand.drops)
+    rest += coverage_questions(held, run, baseline, config.max_unmeasured)
     family = len(people) + len(rest)
     judged = drop_checks(rest, config, part=len(rest) / family if people else 1.0)
     yield from labelled_checks(people, run, baseline, config, family)
@@ -266,7 +287,8 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     """How a check bears on the verdict: what does not count passes."""
     if check.is_small_slice or (undecided is Undecided.PASS and check.may_pass):
         return GateOutcome.PASSED
-    is_lost = undecided is Undecided.FAIL and check.is_open_drop
+    is_open = check.is_open_drop or check.is_near_limit
+    is_lost = undecided is Undecided.FAIL and is_open
     return GateOutcome.FAILED if is_lost else check.outcome
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ragbench.core.history import Break, FittedLimit, History, MainRun, MetricHistory
-from ragbench.core.metric import Direction
 from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline
+from ragbench.gate.demands import comparable_columns
 from ragbench.gate.drift import shown_falls
 from ragbench.gate.drops import paired
+from ragbench.gate.figures import figures_of, with_both_figures
 from ragbench.gate.main_runs import baseline_of
-from ragbench.plugins import np
 from ragbench.stats.bets import LEAST
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
@@ -90,7 +90,7 @@ _GRID = 0.005
 
 
 def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
-    """Measures the noise of a system on its dataset, from two or more of its runs.
+    """Measures the noise of what the gate holds, from two or more runs of one system.
 
     Each run is compared with the mean of the others, as a gate would. The variance found is scaled
     from ``k - 1`` runs in the baseline to all k.
@@ -98,15 +98,9 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     count = len(runs)
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
-    baseline_of(runs)  # says what does not fit together, such as metrics of other formulas
-    columns = [
-        column
-        for column in runs[0].metrics
-        if not column.no_mean
-        and column.direction is not Direction.NEITHER
-        and column.scale is not None
-        and not np.isnan(runs[0].cells(column.name).values).all()
-    ]
+    whole = baseline_of(runs)  # says what does not fit together, such as metrics of other formulas
+    runs = [with_both_figures(run, whole)[0] for run in runs]
+    columns = [*figures_of(runs[0], None, [])] or [*comparable_columns(runs[0], None)]
     held: list[list[PairedSample]] = []
     for place, run in enumerate(runs):
         others = baseline_of([*runs[:place], *runs[place + 1 :]])

@@ -15,8 +15,11 @@ from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_i
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, facts_of
 from ragbench.gate.comparable import check_one_system, scale_of
+from ragbench.gate.config import GateConfig
+from ragbench.gate.demands import comparable_columns
 from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
+from ragbench.gate.figures import figures_of, with_both_figures
 from ragbench.gate.labels import corrections
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import pair
@@ -24,6 +27,8 @@ from ragbench.stats.paired import pair
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
 MOST_KEPT = 20
+_TOLERATED = GateConfig().max_drop
+"""Share of a metric's scale that it may move, as in the gate."""
 REMEMBERED = 100
 """Of how many runs the means are kept."""
 
@@ -50,8 +55,11 @@ class Added(Record):
     other: str = ""
     """What differs so that scores do not compare; empty where they do."""
     changes: tuple[MainChange, ...] = ()
-    """What is shown to have changed. Where it is for the better, or something does not compare,
-    later runs are compared with this run alone."""
+    """What is shown to have changed. Where it is for the better, and the run before was better,
+    too, later runs are compared with these two; where something does not compare, with this run
+    alone."""
+    is_first: bool = False
+    """The run is the first that is shown to be better: it is averaged with the others."""
     is_held: bool = False
     """The run is shown to be lower: later runs are compared with those before it, as they were."""
     dropped: int = 0
@@ -89,10 +97,11 @@ def with_run(
     """Adds a run of main, and drops the oldest one above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
-    shown to be better than those before, in any metric and worse in none, it stands alone, and
-    later runs are compared with it. Where it is shown to be worse it is remembered, and the
-    baseline stays: nothing lowers its level but somebody who accepts it. What chance can explain is
-    averaged.
+    shown to be better than those before, by more than the gate tolerates as a loss, in a figure
+    that the gate holds, and worse in none, it is noted. Where the next run shows it as well, later
+    runs are compared with these two: one lucky run would be a baseline that unchanged ones do not
+    reach. Where the run is shown to be worse it is remembered, and the baseline stays: nothing
+    lowers its level but somebody who accepts it. What chance can explain is averaged.
 
     Args:
         accept: later runs are compared with this run alone, whatever it lost.
@@ -111,11 +120,21 @@ def with_run(
     other, same = _incomparable(baseline, run), unchanged(run, baseline)
     changes = () if other else _changes(baseline, run, same, alpha)
     links = dict(_links(baseline, run, same))
-    if not (accept or other or changes):
-        joined = _joined(baseline, run, keep, links)
-        drift = followed(baseline.drift, run, same)
-        return Added(baseline=replace(joined, drift=drift), dropped=dropped)
-    if not accept and any(change.is_loss for change in changes):
+    better = tuple(change.metric for change in changes if not change.is_loss)
+    is_lower = len(better) < len(changes)
+    if not (accept or other or is_lower):
+        again = {*better}.intersection(baseline.made_of[-1].better)
+        is_new = bool(again) and baseline.kept > 1
+        joined = _joined(baseline, run, min(2, keep) if is_new else keep, links, better)
+        anew = again if is_new else ()
+        drift = followed(baseline.drift, run, same, anew=anew)
+        return Added(
+            baseline=replace(joined, drift=drift),
+            changes=changes,
+            dropped=dropped,
+            is_first=bool(changes) and not is_new,
+        )
+    if not accept and is_lower:
         aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
         drift = followed(baseline.drift, run, same, is_aside=True)
         lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
@@ -238,13 +257,17 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
 
 
 def _joined(
-    baseline: Baseline | None, run: RunScores, keep: int, links: Mapping[str, float] | None = None
+    baseline: Baseline | None,
+    run: RunScores,
+    keep: int,
+    links: Mapping[str, float] | None = None,
+    better: tuple[str, ...] = (),
 ) -> Baseline:
     """A run after those of a baseline, of which the oldest above ``keep`` are dropped."""
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
     columns = [column for column in run.metrics if column.has_cells]
-    runs, kept = [replace(_main_run(run), linked=links or {})], 1
+    runs, kept = [replace(_main_run(run), linked=links or {}, better=better)], 1
     every = range(len(run.cases))
     asked = {c.name: _asked(run.cells(c.name), every, runs[0].repeats) for c in columns}
     if baseline is not None:
@@ -282,6 +305,15 @@ def _asked(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell |
     return [(*each, *[None] * (times - len(each))) for each in known]
 
 
+def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
+    """A baseline with a metric's scores less those of its newest run, which asked so often."""
+    cells = before.cells(metric)
+    asked = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
+    table = before.cases
+    known = {**table.cells, metric: Cells.repeated(asked)}
+    return replace(before, cases=replace(table, cells=known))
+
+
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
     known = [run.scores[column.name] for run in runs if column.name in run.scores]
     if not known:
@@ -293,16 +325,27 @@ def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
 def _changes(
     baseline: Baseline, run: RunScores, same: set[str], alpha: float
 ) -> tuple[MainChange, ...]:
-    """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
-    now = run.on(same)
-    before = baseline.beside(now)
+    """What the gate holds, in both directions as one family; see `ragbench.stats.decide`.
+
+    A gain is looked for against the runs before the newest one where that was better already.
+    """
+    now, before = with_both_figures(run.on(same), baseline.beside(run.on(same)))
+    held = [*figures_of(now, before, [])] or [*comparable_columns(now, before)]
+    times, known = baseline.made_of[-1].repeats, baseline.made_of[-1].better
     asked: list[tuple[str, bool, RegressionQuestion]] = []
-    for column in run.metrics:
-        if not column.no_mean and baseline.measures(column):
-            for way in (Direction.HIGHER, Direction.LOWER):
-                sample = paired(replace(column, direction=way), now, before)
-                question = RegressionQuestion(sample=sample, largest_drop=column.scale)
-                asked.append((column.name, column.direction is way, question))
+    for column in filter(before.measures, held):
+        for way in (Direction.HIGHER, Direction.LOWER):
+            is_loss, then = column.direction is way, before
+            if not is_loss and column.name in known and baseline.kept > 1:
+                then = _without_newest(before, column.name, times)
+            question = RegressionQuestion(
+                sample=paired(replace(column, direction=way), now, then),
+                tolerance=_TOLERATED * (column.scale or 0.0),
+                largest_drop=column.scale,
+            )
+            asked.append((column.name, is_loss, question))
+    if not asked:
+        return ()
     decisions = decide_family([question for *_, question in asked], alpha=alpha)
     return tuple(
         MainChange(

@@ -117,6 +117,8 @@ UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 def _undecided(check: GateCheck) -> str:
     """What was seen of an undecided drop, and what its cases would have shown."""
     drop, seen = check.drop, f"{check.label} {check.summary}"
+    if check.is_near_limit:
+        return f"{check.label} {check.reason}"
     if drop is not None and check.is_warning:
         interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
         why = "" if drop.can_show else f", which {independent(drop)} can never show"
@@ -147,8 +149,18 @@ def _passed(checks: Sequence[GateCheck], way_on: str | None) -> str:
     open_drops = [check for check in checks if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        text += f", {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
-    return text
+        return f"{text}, {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
+    return f"{text}{_would_show(checks)}"
+
+
+def _would_show(checks: Sequence[GateCheck]) -> str:
+    """What loss the cases could have shown, where none is open."""
+    sizes: list[str] = []
+    for check in checks:
+        drop = check.drop
+        if check.kind is CheckKind.DROP and drop is not None and drop.detectable_drop is not None:
+            sizes.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
+    return f"; these cases would show a loss of {as_line(sizes, _NAMED)}" if sizes else ""
 
 
 def _summary(check: GateCheck, least: int) -> str:
@@ -189,6 +201,8 @@ def _must_pass(check: GateCheck) -> str:
         became = now if one.before is None else f"{figure(one.before)}, now {now}"
         shown.append(f"{one.id} ({f'{one.metric} {became}' if one.metric else 'not in this run'})")
     text += f": {as_line(shown, _NAMED)}" if shown else ""
+    if check.ground is Ground.LOST_ONCE:
+        text += ", which chance may explain: asked three times, most of them decide"
     return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
 
 
@@ -226,7 +240,8 @@ def _rest(check: GateCheck) -> str:
         ends = check.interval
         if ends is None or not ends.low < check.limit < ends.high:
             return ""
-        return f", but its interval ({figure(ends.low)} to {figure(ends.high)}) lies on both sides"
+        low, high = figure(ends.low, check.unit), figure(ends.high, check.unit)
+        return f", but its interval ({low} to {high}) lies on both sides"
     tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
     text = {
         Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
@@ -234,6 +249,8 @@ def _rest(check: GateCheck) -> str:
         Ground.SETTLED_WORSE: f", and {tolerated} is shown",
         Ground.SETTLED_NOT_WORSE: f", and {tolerated} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
+        Ground.NOT_LOWER: ": no loss is seen",
+        Ground.NOT_HELD: ": nothing is demanded of it",
         Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
         Ground.HALVED: f": {_HALVED[check.kind is CheckKind.COVERAGE]}",
         Ground.ALL_LOST: ": next to nothing is left, which needs no test",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ragbench.core.gate_result import GateCheck, GateResult, Settled
+from ragbench.core.gate_result import GateCheck, GateResult, Ground, Settled
 from ragbench.core.record import Record
 from ragbench.core.run_scores import RunScores, unchanged
+from ragbench.gate.checks import asked_again
 from ragbench.gate.config import GateConfig
-from ragbench.gate.gate import with_settled
+from ragbench.gate.figures import sources_of, with_both_figures
+from ragbench.gate.gate import with_checks, with_settled
 from ragbench.plugins import Floats, np
 from ragbench.stats.bets import MeanBet
 
@@ -36,6 +38,7 @@ def settle(
     say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
     """Asks both systems again about what a gate left open."""
+    run, baseline = with_both_figures(run, baseline)
     columns = {check.subject: run.column(check.subject) for check in open_checks(verdict)}
     signs = {name: c.sign for name, c in columns.items() if c is not None and c.scale is not None}
     same = unchanged(run, baseline)
@@ -56,7 +59,9 @@ def settle(
     asked = number = 0
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
-        found = _changes(*ask(number, list(signs), drawn), signs)
+        before, after = ask(number, sources_of(signs, run), drawn)
+        after, before = with_both_figures(after, before)
+        found = _changes(before, after, signs)
         places = [str(at) for at in range(len(drawn))]
         settling.see([{name: found[name].get(at) for name in signs} for at in places])
         asked, number = asked + len(drawn), number + 1
@@ -64,6 +69,26 @@ def settle(
         states = (f"{name} {one.change} (drop {one.drop or 0.0:+.3f})" for name, one in settled)
         say(f"asked {asked:,} times: {', '.join(states)}")
     return with_settled(verdict, settling.settled(), config)
+
+
+def lost_once(verdict: GateResult) -> list[str]:
+    """Cases that must pass and did not, and were asked too rarely to say so."""
+    return [
+        change.id
+        for check in verdict.checks
+        if check.ground is Ground.LOST_ONCE
+        for change in check.lost
+        if not change.is_sure
+    ]
+
+
+def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) -> GateResult:
+    """The result with what asking again said of the cases that must pass."""
+    checks = [
+        asked_again(check, asked) if check.ground is Ground.LOST_ONCE else check
+        for check in verdict.checks
+    ]
+    return with_checks(verdict, checks, config)
 
 
 def _changes(

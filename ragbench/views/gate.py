@@ -296,6 +296,8 @@ def check_cells(check: GateCheck) -> tuple[str, ...]:
 
 
 def limit_text(check: GateCheck) -> str:
+    if check.outcome is GateOutcome.NOT_JUDGED:
+        return "-"
     number = number_text(check.limit, check.unit)
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"
@@ -367,7 +369,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
             yield name, "failure", check.reason, check.kind.value
         elif check.outcome is GateOutcome.INCONCLUSIVE:
             yield name, "skipped", f"inconclusive: {check.reason}", ""
-        else:
+        elif check.outcome is GateOutcome.PASSED:
             yield name, "system-out", check.reason, ""
 
 

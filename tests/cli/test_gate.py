@@ -17,7 +17,7 @@ from tests.unit.gate.builders import run as made
 
 @pytest.fixture
 def runs() -> None:
-    for name, losses in (("good", 0), ("bad", 8), ("like", 1)):
+    for name, losses in (("good", 0), ("bad", 8), ("like", 4)):
         scores = [0] * losses + [1] * (12 - losses)
         write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))
 
@@ -28,12 +28,13 @@ def runs() -> None:
     (("like.json", "-b", "good.json"), 0, "passed with a warning"),
     (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),
     (("good.json", "--min", "m=1"), 0, "passed"),
-    (("bad.json", "--min", "m=0.5"), 1, "failed"),
+    (("bad.json", "--min", "m=0.5"), 0, "passed with a warning"),
+    (("bad.json", "--min", "m=0.8"), 1, "failed"),
     (("bad.json", "--max", "m=0.5"), 0, "passed"),
     (("good.json", "--max-drop", "m=0.1"), 3, "inconclusive"),
     (("good.json", "-b", "auto"), 3, "inconclusive"),
-    (("like.json", "--must-pass", "q2", "--must-pass", "q12"), 0, "passed"),
-    (("like.json", "-b", "good.json", "--must-pass", "q1"), 1, "failed"),
+    (("like.json", "--must-pass", "q6", "--must-pass", "q12"), 0, "passed"),
+    (("like.json", "-b", "good.json", "--must-pass", "q1"), 0, "passed with a warning"),
 ])  # fmt: skip
 @pytest.mark.usefixtures("runs")
 def test_one_verdict_decides_about_the_words_and_the_exit_code(
@@ -60,7 +61,7 @@ def test_the_page_says_what_was_compared_and_how_sure_it_is(ragbench: Ragbench) 
     assert len(page) <= 24
     assert page[-1] == "next      ragbench compare good.json bad.json --cases 5"
     open_page = " ".join(ragbench("gate", "like.json", "-b", "good.json").out.split())
-    figures = "m down 0.083 from 1.000 to 0.917 (95% interval -0.267 to 0.100)"
+    figures = "m down 0.333 from 1.000 to 0.667 (95% interval -0.646 to -0.020)"
     assert f"not shown, and not ruled out: {figures}, more than the tolerated 0.020" in open_page
     assert "cases would settle it in 4 of 5 runs if nothing has changed" in open_page
 
@@ -111,9 +112,10 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     assert ragbench("baseline", "show").out.startswith("Plain on office: 3 cases")
     for baseline in ("ragbench-baseline.json", "runs/one", "runs/one/report.json", "auto"):
         assert ragbench("gate", "runs/two", "-b", baseline).code == 0
-    verdict = ragbench("gate", "runs/three", "-b", "runs/one", "--json").ends(1).json
+    verdict = ragbench("gate", "runs/three", "-b", "runs/one", "--json").ends(0).json
     (rate,) = [check for check in verdict["checks"] if check["subject"] == "error rate"]
-    assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
+    assert (rate["outcome"], rate["observed"]) == ("inconclusive", pytest.approx(1 / 3))
+    assert verdict["colour"] == "yellow"  # one of three is no share that three cases could show
     assert verdict["lost_cases"][0]["id"] == "c2"
     assert verdict["lost_cases"][0]["status"] == "failed"
     both = ("runs/one", "runs/two", "-o", "both.json")

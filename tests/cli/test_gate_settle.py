@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import jsonschema
 import pytest
@@ -19,6 +20,12 @@ draw = random.Random(f"{right} {{query}} {{self.asked}}").random()
 return "yes" if draw < {right} else "no"
 """
 LIMITS = ("--max-drop", "exact_match=0.05", "--settle")
+
+
+def named(verdict: dict[str, Any]) -> dict[str, Any]:
+    """The drop that LIMITS names."""
+    (found,) = [one for one in verdict["checks"] if one["subject"] == "exact_match"]
+    return cast("dict[str, Any]", found)
 
 
 def git(*arguments: str) -> str:
@@ -61,7 +68,7 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     done = ragbench("gate", "head", "-b", "base", *LIMITS, "--json").ends(1)
     found = done.json
     jsonschema.validate(found, SCHEMA)
-    (check,) = [one for one in found["checks"] if one["kind"] == "drop"]
+    check = named(found)
     assert (found["outcome"], check["ground"]) == ("failed", "settled: worse")
     assert check["settled"]["drop"] == pytest.approx(0.3, abs=0.15)
     assert check["settled"]["p_worse"] <= check["settled"]["level"] == 0.025
@@ -110,7 +117,7 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
     assert "cases in common" in ragbench(*wanted).out  # 4 of 12
     verdict = ragbench(*wanted, "--reask-baseline").ends(1).json
     jsonschema.validate(verdict, SCHEMA)
-    (check,) = [one for one in verdict["checks"] if one["kind"] == "drop"]
+    check = named(verdict)
     assert (verdict["outcome"], check["cases"]) == ("failed", 20)
     assert check["drop"]["before"] > 0.6  # what the baseline's system said, 0.9 of the time
     assert "The baseline's system was asked the cases that are new or edited." in verdict["notes"]
@@ -134,7 +141,7 @@ def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     questions(range(4, 16))
     evaluated("head2")
     done = ragbench("gate", "head2", "-b", "base.json", *LIMITS[:2], "--json", "--reask-baseline")
-    (check,) = [one for one in done.json["checks"] if one["kind"] == "drop"]
+    check = named(done.json)
     assert (done.code, check["cases"]) == (0, 12)
     assert 0.8 < check["drop"]["before"] <= 1.0  # eight have the mean of two runs, four are new
     broken = ("gate", "base.json", "-b", "base", *LIMITS[:2], "--reask-baseline")

@@ -26,11 +26,26 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     assert ragbench("baseline", "set", "reports/ragbench").code == 0
     path = workplace / "ragbench.yaml"
     text = path.read_text("utf-8")
-    assert "recall@5: {min: 0.8, max_drop: 0.05}" in text
-    text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
+    assert "recall@5: {min: 0.25, max_drop: 0.05}" in text
+    text = text.replace("recall@5: {min: 0.25}\n", "recall@5: {min: 0.25, max_drop: 0.05}\n")
     path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
     checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
-    assert [check["subject"] for check in checks if check["kind"] == "drop"] == ["recall@5"]
+    held = [one for one in checks if one["kind"] == "drop" and one["outcome"] != "not judged"]
+    assert [(one["subject"], one["limit"]) for one in held] == [
+        ("recall@5", 0.05), ("right", 0.02), ("answered", 0.02)
+    ]  # fmt: skip
+
+
+def test_its_floors_lie_below_the_interval_that_the_example_measures(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    ragbench("init")
+    assert ragbench(*EVAL).code == 0
+    checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
+    floors = [one for one in checks if one["kind"] == "floor"]
+    assert [one["subject"] for one in floors] == ["recall@5", "answer_correct"]
+    for floor in floors:
+        assert 0.0 < floor["limit"] < floor["interval"]["low"]
 
 
 def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:

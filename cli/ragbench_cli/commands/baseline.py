@@ -103,9 +103,10 @@ class AddAsked(Record):
 def add(asked: AddAsked, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
-    Later runs are compared with the mean of the last K runs. If the new run is significantly better
-    than those before, it replaces them: a mean of two different systems describes neither. If it is
-    significantly worse, the baseline stays until you accept it with --accept. Of up to 100 runs the
+    Later runs are compared with the mean of the last K runs. If two runs in a row
+    are significantly better than those before, they replace them: a mean of two different systems
+    describes neither. If a run is significantly worse, the baseline stays until you accept it with
+    --accept. Of up to 100 runs the
     means stay, for ragbench history.
 
     \b
@@ -127,6 +128,7 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
             "other": added.other or None,
             "held": added.is_held,
             "changes": added.changes,
+            "first": added.is_first,
             "dropped": added.dropped,
         }
         console.print_json({"path": str(out), **_facts(added.baseline), **outcome})
@@ -212,7 +214,14 @@ def _added_text(added: Added) -> str:
             for change in added.changes[:3]
         )
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
-        moved, then = "changed", "Later runs are compared with this run alone."
+        moved, then = "changed", "Later runs are compared with this run and the one before."
+        if added.baseline.kept == 1:
+            then = "Later runs are compared with this run alone."
+        if added.is_first:
+            then = (
+                "It is averaged with the runs before. If the next run shows it, too, later runs "
+                "are compared with these two."
+            )
         if added.is_held:
             moved = "fallen"
             then = (

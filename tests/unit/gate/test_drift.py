@@ -115,11 +115,15 @@ def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> N
     assert before is not None and after is not None
     assert before.cases.keys() == after.cases.keys()
     assert (before.metrics[0].looks, after.metrics[0].looks) == (2, 3)
-    risen = with_run(baseline, replace(run({"m": [1.0] * CASES}), fingerprints=now.fingerprints))
+    better = replace(run({"m": [1.0] * CASES}), fingerprints=now.fingerprints)
+    first = with_run(baseline, better)
+    assert first.is_first and first.baseline.drift is not None
+    assert len(first.baseline.drift.metrics[0].steps) == 7  # one may be luck
+    risen = with_run(first.baseline, better)
     assert [change.is_loss for change in risen.changes] == [False]
     drift = risen.baseline.drift
-    assert drift is not None and (drift.metrics[0].steps, drift.metrics[0].looks) == ((), 2)
-    assert {known["m"] for known in drift.cases.values()} == {(7, 1.0, 0.0, 1.0)}
+    assert drift is not None and (drift.metrics[0].steps, drift.metrics[0].looks) == ((), 3)
+    assert {known["m"] for known in drift.cases.values()} == {(8, 1.0, 0.0, 1.0)}
 
 
 def test_a_declined_answer_is_the_worst_one_and_a_failed_one_is_as_before() -> None:

@@ -94,13 +94,28 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     assert baseline.metrics[0].score == pytest.approx(figure)
 
 
-def test_a_run_that_is_shown_to_be_better_stands_alone_and_a_worse_one_only_if_accepted() -> None:
+def test_two_runs_that_are_shown_to_be_better_replace_the_mean_and_one_joins_it(
+    tmp_path: Path,
+) -> None:
+    baseline, path = baseline_of([noisy(0), noisy(1), noisy(2)]), tmp_path / "b.json"
+    first = with_run(baseline, noisy(3, chance=0.98))
+    assert [change.is_loss for change in first.changes] == [False]
+    assert (first.is_first, first.is_held, first.baseline.kept) == (True, False, 4)
+    write_baseline(first.baseline, path)
+    lucky = with_run(read_baseline(path), noisy(4))
+    assert (lucky.changes, lucky.baseline.kept) == ((), 5)  # it was luck
+    second = with_run(read_baseline(path), noisy(4, chance=0.98))
+    assert [(one.metric, one.is_loss) for one in second.changes] == [("m", False)]
+    assert (second.is_first, second.baseline.kept) == (False, 2)
+    assert [each.commit for each in second.baseline.made_of] == ["c3", "c4"]
+
+
+def test_a_worse_run_replaces_the_mean_only_if_it_is_accepted() -> None:
     baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
-    for seed, chance, accept in ((3, 0.98, False), (4, 0.1, True)):
-        added = with_run(baseline, noisy(seed, chance=chance), accept=accept)
-        assert [change.is_loss for change in added.changes] == [accept]
-        assert (added.baseline.kept, len(added.baseline.runs), added.is_held) == (1, 4, False)
-        assert added.baseline.values("m") == noisy(seed, chance=chance).values("m")
+    added = with_run(baseline, noisy(4, chance=0.1), accept=True)
+    assert [change.is_loss for change in added.changes] == [True]
+    assert (added.baseline.kept, len(added.baseline.runs), added.is_held) == (1, 4, False)
+    assert added.baseline.values("m") == noisy(4, chance=0.1).values("m")
 
 
 def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Path) -> None:
@@ -253,17 +268,19 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
     ece = column("ece", aggregate="a:b")
 
     def measured(value: float, day: int, *, version: int, **more: Any) -> RunScores:
-        scores = {"m": [1.0] * 12, "old": [value] * 12, "ece": [value] * 12, **more}
-        return run(scores, column("old", version=version), ece, fingerprints=SYSTEM,
+        scores = {"m": [1.0] * 12, "recall": [value] * 12, "ece": [value] * 12, **more}
+        return run(scores, column("recall", version=version), ece, fingerprints=SYSTEM,
                    date=f"2026-03-{day:02}")  # fmt: skip
 
     baseline = baseline_of([measured(1.0, 1, version=1)])
     added = with_run(baseline, measured(0.0, 2, version=2, new=[0.0] * 12))
     assert (added.changes, added.baseline.kept) == ((), 2)
-    assert added.baseline.values("old") == {f"q{at}": 0.0 for at in range(1, 13)}
-    assert [each.scores.get("old") for each in added.baseline.runs] == [None, 0.0]
+    assert added.baseline.values("recall") == {f"q{at}": 0.0 for at in range(1, 13)}
+    assert [each.scores.get("recall") for each in added.baseline.runs] == [None, 0.0]
     changed = with_run(baseline, measured(0.0, 2, version=1))
-    assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]
+    assert [(one.metric, one.before, one.after) for one in changed.changes] == [
+        ("recall", 1.0, 0.0)
+    ]
 
 
 def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> None:
