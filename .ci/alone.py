@@ -69,8 +69,12 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 url = f"http://127.0.0.1:{server.server_port}"
 """
 ASKED_MODEL = """
+import contextlib, io
 from ragbench_cli.main import main
-assert main(["doctor", "--llm", "--llm-model", "m", "--llm-base-url", f"{url}/v1"]) in (0, 1)
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    main(["doctor", "--llm", "--llm-model", "m", "--llm-base-url", f"{url}/v1"])
+assert "'Paris'" in printed.getvalue(), printed.getvalue()
 """
 ASKED_RAG = """
 from ragbench.rag.load import load_rag

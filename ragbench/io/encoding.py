@@ -36,12 +36,12 @@ _DAMAGED = 3
 def decoded(place: Source) -> Source:
     """The source with its encoding, where that has to be guessed; the guess is among its notes.
 
-    A file is not left open; a stream keeps what was looked at of it.
+    What can be opened again is not left open; a stream keeps what was looked at of it.
     """
     if place.encoding is not None or place.hub is not None or place.is_folder:
         return place
     head = place.head(Problems()) or b""
-    if place.path is not None:
+    if place.path is not None or place.address is not None:
         place.close()
     try:
         head.decode()

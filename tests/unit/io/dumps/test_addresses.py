@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragbench import open_dump
+from ragbench import open_dump, open_source
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.addresses import open_address, read_range, size_of_address
@@ -214,3 +214,12 @@ def test_why_it_is_whole(
         assert [*dump]
     with open_dump(path, **options) as dump:
         assert (dump.split, dump.whole) == (None, "")  # a path is this machine's own
+
+
+@pytest.mark.extra("remote")
+def test_cases_are_read_by_address_as_often_as_needed(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"query": "When?", "response": "At seven."}\n', "utf-8")
+    with open_source(path.as_uri()) as source:
+        assert [entry.case.query for entry in source] == ["When?"]
+        assert [entry.case.query for entry in source] == ["When?"]
