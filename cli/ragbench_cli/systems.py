@@ -100,12 +100,14 @@ def no_system(choice: SourceChoice, held: SourceInfo) -> ConfigError:
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
     corpus = "" if choice.corpus is None else f" --corpus {shlex.quote(choice.corpus)}"
+    unread = "".join(f"\n{note}" for note in held.notes if "--field" in note)
     return ConfigError(
         f"{lacking}, and no system is named that could be measured. Either\n"
         f"  ask your RAG:            {command} --rag my_rag.py:ask\n"
         f"  or score its outputs:    {command} --outputs results.jsonl\n"
         f"                           (in a field of the dataset: --field response=NAME)\n"
         f"  or try a keyword RAG:    {command} --rag {BASELINE}{corpus}"
+        f"{unread}"
     )
 
 

@@ -50,6 +50,7 @@ from ragbench.io.source import (
     derived_id,
     noting_read_errors,
 )
+from ragbench.io.unread import gold_of_objects
 from ragbench.io.values import (
     HOLDS_NUL,
     NumberText,
@@ -392,6 +393,7 @@ class RowDecoder(ABC, Generic[RecordT]):
                 value = with_line_feeds(value)
         elif type(value) is str and value[:1] == "[":
             value = spelled_list(target, value)
+        value = gold_of_objects(target, value)
         if target == "reference_context_ids" and is_list(value) and None in value:
             self.null_ids[source] += value.count(None)
         return converters()[target](value)

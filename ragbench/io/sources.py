@@ -48,6 +48,7 @@ from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
+from ragbench.io.unread import document_notes
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]
@@ -324,6 +325,7 @@ class _Opening:
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
         gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
+        documents = document_notes([row.values for row in known], unused, bound)
         repeats = repeat_notes(looked) if unused and not self.is_join else ()
         info = SourceInfo(
             path=self.place.name,
@@ -336,6 +338,7 @@ class _Opening:
                 *self.place.notes,
                 *notes_of(decoder.no_values, decoder.null_ids, chunks),
                 *gold,
+                *documents,
                 *repeats,
             ),
         )

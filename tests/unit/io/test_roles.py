@@ -173,3 +173,21 @@ def test_hits_of_milvus_hold_their_text_under_any_documented_name(tmp_path: Path
     with open_dump(lines(tmp_path / "d.jsonl", [row])) as dump:
         (retrieval,) = dump
     assert [chunk.text for chunk in retrieval.chunks] == [TEXT]
+
+
+def test_documents_without_a_role_are_shown_with_the_line_that_gives_them_one(
+    tmp_path: Path,
+) -> None:
+    row = {"query": "When?", "reference": "At seven.", "golden_documents": SHAPES["langchain"]}
+    with open_source(lines(tmp_path / "c.jsonl", [row])) as source:
+        (note,) = (note for note in source.info.notes if "golden_documents" in note)
+    assert "--field reference_contexts=golden_documents" in note
+    assert "page_content" in note
+
+
+@pytest.mark.parametrize("shape", ["langchain", "haystack", "scored", "tevatron", "llamaindex"])
+def test_the_line_for_gold_documents_works(tmp_path: Path, shape: str) -> None:
+    path = dataset(tmp_path / "c.jsonl", "golden_documents", SHAPES[shape])
+    with open_source(path, fields={"reference_contexts": "golden_documents"}) as source:
+        (entry,) = source
+    assert entry.case.reference_contexts == (TEXT,)

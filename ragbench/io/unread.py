@@ -1,0 +1,73 @@
+"""What a field without a role could be read as: shown with an example and the line that says so.
+
+A field that nobody named, and that no form of a tool explains, is not read. Its user sees what it
+holds, and the ``--field`` line that would give it a role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ragbench.io.dumps.form import getter, opened_json
+from ragbench.io.fields import named, says_gold
+from ragbench.io.json_text import json_text
+from ragbench.io.values import is_list, is_object
+
+_SHOWN = 60
+_TEXT_AT = ("node.text", "kwargs.page_content", "document.content", "payload.text", "_source.text")
+_ID_AT = ("node.id_", "id_", "document.id", "metadata.id", "metadata.source", "meta.name")
+
+
+def gold_of_objects(target: str, value: object) -> object:
+    """The texts or the ids of objects that a dataset calls relevant, as the field wants them.
+
+    Anything but a list of objects that all have one stays as it is: its own error says what it is.
+    """
+    if target not in ("reference_contexts", "reference_context_ids") or not is_list(value):
+        return value
+    if not value or not all(map(is_object, value)):
+        return value
+    if target == "reference_contexts":
+        paths = (*named("hit")["text"], *_TEXT_AT)
+    else:
+        paths = (*named("hit")["id"], *_ID_AT)
+    parts: list[object] = []
+    for document in value:
+        held = (getter(path)(document) for path in paths)
+        part = next((each for each in held if type(each) in (str, int)), None)
+        if part is None:
+            return value
+        parts.append(part)
+    return parts
+
+
+def document_notes(
+    rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
+) -> Iterator[str]:
+    """Says how unused fields could be read that hold documents.
+
+    Args:
+        rows: records of the source.
+        unused: their fields without a role.
+        bound: the fields of a case, or of what a system did, that have one.
+    """
+    for name in unused:
+        values = [opened_json(row.get(name)) for row in rows]
+        documents = [value for value in values if value not in (None, "", [])]
+        if not documents or not all(map(_are_documents, documents)):
+            continue
+        shown = json_text(documents[0])
+        if len(shown) > _SHOWN:
+            shown = f"{shown[:_SHOWN]}..."
+        begin = f"'{name}' is not read (it holds {shown}): if"
+        if not says_gold(name) and "retrieved_contexts" not in bound:
+            yield f"{begin} your system retrieved it, add --field retrieved_contexts={name}"
+        elif "reference_contexts" not in bound and "reference_context_ids" not in bound:
+            yield f"{begin} it holds what is relevant, add --field reference_contexts={name}"
+
+
+def _are_documents(value: object) -> bool:
+    """Whether a value is a list of objects that all have a text."""
+    if not is_list(value) or not all(map(is_object, value)):
+        return False
+    return gold_of_objects("reference_contexts", value) is not value
