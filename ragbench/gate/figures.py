@@ -25,7 +25,7 @@ _CORRECT, _DECLINING = "answer_correct", "abstention_accuracy"
 _RATE = "answer_rate"
 _OF_ANSWER = (*JUDGED_RIGHT, _CORRECT, "token_f1", "exact_match", RIGHT)
 """Who holds one of these says how much the answers may lose."""
-_OF_REFUSAL = (ANSWERED, _RATE, _DECLINING)
+_OF_REFUSAL = (ANSWERED, _RATE)
 _TELLING = (_CORRECT, "token_f1", "exact_match", _RATE)
 """Metrics whose cells tell whether a case was answered, declined, or failed."""
 SOURCES = {RIGHT: (_CORRECT, _DECLINING), ANSWERED: (*_TELLING, _DECLINING)}

@@ -276,8 +276,7 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                           ["52 of the baseline's 120 cases are gone or edited"]),
     "a tag removed": (dataset(lambda rows: [r for r in rows if r["tags"] == ["city"]]), True,
                       ["no case has tag:year any more", "tag:year 60 -> 0"]),
-    "a third of one slice declined": (at_random(16, DECLINES, "year"), True,
-                                      [WARNED, "not ruled out: measured: answer_correct"]),
+    "a third of one slice declined": (at_random(16, DECLINES, "year"), False, ["answered down"]),
     "two in a hundred fail": (at_random(2, "raise OSError('down')"), True, ["error rate"]),
     # What has to be stopped.
     "one slice wrong": (code("generation", 'if "year" in query: return "1066"'), False,
