@@ -130,15 +130,24 @@ def test_an_expected_behavior_stays_in_the_metadata(
     [
         ({"type": "contains", "value": "x"}, [("substring", ["x"], False)]),
         ({"type": "not-icontains", "value": 5}, [("substring_any_case", ["5"], True)]),
-        ({"type": "contains-all", "value": "x, y"}, [("substring", ["x"], False), ("substring", ["y"], False)]),
-        ({"type": "icontains-any", "value": ["x", "y"]}, [("substring_any_case", ["x", "y"], False)]),
+        (
+            {"type": "contains-all", "value": "x, y"},
+            [("substring", ["x"], False), ("substring", ["y"], False)],
+        ),
+        (
+            {"type": "icontains-any", "value": ["x", "y"]},
+            [("substring_any_case", ["x", "y"], False)],
+        ),
         ({"type": "contains", "value": "the {{word}}"}, [("substring", ["the red"], False)]),
         ({"type": "contains", "value": "{{unknown}}"}, []),
         ({"type": "regex", "value": "a+"}, [("pattern", ["a+"], False)]),
         ({"type": "is-json", "value": {"type": "object"}}, []),
         ({"type": "not-contains-all", "value": ["x", "y"]}, []),
         ({"type": "llm-rubric", "value": "x"}, []),
-        ({"type": "assert-set", "assert": [{"type": "starts-with", "value": "x"}]}, [("starts_with", ["x"], False)]),
+        (
+            {"type": "assert-set", "assert": [{"type": "starts-with", "value": "x"}]},
+            [("starts_with", ["x"], False)],
+        ),
     ],
     ids=str,
 )  # fmt: skip
