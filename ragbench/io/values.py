@@ -15,8 +15,8 @@ from typing import Any, TypeGuard, TypeVar, cast
 import orjson
 
 from ragbench.core.case import Evidence, Expectation, ExpectationKind, Turn
+from ragbench.core.patterns import PatternProblem, checked_pattern
 from ragbench.io.fields import named, squash
-from ragbench.text.patterns import PatternProblem, checked_pattern
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""

@@ -12,12 +12,13 @@ import orjson
 from ragbench.core.case import Expectation, ExpectationKind
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.patterns import is_found
 from ragbench.core.record import Record
+from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.answer import declined
 from ragbench.metrics.metric import metric
 from ragbench.text.declining import RULES
-from ragbench.text.patterns import is_found
 
 _DECLINED = Cell.abstained("the system declined to answer")
 _NONE = Cell.skipped("no expectations")
@@ -214,11 +215,11 @@ _SOURCE_FIELDS = (
 """Fields of a chunk's metadata that name its document."""
 
 
-def _names_of(result: Any) -> Iterator[str]:
+def _names_of(result: RetrievalResult[Any]) -> Iterator[str]:
     yield from result.context_ids or ()
     for metadata in result.context_metadata or ():
         for field in _SOURCE_FIELDS:
-            name = (metadata or {}).get(field)
+            name = metadata.get(field) if metadata else None
             if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "":
                 yield str(name)
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ragbench.core.case import Case, Expectation, ExpectationKind
 from ragbench.core.outcome import Cell, Outcome, Status
+from ragbench.core.patterns import PatternProblem, checked_pattern
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.expectations import is_mentioned
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import parse_metrics
-from ragbench.text.patterns import PatternProblem, checked_pattern
 
 K = ExpectationKind
 
