@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ragbench.core.fusion import ScoreOrders
@@ -83,7 +82,7 @@ def guess_mapping(
         name = "ragbench" if is_own else "plain"
     if "chunks" not in given and place.form.name in _WITHOUT_SIGNATURE:
         _refuse_unread_ranking(records, place.path)
-    hits = [*chain.from_iterable(lists)]
+    hits: Hits = [hit for some in lists for hit in some]
     fields = _hit_fields(hits, place.form, given, records[0])
     _refuse_blank(hits, fields["text"], records[0])
     mapping = DumpMapping(
