@@ -82,9 +82,9 @@ def guess_mapping(
         name = "ragbench" if is_own else "plain"
     if "chunks" not in given and place.form.name in _WITHOUT_SIGNATURE:
         _refuse_unread_ranking(records, place.path)
-    hits: Hits = [hit for some in lists for hit in some]
-    fields = _hit_fields(hits, place.form, given, records[0])
-    _refuse_blank(hits, fields["text"], records[0])
+    chunks: Hits = [chunk for some in lists for chunk in some]
+    fields = _hit_fields(chunks, place.form, given, records[0])
+    _refuse_blank(chunks, fields["text"], records[0])
     mapping = DumpMapping(
         format=name,
         query=query,
