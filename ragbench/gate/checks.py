@@ -264,7 +264,9 @@ def floor_checks(
             if told is not None:
                 interval, observed = told.interval, told.corrected
             is_beyond = observed is not None and _is_beyond(observed, limit, bound)
-            is_worse = is_beyond and _has_nothing(column, observed)
+            # A mean of the best value means that every case has it: one that has not disproves it.
+            is_best = limit == (column.high if bound == "min" else column.low)
+            is_worse = is_beyond and (is_best or _has_nothing(column, observed))
             if is_beyond and not is_worse and slice_ is None and told is None:
                 is_worse = _was_better(column, both, config)
             yield _limit_check(

@@ -173,7 +173,7 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     check_summary(text("summary"), f"Artifact]({ARTIFACT})")
     written = ("gate.xml", "gate.html", "report.html")
     assert all(Path(given["OUT"], name).is_file() for name in written)
-    shell(step(steps, "Gate"), **(gate | {"MORE": "--min MRR@10=1 --max recall@5=0.5"}))
+    shell(step(steps, "Gate"), **(gate | {"MORE": "--min MRR@10=1 --max recall@5=0"}))
     assert "verdict=failed\ncode=1\n" in text("output")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
     assert "verdict=error\ncode=2\n" in text("output")

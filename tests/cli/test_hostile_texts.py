@@ -161,7 +161,7 @@ PLAIN = """
 0 export a {--to jsonl --out export.jsonl,--to csv --out export.csv,--to hf --out export.hf}
 0 export a {--to ragas --out export.ragas,--to parquet --out export.parquet,--to labels}
 0 baseline set a --out baseline.json
-1 gate b {--baseline a --md gate.md --junit gate.xml,--baseline baseline.json --json}
+0 gate b {--baseline a --md gate.md --junit gate.xml,--baseline baseline.json --json}
 0 baseline show baseline.json
 0 baseline add {a,c} --out main.json
 0 history main.json {,--json}

@@ -123,7 +123,7 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     gate = ("gate", run, "--baseline", base, "--max-drop", "answer_correct=0.1", "--strict")
     few = lines("few.jsonl", [*said("base", [], range(8)), *said("run", lost, range(8))])
     verdict = ragbench(*gate, "--labels", few, "--json").ends(3).json
-    (check,) = [one for one in verdict["checks"] if one["kind"] == "drop"]
+    (check,) = [one for one in verdict["checks"] if one["subject"] == "answer_correct"]
     assert check["corrected"]["labels"] == 8 and check["plan"]["pairs"] == 60
     assert check["plan"]["command"] in verdict["headline"]
     label = f"label run --against base -m answer_correct -n {check['plan']['chances'][-1][0]}"

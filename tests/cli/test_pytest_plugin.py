@@ -70,7 +70,7 @@ def demand(**metrics: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("limits", "reason"), [
-    ({"min": 0.9}, "0.500 is below 0.900"),
+    ({"min": 1.0}, "0.500 is below 1.000"),
     ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
 ])  # fmt: skip
 def test_a_check_that_does_not_pass_fails_with_its_reason_alone(
@@ -98,7 +98,7 @@ def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench:
     Path("other.yaml").write_text("gate: {metrics: {recall@5: {max_drop: 0.1}}}", "utf-8")
     options = ("--ragbench-baseline", "ragbench-baseline.json", "--ragbench-config", "other.yaml")
     result = inner("--ragbench", run, *options, "-v", "empty")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
 
 

@@ -34,7 +34,7 @@ def broken(question: str) -> dict[str, Any]:
     return {"answer": "No idea.", "contexts": ["Towels cost two euros."], "ids": ["c"]}
 
 
-def dataset(path: Path, field: str, value: object) -> str:
+def dataset(path: Path, field: str, value: object) -> Path:
     row = {"query": "When does the pool open?", "answer": "At seven.", "relevant_ids": ["a"]}
     return lines(path, [{**row, field: value}])
 

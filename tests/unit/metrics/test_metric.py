@@ -118,7 +118,7 @@ def test_what_is_wrong_with_an_option_is_reported_at_once(
 
 FOUND = retrieved("a", "c", metadata=[{"source": "x"}, {}], seconds=0.5)
 assert FOUND.value is not None
-SCORED = trace(
+ANSWERED = trace(
     grades={"a": 2, "b": 0, "z": 1},
     gold_texts=["text of a"],
     evidence=["of a"],
@@ -131,7 +131,7 @@ SCORED = trace(
     ),
 )  # fmt: skip
 EXPECTED = Expectation(kind=ExpectationKind.MENTIONS, texts=("answer",))
-SCORED = replace(SCORED, case=replace(SCORED.case, expectations=(EXPECTED,)))
+SCORED = replace(ANSWERED, case=replace(ANSWERED.case, expectations=(EXPECTED,)))
 FIXED = RetrievalResult(  # lists would let one metric change what the next one reads
     ("text of a", "text of c"), context_ids=("a", "c"), scores=(0.9, 0.1),
     context_metadata=({"source": "x"}, {}),
