@@ -18,7 +18,7 @@ from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
 from ragbench.text.thoughts import behind_thoughts
 
-RULES = 7
+RULES = 8
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 

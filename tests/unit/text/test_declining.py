@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,3 +120,16 @@ def test_an_answer_beside_it_makes_an_answer_of_anything(parts: list[str], stran
 )
 def test_what_a_model_thinks_before_is_not_its_answer(text: str, declines: bool) -> None:
     assert read_answer(text).declines is declines
+
+
+USUAL = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("language", USUAL)
+def test_usual_refusals_of_each_language_decline_and_what_looks_like_one_answers(
+    language: str,
+) -> None:
+    found = {text: read_answer(text).declines for text in USUAL[language]["refusals"]}
+    assert [text for text, declines in found.items() if not declines] == []
+    answers = {text: read_answer(text).declines for text in USUAL[language]["answers"]}
+    assert [text for text, declines in answers.items() if declines] == []
