@@ -222,15 +222,15 @@ def _refuse_blank(hits: Hits, text: str, first: AnyRow) -> None:
     """
     if not hits or any(_text_at(hit, text) for hit in hits):
         return
-    others = dict.fromkeys(
-        path
-        for hit in hits
-        if is_object(hit)
-        for path, value in text_paths(hit)
-        if value.strip() and path != text and path.rpartition(".")[2] not in named("hit")["id"]
-    )
-    if others:
-        remedy = f"Fields with a text: {', '.join(others)}. Choose one: --field text={min(others)}"
+    letters = Counter[str]()
+    for hit in hits:
+        for path, value in text_paths(hit):
+            is_id = path.rpartition(".")[2] in named("hit")["id"]
+            if value.strip() and path != text and not is_id:
+                letters[path] += len(value)
+    if letters:
+        longest, _ = letters.most_common(1)[0]
+        remedy = f"Fields with a text: {', '.join(letters)}. Choose one: --field text={longest}"
     elif any(getter(text)(hit) is not None for hit in hits if is_object(hit)):
         remedy = "No other field of them holds one; leave the field out where only ids are known"
     else:
