@@ -104,6 +104,32 @@ def require(module: str, *, extra: str) -> ModuleType:
         raise BrokenExtraError(package, extra, error_text(error)) from error
 
 
+CORE = "core"
+"""In place of an extra: the packages that every installation has."""
+
+
+@cache
+def extras() -> Mapping[str, tuple[str, ...]]:
+    """The modules that ragbench imports for each extra; under ``core`` those that it always has."""
+    table = tomllib.loads((get_data("ragbench", "extras.toml") or b"").decode())
+    return {extra: tuple(modules) for extra, modules in table.items()}
+
+
+def extra_problem(extra: str) -> str:
+    """Imports all that ragbench imports for an extra; the error in words, empty without one."""
+    try:
+        if extra == "ragas":
+            import_ragas()
+        for module in extras().get(extra, ()):
+            require(module, extra=extra)
+    except MissingExtraError as error:
+        if extra != CORE:
+            return str(error)
+        cause = error_text(error.__cause__ or error)
+        return f"{error.package}: {cause}. Install it with: pip install --force-reinstall ragbench"
+    return ""
+
+
 def import_packages_of(*parts: object) -> None:
     """Imports the packages that parts of a system load with their first call, before any is paid.
 

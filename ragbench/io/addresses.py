@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from ragbench.errors import ConfigError
-from ragbench.plugins import require
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
@@ -100,6 +99,8 @@ def _shared_path(address: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _files(address: str) -> tuple[Any, str]:
+    from ragbench.plugins import require  # few sources are addresses
+
     core: Any = require("fsspec.core", extra="remote")
     try:
         found = core.url_to_fs(address)

@@ -164,20 +164,6 @@ def test_nothing_is_asked_where_a_package_is_missing_or_broken(
 
 
 @pytest.mark.extra("all")
-def test_a_package_that_lacks_another_names_that_one(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forget("httpx", monkeypatch)
-    hide("idna", monkeypatch)  # which httpx imports
-    options = ("--llm-model", "m", "--llm-base-url", "http://127.0.0.1:9")
-    done = ragbench("eval", "office", *PLAIN, "-m", "support", *options)
-    assert done.code == 2
-    assert "'httpx' cannot be imported: it needs 'idna', which is not installed" in done.err
-    assert "pip install 'ragbench[llm]'" in done.err
-    assert not Path("calls.log").exists()
-
-
-@pytest.mark.extra("all")
 def test_variants_are_complete_before_the_first_is_tried(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
