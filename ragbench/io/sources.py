@@ -105,6 +105,7 @@ def open_source(
         place = Source.of(where, split=split, encoding=encoding)
         overrides = meant_fields("cases", fields or {})
         place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
+        stack.callback(place.close)  # of an address the stream is open that was looked into
         opening = _Opening(
             names=FieldMap("cases", dict(overrides.fields), is_join=is_join),
             place=place,
@@ -173,7 +174,7 @@ class _Opening:
         if form is not None and form not in readers().targets():
             name, dump_form = None, find_form(form, readers().targets())
         if name is None:
-            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+            with closing(self.place.anew()) as place, noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
                 joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
                 if name == "json" and (joins_ids or self.is_join):
@@ -212,7 +213,7 @@ class _Opening:
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
         problems = Problems()
-        with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+        with closing(self.place.anew()) as place, noting_read_errors(place.name, problems):
             yield from reader(place, problems=problems)
 
     # --- records with fields
@@ -346,7 +347,7 @@ class _Opening:
             info=looked_at(info, looked, is_whole=len(known) < LOOK),
             read=lambda: decoder_of(
                 problems=Problems(), chunks=replace(chunks, warnings=Counter())
-            ).records(replace(self.place), reader),
+            ).records(self.place.anew(), reader),
             held=self.stack,
         )
 
