@@ -95,13 +95,20 @@ def require(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name == package:
+        if error.name == package or _is_absent(package):
             raise MissingExtraError(package, extra) from error
         missing = (error.name or "").partition(".")[0]
         lacks = missing if missing != package else ""
         raise BrokenExtraError(package, extra, error_text(error), lacks=lacks) from error
     except Exception as error:  # whatever a package raises that does not fit the others
         raise BrokenExtraError(package, extra, error_text(error)) from error
+
+
+def _is_absent(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except (ImportError, ValueError):
+        return False
 
 
 CORE = "core"
