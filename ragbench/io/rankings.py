@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -217,7 +218,7 @@ def look_at(place: Source, form: str) -> RankingFile:
     """
     problems = Problems()
     looked = RankingFile(queries=(), read=read_result)
-    with closing(place.anew()) as opened, noting_read_errors(place.name, problems):
+    with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         looked = _looked(opened, form)
     problems.raise_if_any()
     return looked

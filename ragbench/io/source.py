@@ -221,10 +221,6 @@ class Source:
             return cast("io.BufferedReader", self._stream).peek(HEAD_BYTES)
         return None
 
-    def anew(self) -> Source:
-        """The same place, to be read from its beginning; a stream that is open here stays so."""
-        return replace(self, _stream=None)
-
     @contextmanager
     def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
         """The decompressed bytes from the start; None, and a problem, when it cannot be opened.

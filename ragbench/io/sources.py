@@ -105,7 +105,6 @@ def open_source(
         place = Source.of(where, split=split, encoding=encoding)
         overrides = meant_fields("cases", fields or {})
         place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
-        stack.callback(place.close)  # of an address the stream is open that was looked into
         opening = _Opening(
             names=FieldMap("cases", dict(overrides.fields), is_join=is_join),
             place=place,
@@ -174,7 +173,7 @@ class _Opening:
         if form is not None and form not in readers().targets():
             name, dump_form = None, find_form(form, readers().targets())
         if name is None:
-            with closing(self.place.anew()) as place, noting_read_errors(place.name, problems):
+            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
                 joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
                 if name == "json" and (joins_ids or self.is_join):
@@ -213,7 +212,7 @@ class _Opening:
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
         problems = Problems()
-        with closing(self.place.anew()) as place, noting_read_errors(place.name, problems):
+        with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
             yield from reader(place, problems=problems)
 
     # --- records with fields
@@ -347,7 +346,7 @@ class _Opening:
             info=looked_at(info, looked, is_whole=len(known) < LOOK),
             read=lambda: decoder_of(
                 problems=Problems(), chunks=replace(chunks, warnings=Counter())
-            ).records(self.place.anew(), reader),
+            ).records(replace(self.place), reader),
             held=self.stack,
         )
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import Any
 
@@ -201,7 +201,7 @@ def _in_session(row: Row) -> tuple[object, ...]:
 
 def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
     for file in trace_files(source):
-        with closing(file.anew()) as place, noting_read_errors(file.name, problems):
+        with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
             if container == "jsonl":
                 for line in read_lines(place, problems):
