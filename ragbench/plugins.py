@@ -20,7 +20,7 @@ import sys
 import tomllib
 import types
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,9 +30,9 @@ from operator import attrgetter
 from pathlib import Path
 from pkgutil import get_data
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ragbench.errors import ConfigError, MissingExtraError, warn
+from ragbench.errors import BrokenExtraError, ConfigError, MissingExtraError, warn
 from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean, listed_names
 
@@ -84,13 +84,88 @@ def silenced(*names: str) -> Generator[None]:
 
 
 def require(module: str, *, extra: str) -> ModuleType:
+    """Imports a module of an extra.
+
+    Raises:
+        MissingExtraError: its package is not installed.
+        BrokenExtraError: it is installed and cannot be imported: it lacks a module or a package
+            that it needs, its compiled parts are of another version, or it raises anything else.
+    """
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] == package:
+        if error.name == package or _is_absent(package):
             raise MissingExtraError(package, extra) from error
-        raise
+        missing = (error.name or "").partition(".")[0]
+        lacks = missing if missing != package else ""
+        raise BrokenExtraError(package, extra, error_text(error), lacks=lacks) from error
+    except Exception as error:  # whatever a package raises that does not fit the others
+        raise BrokenExtraError(package, extra, error_text(error)) from error
+
+
+def _is_absent(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except (ImportError, ValueError):
+        return False
+
+
+CORE = "core"
+"""In place of an extra: the packages that every installation has."""
+
+
+@cache
+def extras() -> Mapping[str, tuple[str, ...]]:
+    """The modules that ragbench imports for each extra; under ``core`` those that it always has."""
+    table = tomllib.loads((get_data("ragbench", "extras.toml") or b"").decode())
+    return {extra: tuple(modules) for extra, modules in table.items()}
+
+
+def extra_problem(extra: str) -> str:
+    """Imports all that ragbench imports for an extra; the error in words, empty without one."""
+    try:
+        if extra == "ragas":
+            import_ragas()
+        for module in extras().get(extra, ()):
+            require(module, extra=extra)
+    except MissingExtraError as error:
+        if extra != CORE:
+            return str(error)
+        cause = error_text(error.__cause__ or error)
+        return f"{error.package}: {cause}. Install it with: pip install --force-reinstall ragbench"
+    return ""
+
+
+def import_packages_of(*parts: object) -> None:
+    """Imports the packages that parts of a system load with their first call, before any is paid.
+
+    A part of ragbench's own has a method ``import_packages`` for that. Parts hold parts in their
+    fields: a cascade two validators, a fusion its rerankers, an operator its language model.
+
+    Raises:
+        MissingExtraError: a package is not installed, or cannot be imported.
+    """
+    seen: set[int] = set()
+    waiting = [*parts]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple)):
+            waiting.extend(cast("Sequence[object]", part))
+        elif is_own(type(part).__module__):
+            importing = getattr(part, "import_packages", None)
+            if importing is not None:
+                importing()
+            waiting.extend(_held_by(part))
+
+
+def _held_by(part: object) -> list[object]:
+    """The values of a record's fields; those of another object are its own business."""
+    names = getattr(part, "__dataclass_fields__", None) or getattr(part, "__struct_fields__", ())
+    return [getattr(part, name, None) for name in names]
 
 
 class _Late(ModuleType):

@@ -6,8 +6,11 @@ import asyncio
 import os
 import platform
 import re
+import subprocess
+import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -25,6 +28,7 @@ from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.pipeline.read import load_pipeline
+from ragbench.plugins import CORE
 from ragbench.rag.load import load_rag
 from ragbench.safe_text import counted, shown_line
 from ragbench.stages.call_stage import CallStage
@@ -81,8 +85,43 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 _NOT_SHOWN = ("all", "dev")
 
 
+_LONGEST_IMPORT = 180.0
+"""Seconds that all packages of an extra may take to import."""
+_MARK = "ragbench-import:"
+_IMPORTING = """
+import sys
+sys.path[:] = {path!r}
+from ragbench.plugins import extra_problem
+problem = extra_problem({extra!r})
+sys.stdout.flush()
+print({mark!r}, problem)
+"""
+
+
+def import_problem(extra: str) -> str:
+    """Imports an extra's packages in a process of its own; what fails, and empty if nothing does.
+
+    A compiled package that is broken may end the process, and packages print what they like.
+    """
+    program = _IMPORTING.format(path=sys.path, extra=extra, mark=_MARK)
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_LONGEST_IMPORT,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"importing its packages took longer than {_LONGEST_IMPORT:g} seconds"
+    _, mark, problem = done.stdout.rpartition(_MARK)
+    if mark:
+        return problem.strip()
+    lines = done.stderr.strip().splitlines()
+    last = f": {lines[-1]}" if lines else ""
+    return f"importing its packages ended Python with exit code {done.returncode}{last}"
+
+
 def check_installation() -> Checks:
-    """Looks at versions alone: nothing is imported, so it takes no time."""
+    """Looks at versions, and imports what is installed: a package may be there and not work."""
     checks, requirements = Checks(), list[str]()
     try:
         checks.found(version("ragbench"), name="ragbench")
@@ -90,13 +129,17 @@ def check_installation() -> Checks:
     except PackageNotFoundError:
         checks.found("run from its source: without its metadata no more is known", name="ragbench")
     checks.found(f"{platform.python_version()} on {platform.system()}", name="python")
-    for extra, packages in _by_extra(requirements).items():
+    by_extra = _by_extra(requirements)
+    problems = _import_problems(by_extra)
+    for extra, packages in by_extra.items():
         checks.step = f"extra {extra}" if extra else "core"
         there, missing = _installed(packages)
         remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
         if missing:
             state: State = "absent" if extra else "failed"
             checks.found(f"without {', '.join(missing)}: pip install {remedy}", state)
+        elif problem := problems[extra]:
+            checks.found(problem, "failed")
         else:
             checks.found(", ".join(there))
     tracking = os.environ.get("RAGAS_DO_NOT_TRACK", "true")
@@ -104,6 +147,14 @@ def check_installation() -> Checks:
     telemetry = "off" if is_off else f"on: RAGAS_DO_NOT_TRACK={tracking}"
     checks.found(telemetry, name="ragas telemetry")
     return checks
+
+
+def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What importing each extra that is installed shows, several at a time."""
+    whole = [extra for extra, packages in by_extra.items() if not _installed(packages)[1]]
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        found = pool.map(lambda extra: import_problem(extra or CORE), whole)
+        return dict(zip(whole, found, strict=True))
 
 
 def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:

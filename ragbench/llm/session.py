@@ -151,6 +151,12 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     raise
             return self._models
 
+    def import_packages(self) -> None:
+        """Imports what calls need, before anything is paid; see `import_packages_of`."""
+        from ragbench.llm.transport import import_llm_packages
+
+        import_llm_packages()
+
     @property
     def is_open(self) -> bool:
         return self._models is not None
@@ -194,6 +200,10 @@ class Chat(AbstractContextManager["Chat"]):
     def __exit__(self, *_: object) -> None:
         """Closes all connections; it connects anew when it is asked again."""
         self.session.close()
+
+    def import_packages(self) -> None:
+        """Imports what questions need, before anything is paid."""
+        self.session.import_packages()
 
     close = __exit__
 

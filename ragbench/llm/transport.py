@@ -281,6 +281,13 @@ _KEY_SECONDS = 240.0
 or longer."""
 
 
+def import_llm_packages() -> None:
+    """Imports all that a call needs, so that none is paid whose answer cannot be read."""
+    require("openai", extra="llm")
+    require("httpx", extra="llm")
+    require("pydantic", extra="llm")
+
+
 class OpenAITransport:
     """One connection pool. Retries are the client's: it sends each request exactly once."""
 
@@ -297,6 +304,7 @@ class OpenAITransport:
         self._client: openai.AsyncOpenAI | None = None
 
     async def open(self) -> None:
+        import_llm_packages()
         package = require("openai", extra="llm")
         endpoint = self._endpoint
         self._headers = endpoint.sent_headers(self._environ)
@@ -344,7 +352,7 @@ class OpenAITransport:
             await client.close()
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        package, httpx = (require(name, extra="llm") for name in ("openai", "httpx"))
+        package, httpx = require("openai", extra="llm"), require("httpx", extra="llm")
         client = self._client
         if client is None:
             raise RuntimeError("the transport is not open")

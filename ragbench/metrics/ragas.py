@@ -65,8 +65,10 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
 
     def prepare() -> None:
         import_ragas()
-        if package:
-            require(package, extra="text")
+        if package == "sacrebleu":
+            require("sacrebleu.metrics", extra="text")
+        if package == "rouge_score":
+            require("rouge_score.rouge_scorer", extra="text")
 
     def scores(*columns: Sequence[Any]) -> Values:
         given = [dict(zip(fields.values(), row, strict=True)) for row in zip(*columns, strict=True)]

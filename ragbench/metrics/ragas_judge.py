@@ -295,7 +295,6 @@ class RagasJudge:
     def _object(self, metric: Metric) -> Any:
         if metric.name not in self._objects:
             known = judged_metrics()[metric.definition.name]
-            module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
             arguments = known.arguments(metric)
             if known.asks:
                 arguments["llm"] = self._llm
@@ -303,11 +302,17 @@ class RagasJudge:
                 arguments["embeddings"] = self._embeddings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
-                kind = getattr(require(module, extra="ragas"), known.cls, None)
+                kind = getattr(_metrics_module(known), known.cls, None)
                 if kind is None:
                     raise ConfigError(f"ragas {self._version} has no metric {known.cls}")
                 self._objects[metric.name] = kind(**arguments)
         return self._objects[metric.name]
+
+
+def _metrics_module(known: RagasMetric) -> Any:
+    if known.is_aspect:
+        return require("ragas.metrics", extra="ragas")
+    return require("ragas.metrics.collections", extra="ragas")
 
 
 def _prompts(judge: object) -> Iterator[Any]:

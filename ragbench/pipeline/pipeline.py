@@ -29,7 +29,7 @@ from ragbench.pipeline.stages import (
     Stages,
     pipeline_rag,
 )
-from ragbench.plugins import load_target
+from ragbench.plugins import import_packages_of, load_target
 from ragbench.post.stage import PostRetrieval
 from ragbench.rag.adapt import as_rag
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
@@ -196,8 +196,10 @@ class Pipeline:
             DataError: the corpus has problems.
             ConfigError: there is no corpus, or a user's class cannot be built.
             StoreError: the store cannot be used.
+            MissingExtraError: a package that a stage needs cannot be imported.
         """
         with ExitStack() as stack:
+            import_packages_of(self)  # indexing may be paid already
             for chat in self.chats:
                 stack.callback(chat.close)
             source = Documents(source=self.corpus, given=documents)
@@ -206,6 +208,7 @@ class Pipeline:
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
             stages, own = self._stages(retriever), self.own_orchestration
+            import_packages_of(stages)
             plain = pipeline_rag(stages)
             yield OpenPipeline(
                 rag=plain if own is None else own(stages),

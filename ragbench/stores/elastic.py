@@ -40,7 +40,7 @@ class ElasticDatabase(ReadableDatabase):
         self._kind = kind
 
     def load(self) -> tuple[type[Exception], ...]:
-        package = require(self._kind.package, extra=self._kind.extra)
+        package = self._kind.client_package()
         return (*(getattr(package, one) for one in self._kind.errors), OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
@@ -82,7 +82,6 @@ class Elasticsearch:
 
     most = _MOST
     key = None
-    package: ClassVar[str] = "elasticsearch"
     extra: ClassVar[str] = "elasticsearch"
     errors: ClassVar[tuple[str, ...]] = ("ApiError", "TransportError")
     metrics: ClassVar[Mapping[str, MetricName]] = {
@@ -99,9 +98,13 @@ class Elasticsearch:
     fields: Mapping[str, Mapping[str, Any]]
     """What the index' mapping says of each field."""
 
+    @staticmethod
+    def client_package() -> Any:
+        return require("elasticsearch", extra="elasticsearch")
+
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        package = require("elasticsearch", extra="elasticsearch")
+        package = cls.client_package()
         given: dict[str, Any] = {"basic_auth": (user, password)} if user else {}
         given |= {"api_key": password} if password and not user else {}
         return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
@@ -194,7 +197,6 @@ class Elasticsearch:
 class OpenSearch(Elasticsearch):
     """The same of OpenSearch, with its k-NN plugin."""
 
-    package: ClassVar[str] = "opensearchpy"
     extra: ClassVar[str] = "opensearch"
     errors: ClassVar[tuple[str, ...]] = ("OpenSearchException",)
     metrics: ClassVar[Mapping[str, MetricName]] = {
@@ -204,9 +206,13 @@ class OpenSearch(Elasticsearch):
     }
     kind: ClassVar[str] = "knn_vector"
 
+    @staticmethod
+    def client_package() -> Any:
+        return require("opensearchpy", extra="opensearch")
+
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        package = require("opensearchpy", extra="opensearch")
+        package = cls.client_package()
         given: dict[str, Any] = {"http_auth": (user, password)} if user else {}
         return package.OpenSearch(host, timeout=_TIMEOUT, **given)
 

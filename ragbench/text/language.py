@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
+from ragbench.plugins import require
 from ragbench.text.tables import table
 from ragbench.text.tokens import normalise
 
@@ -56,7 +56,7 @@ def language_of(query: str) -> str | None:
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
     """Read once, in about half a second: only for queries that script and words leave open."""
-    module = import_module("py3langid.langid")
+    module: Any = require("py3langid.langid", extra="onnx")
     return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 

@@ -17,6 +17,14 @@ from ragbench.plugins import Floats32, np, require
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
+def import_onnx_packages(model: str = "") -> None:
+    """Imports what running a model needs, and where it is on the hub what fetches it."""
+    require("onnxruntime", extra="onnx")
+    require("tokenizers", extra="onnx")
+    if is_hub_name(model):
+        require("huggingface_hub", extra="onnx")
+
+
 class OnnxTextModel:
     """Runs one encoded text at a time, on one thread; any number of threads may call it."""
 

@@ -22,13 +22,14 @@ from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import RunError
 from ragbench.ledger.scores import ScoreStore, digest, user_cache
-from ragbench.plugins import load_attribute
+from ragbench.plugins import import_packages_of, load_attribute
 from ragbench.text.language import language_of
 from ragbench.text.onnx_model import (
     OnnxFiles,
     PairClassifier,
     PairReading,
     find_onnx_files,
+    import_onnx_packages,
     is_hub_name,
     load_pair_reader,
 )
@@ -129,6 +130,11 @@ class LocalValidator(LearnedValidator, Checked):
         files, versions = self._files, f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         return f"{versions}:{reader}:{self.max_length}"
+
+    def import_packages(self) -> None:
+        import_onnx_packages(self.reader or "")
+        if self.embedder is not None:
+            import_packages_of(_opened(self.embedder))
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         language = language_of(query)

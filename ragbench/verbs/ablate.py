@@ -26,6 +26,7 @@ from ragbench.ledger.scores import ScoreStore
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
+from ragbench.plugins import import_packages_of
 from ragbench.post.build import Variant
 from ragbench.stages.biography import best_order
 from ragbench.stages.rag import RAG
@@ -93,6 +94,7 @@ def ablate(
     matching = Matching(manifest.settings["matching"])
     cases = islice(open_traces(run), limit)
     traces = (replace(one.trace, generation=NOT_GENERATED, post_retrieval=None) for one in cases)
+    import_packages_of(variants, rag)
     with ExitStack() as stack:
         answering = None if rag is None else stack.enter_context(Answering(rag))
         trial = partial(Trial, counter=counter, matching=matching, scores=scores)

@@ -11,6 +11,7 @@ from ragbench.core.record import Record
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
+from ragbench.plugins import import_packages_of
 from ragbench.stages.validate import letters, validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
@@ -65,6 +66,7 @@ def calibrate_dump(
         InterruptedRunError: `stopped` said so; nothing is kept.
     """
     validator = make()
+    import_packages_of(validator)
     rule = getattr(validator, "limits", None)
     if not isinstance(rule, DecisionRule):
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")

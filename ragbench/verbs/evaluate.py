@@ -28,6 +28,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
+from ragbench.plugins import import_packages_of
 from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
@@ -231,6 +232,13 @@ def evaluate_entries(
         metrics=chosen,
         judge=_judge(chosen, judging, settings.matching),
     )
+    import_packages_of(rag, post_retrieval, validator)
+    if asked.judge is not None:
+        _import_for_judging(asked.judge.judging)
+    if workers is not None:
+        from ragbench.workers.engines import import_engine
+
+        import_engine(workers.engine)
     if watch is None:
         if out.resolve() in _asked_here:
             anew = "it was asked by this process before, and no version is named"
@@ -282,6 +290,30 @@ def _judge(
     from ragbench.stages.judge import judge_of
 
     return judge_of(metrics, judging)
+
+
+def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> None:
+    """Imports what a run's metrics need, for whoever pays for something before it begins.
+
+    Raises:
+        MissingExtraError: a package of a metric, or of the models that judge, cannot be imported.
+    """
+    for metric in metrics:
+        formula = metric.definition.formula
+        if formula is not None and formula.prepare is not None:
+            formula.prepare()
+    judged = [metric for metric in metrics if metric.is_judged]
+    if judged:
+        from ragbench.metrics.judging import JudgePlan
+
+        JudgePlan(judged)
+    if judging is not None:
+        _import_for_judging(judging)
+
+
+def _import_for_judging(judging: Judging) -> None:
+    if judging.rehearsal is None:  # a dry run asks nobody
+        import_packages_of(judging)
 
 
 _asked_here: set[Path] = set()

@@ -53,6 +53,7 @@ from ragbench.ledger.folder import path_of
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.summary import most_frequent
+from ragbench.plugins import import_packages_of
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
@@ -157,6 +158,7 @@ def validate_dump(
     kind = "local" if engine == "processes" and workers == 1 else engine
     make = _maker(validator, alone=kind == "local")
     judge = make()  # what it lacks is reported before anything is written
+    import_packages_of(judge)
     file, drawn = None if out is None else path_of(out), limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):

@@ -82,6 +82,18 @@ def check_engine(text: str) -> str:
     return kind
 
 
+def import_engine(text: str) -> None:
+    """Imports what an engine needs, before anybody is asked."""
+    if check_engine(text) == "ray":
+        _import_ray()
+
+
+def _import_ray() -> Any:
+    # Ray reports each start to its makers, unless it is kept from it.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    return require("ray", extra="ray")
+
+
 @contextmanager
 def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
     kind = check_engine(text)
@@ -166,10 +178,8 @@ def _without_main() -> Generator[None]:
 @contextmanager
 def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
     """Connects to a cluster, or starts a Ray on this machine that ends with this."""
-    # Ray reports each start to its makers and takes SIGTERM for itself, unless it is kept from it.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    before = signal.getsignal(signal.SIGTERM)
-    ray: Any = require("ray", extra="ray")
+    before = signal.getsignal(signal.SIGTERM)  # Ray takes it for itself
+    ray = _import_ray()
     was_there = bool(ray.is_initialized())
     try:
         if not was_there:

@@ -89,6 +89,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith(("RAGBENCH_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
+    # doctor imports every extra in a process of its own, which takes ten seconds.
+    monkeypatch.setattr("ragbench_cli.checks.import_problem", lambda _: "")
     for command in ("VALIDATE", "CALIBRATE"):  # a reader takes half a second a query
         monkeypatch.setenv(f"RAGBENCH_{command}_VALIDATOR", "lexical")
     data = tmp_path / "office"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragbench_cli.checks import import_problem
 from tests.cli.conftest import CASES
 from tests.cli.runs import Ragbench, checks, lines, own_rag
 
@@ -58,6 +59,43 @@ def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, s
     assert "without orjson: pip install --force-reinstall ragbench" in done.flat
     installed.clear()
     ragbench("doctor").ok("run from its source")
+
+
+@pytest.mark.extra("text")
+def test_packages_of_an_extra_are_imported() -> None:
+    assert import_problem("text") == ""
+    assert import_problem("core") == ""
+
+
+@pytest.mark.parametrize(("extra", "package", "text", "said"), [
+    ("text", "sacrebleu", "import no_such_package",
+     "its package 'sacrebleu' cannot be imported: it needs 'no_such_package', which is not "
+     "installed. Install it with: pip install 'ragbench[text]'"),
+    ("text", "rouge_score", "raise AttributeError('np.float_ was removed')",
+     "its package 'rouge-score' cannot be imported: AttributeError: np.float_ was removed. "
+     "Install it with: pip install --force-reinstall 'ragbench[text]'"),
+    ("hf", "pyarrow", "import os; os._exit(7)", "ended Python with exit code 7"),
+    ("core", "semchunk", "raise ImportError('wrong ELF class')",
+     "semchunk: ImportError: wrong ELF class. Install it with: pip install --force-reinstall "),
+])  # fmt: skip
+def test_a_package_that_cannot_be_imported_is_named_with_its_error(
+    extra: str, package: str, text: str, said: str,
+    own_modules: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (own_modules / f"{package}.py").write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(str(own_modules))
+    assert said in import_problem(extra)
+
+
+def test_an_extra_that_does_not_import_fails(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ragbench_cli.checks.import_problem",
+        lambda extra: "sacrebleu is broken" if extra == "text" else "",
+    )
+    done = ragbench("doctor").ends(2, "failed  extra text", "sacrebleu is broken")
+    assert "ok      ragbench" in done.out  # the rest is checked all the same
 
 
 def test_the_telemetry_of_ragas_is_shown(

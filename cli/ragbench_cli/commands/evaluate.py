@@ -266,6 +266,10 @@ class _Opened:
         if system.rag is None and system.pipeline is None and not is_recorded:
             raise no_system(cases, held)
         self.models = models = ModelsInUse(options.models, self.metrics, stack)
+        self.validator: Validator | None = None
+        self.make_validator: Callable[[], Validator] | None = None
+        """Makes one more on a worker; None where there may be one only."""
+        self._import_packages(stack)  # a pipeline's index may be paid for when it opens
         chosen = chosen_system(
             system.rag, system.pipeline, system.rag_args,
             DocumentsBeside(cases.dataset, cases.corpus, cases.format),
@@ -276,17 +280,24 @@ class _Opened:
         self.operators = self.system.post_retrieval
         if system.operators is not None:
             self.operators = self._operators(system.operators)
-        self.validator: Validator | None = None
-        self.make_validator: Callable[[], Validator] | None = None
-        """Makes one more on a worker; None where there may be one only."""
-        if measuring.validate is not None:
-            self._open_validator(measuring.validate, stack)
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
         if not options.quiet:
             say_source(held, cases, self.system)
         self.selection = Selection(
             limit=measuring.limit, sample=measuring.sample, seed=measuring.seed
         )
+
+    def _import_packages(self, stack: ExitStack) -> None:
+        """Imports what metrics, validator and engine need: what is missing is an error at once."""
+        from ragbench.plugins import import_packages_of
+        from ragbench.verbs.evaluate import import_for_metrics
+        from ragbench.workers.engines import import_engine
+
+        import_for_metrics(self.metrics, self.models.judging)
+        import_engine(self.options.asking.on.engine)
+        if self.options.measuring.validate is not None:
+            self._open_validator(self.options.measuring.validate, stack)
+            import_packages_of(self.validator)
 
     def _operators(self, file: Path) -> PostRetrieval:
         from ragbench.post.build import Resources, load_post_retrieval

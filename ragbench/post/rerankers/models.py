@@ -24,6 +24,7 @@ from ragbench.post.rerank import NotedScores, shown_texts
 from ragbench.text.onnx_model import (
     PairClassifier,
     find_onnx_files,
+    import_onnx_packages,
     is_hub_name,
     load_pair_classifier,
 )
@@ -124,6 +125,9 @@ class CrossEncoderReranker(Checked):
             raise ConfigError(f"overlap must be at most {most}, not {self.overlap}")
         if not is_hub_name(self.model):
             find_onnx_files(self.model, file=self.file)
+
+    def import_packages(self) -> None:
+        import_onnx_packages(self.model)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)

@@ -377,6 +377,7 @@ def test_what_is_a_database_or_needs_a_package_is_said(
 ) -> None:
     database = write(tmp_path, b"SQLite format 3\x00" + bytes(80), "x.db")
     assert "it is an SQLite file" in read(database)[1][0]
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
         read(write(tmp_path, b"PAR1" + bytes(80) + b"PAR1", "x.parquet"))

@@ -343,3 +343,24 @@ def test_a_repeated_key_is_an_error(tmp_path: Path, name: str, text: str, line: 
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):
         read(tmp_path / name)
+
+
+# --- addresses
+
+ADDRESSED = {
+    "cases.jsonl": '{"query": "Who?", "reference": "Ann"}\n',
+    "cases.json": '[{"query": "Who?", "reference": "Ann"}]',
+    "cases.csv": "query,reference\nWho?,Ann\n",
+    "cases.yaml": "- query: Who?\n  reference: Ann\n",
+    "dump.jsonl": '{"query": "Who?", "chunks": [{"id": "a", "text": "Ann did."}]}\n',
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSED)
+def test_an_address_is_read_as_the_path_is(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(ADDRESSED[name], "utf-8")
+    by_path, _ = read(path)
+    by_address, _ = read(path.as_uri())
+    assert by_address == by_path
+    assert by_address[0].case.query == "Who?"
