@@ -20,9 +20,9 @@ import sys
 import tomllib
 import types
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -164,7 +164,9 @@ def import_packages_of(*parts: object) -> None:
 
 def _held_by(part: object) -> list[object]:
     """The values of a record's fields; those of another object are its own business."""
-    names = getattr(part, "__dataclass_fields__", None) or getattr(part, "__struct_fields__", ())
+    names: Iterable[str] = getattr(part, "__struct_fields__", ())
+    if is_dataclass(part):
+        names = [field.name for field in fields(part)]
     return [getattr(part, name, None) for name in names]
 
 

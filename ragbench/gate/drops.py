@@ -35,8 +35,9 @@ _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
-OF_METRICS = 0.6
-"""Share of the level of metrics and of how much of each is measured; benchmarks/gate_noise.py."""
+UNCHANGED = 0.4
+"""Share of the level at which a system that did not change may be called worse; at the level itself
+it is one that lost exactly what is tolerated. benchmarks/gate_noise.py."""
 OF_LIMITS = 0.2
 """Share of the level of figures beyond a limit that the baseline was better in."""
 
@@ -228,13 +229,18 @@ def drop_checks(
     still = [one for one in questions if _is_still(one)]
     whole = [one for one in questions if one.slice is None and one not in still]
     found: list[GateCheck] = []
-    for family, share in ((whole, OF_METRICS), (slices, _ALONE), (still, OF_METRICS)):
+    for family, share in ((whole, 1.0), (slices, _ALONE), (still, 1.0)):
         if not family:
             continue
         # By name: the signs that are drawn depend on the order.
         order = sorted(family, key=lambda one: (one.column.name, one.slice or ""))
         alpha = config.alpha * part * share
-        decided = decide_family(order, alpha=alpha, alpha_not_worse=config.alpha)
+        decided = decide_family(
+            order,
+            alpha=alpha,
+            alpha_not_worse=config.alpha,
+            alpha_unchanged=alpha * UNCHANGED if family is whole else None,
+        )
         decisions = dict(zip(order, decided, strict=True))
         # Each row is one more chance of a false one.
         rows = sum(one.kind is not CheckKind.COVERAGE for one in family)

@@ -56,6 +56,8 @@ class Decision(Record):
     """The test for a drop larger than tolerated, alone."""
     p_worse: float
     """Its p-value, corrected for the family."""
+    is_worse: bool
+    """Whether it shows a loss, against what is tolerated and against none."""
     p_not_worse: float
     """p-value of the test that the drop is smaller than tolerated; not corrected."""
     detectable_drop: float | None
@@ -68,7 +70,7 @@ class Decision(Record):
     @property
     def hides_rare_gains(self) -> bool:
         """A drop was found, but so few cases could have missed rare gains that make up for it."""
-        return self.change is ChangeKind.CANNOT_TELL and self.p_worse <= self.alpha
+        return self.change is ChangeKind.CANNOT_TELL and self.is_worse
 
     @property
     def can_show(self) -> bool:
@@ -88,6 +90,7 @@ def decide_family(
     *,
     alpha: float = 0.05,
     alpha_not_worse: float | None = None,
+    alpha_unchanged: float | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[Decision, ...]:
@@ -114,6 +117,10 @@ def decide_family(
 
     Args:
         alpha_not_worse: level of the second test where the first has only a share of it.
+        alpha_unchanged: level at which a loss must stand out from no change, too; None where only
+            what is tolerated counts. In a small sample a tolerance is small beside the noise, and
+            a system that did not change would be called worse nearly as often as one that lost
+            exactly what is tolerated.
 
     Source: bounded values see :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`; Berger
     1982 (intersection-union); non-inferiority: Wellek 2010, "Testing Statistical Hypotheses of
@@ -129,41 +136,58 @@ def decide_family(
                 f"tolerance is {tolerance:g} and the largest possible drop {scale:g}: no run could "
                 "ever be worse; tolerate less"
             )
-    family = family_test(
-        [question.sample for question in questions],
-        null_means=[-question.tolerance for question in questions],
-        alpha=alpha,
-        resamples=resamples,
-        seed=seed,
-    )
-    p_worse = _p_values_worse(questions, family, alpha, resamples, seed)
-    safe = (_p_value_not_worse(question, resamples, seed) for question in questions)
-    return tuple(
-        _decision(question, test, (worse, not_worse), (alpha, alpha_not_worse or alpha), family)
-        for question, test, worse, not_worse in zip(
-            questions, family.tests, p_worse, safe, strict=True
+    tolerated = [-question.tolerance for question in questions]
+    family, p_worse = _losses(questions, tolerated, alpha, resamples, seed)
+    is_worse = [p_value <= alpha for p_value in p_worse]
+    if alpha_unchanged is not None and any(is_worse):
+        no_change = [0.0] * len(questions)
+        _, p_changed = _losses(questions, no_change, alpha_unchanged, resamples, seed)
+        is_worse = [
+            is_beyond and p_value <= alpha_unchanged
+            for is_beyond, p_value in zip(is_worse, p_changed, strict=True)
+        ]
+    decisions: list[Decision] = []
+    for place, question in enumerate(questions):
+        decisions.append(
+            _decision(
+                question,
+                family,
+                place,
+                p_worse=p_worse[place],
+                is_worse=is_worse[place],
+                p_not_worse=_p_value_not_worse(question, resamples, seed),
+                alpha=alpha,
+                alpha_not_worse=alpha_not_worse or alpha,
+            )
         )
-    )
+    return tuple(decisions)
 
 
-def _p_values_worse(
+def _losses(
     questions: Sequence[RegressionQuestion],
-    family: FamilyTest,
+    null_means: Sequence[float],
     alpha: float,
     resamples: int,
     seed: int,
-) -> Sequence[float]:
-    """Of the sign flips; and, where that is small and scores were repeated, of the exchange."""
-    is_repeated = any(question.sample.repeats for question in questions)
+) -> tuple[FamilyTest, Sequence[float]]:
+    """The sign flips, and the p-values of losses beyond the null means.
+
+    Where a p-value is small and scores were repeated, that of the exchange counts if it is larger.
+    """
+    samples = [question.sample for question in questions]
+    family = family_test(
+        samples, null_means=null_means, alpha=alpha, resamples=resamples, seed=seed
+    )
+    is_repeated = any(sample.repeats for sample in samples)
     if not is_repeated or all(p_value > alpha for p_value in family.p_values):
-        return family.p_values
+        return family, family.p_values
     exchanged = exchange_p_values(
-        [question.sample for question in questions],
-        null_means=[-question.tolerance for question in questions],
+        samples,
+        null_means=null_means,
         resamples=max(resamples, math.ceil(FINENESS / alpha)),
         seed=seed,
     )
-    return [max(both) for both in zip(family.p_values, exchanged, strict=True)]
+    return family, [max(both) for both in zip(family.p_values, exchanged, strict=True)]
 
 
 def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) -> float:
@@ -178,22 +202,25 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
 
 def _decision(
     question: RegressionQuestion,
-    test: SignFlipTest,
-    p_values: tuple[float, float],
-    levels: tuple[float, float],
     family: FamilyTest,
+    place: int,
+    *,
+    p_worse: float,
+    is_worse: bool,
+    p_not_worse: float,
+    alpha: float,
+    alpha_not_worse: float,
 ) -> Decision:
-    (p_worse, p_not_worse), (alpha, alpha_not_worse) = p_values, levels
     totals, tolerance = question.sample.totals(), question.tolerance
     scale = question.largest_drop
     bounds = None if scale is None else (-scale, scale)
     change = ChangeKind.CANNOT_TELL
-    if p_worse > alpha and p_not_worse <= alpha_not_worse:
-        change = ChangeKind.NOT_WORSE
-    elif p_worse <= alpha:
+    if is_worse:
         rare = rare_gains_p_value(totals, tolerance, scale=scale)
         if rare is None or rare <= RARE_GAINS:
             change = ChangeKind.WORSE
+    elif p_worse > alpha and p_not_worse <= alpha_not_worse:
+        change = ChangeKind.NOT_WORSE
     needed = found = None
     if change is ChangeKind.CANNOT_TELL:
         needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha_not_worse)
@@ -208,8 +235,9 @@ def _decision(
         level=family.level,
         resolution=family.resolution,
         family=family.size,
-        test=test,
+        test=family.tests[place],
         p_worse=p_worse,
+        is_worse=is_worse,
         p_not_worse=p_not_worse,
         detectable_drop=None if found is None else found + tolerance,
         needed=needed,
