@@ -57,7 +57,7 @@ def score(*metrics: str) -> None:
 
 def search_with(embedder: str, **settings: Any) -> None:
     """Embeds two texts and a question: the one that answers it is nearer."""
-    from ragbench.embedders.embedder import open_embedder
+    from ragbench.search.embedders.embedder import open_embedder
 
     opened = open_embedder(embedder, **settings)
     query = opened.embed_queries([QUERY])[0]
@@ -167,8 +167,8 @@ def fastembed() -> None:
     """Its models are on a hub: it lists them, and the one that is not there is named."""
     import fastembed as package
 
-    from ragbench.embedders.embedder import open_embedder
     from ragbench.errors import ConfigError
+    from ragbench.search.embedders.embedder import open_embedder
 
     assert package.TextEmbedding.list_supported_models()
     try:

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench import BaselineRAG, Chunk, Document
-from ragbench.pipeline.baseline import Bm25Index
-from ragbench.pipeline.extractive import ExtractiveGenerator
+from ragbench.search.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.extractive import ExtractiveGenerator
 from ragbench.text.tokens import multilingual_tokens
 
 TOP_K = 5

@@ -17,7 +17,7 @@ import string
 from importlib.resources import files
 
 from ragbench import open_embedder
-from ragbench.embedders.embedder import measure_calibration
+from ragbench.search.embedders.embedder import measure_calibration
 from ragbench_cli.stores import settings_of
 
 STRINGS = 200
@@ -38,7 +38,9 @@ def main() -> None:
     parser.add_argument("--setting", action="append")
     given = parser.parse_args()
     embedder = open_embedder(given.embedder, **settings_of(given.setting, "--setting"))
-    sample = json.loads(files("ragbench.embedders").joinpath("sample.json").read_text("utf-8"))
+    sample = json.loads(
+        files("ragbench.search.embedders").joinpath("sample.json").read_text("utf-8")
+    )
     print("| language | unrelated | related | background | even | nonsense | any |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     for language, pairs in sample.items():

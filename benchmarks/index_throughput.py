@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragbench import Document, open_embedder
-from ragbench.pipeline.documents import make_chunker
-from ragbench.pipeline.index import IndexResult, index_documents
-from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.strategies import StrategyName
-from ragbench.stores.database import open_database
+from ragbench.search.pipeline.documents import make_chunker
+from ragbench.search.pipeline.index import IndexResult, index_documents
+from ragbench.search.pipeline.search_engine import RetrievalEngine
+from ragbench.search.pipeline.strategies import StrategyName
+from ragbench.search.stores.database import open_database
 
 ValueT = TypeVar("ValueT")
 WORDS = 120

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import Chunk, Query
-from ragbench.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.baseline import Bm25Index
 
 Vectors = NDArray[np.float32]
 

@@ -4,8 +4,8 @@
         [--setting NAME=VALUE ...] [--cache FOLDER] [--limit N] [--tune] [NAME ...]
 
 DATA_DIR holds the collections named below; NAME chooses some of them. Each is indexed by
-`ragbench.pipeline` into a store in the cache folder, where a later run finds it, and searched by
-`ragbench.pipeline`, whole documents as chunks. nDCG@10 takes grades as gains, recall@10 is over
+`ragbench.search` into a store in the cache folder, where a later run finds it, and searched by
+`ragbench.search`, whole documents as chunks. nDCG@10 takes grades as gains, recall@10 is over
 all documents with a grade above 0; both by ir_measures. ``reference`` is BM25 over the same tokens
 by a program of a few lines that shares no code with the index; ``dense`` and all others are at the
 defaults, so without a threshold; ``kept`` is dense at the threshold 0; ``pipeline`` is hybrid as a
@@ -43,21 +43,21 @@ import ir_measures
 
 from benchmarks.rerank_data import load
 from ragbench import Chunk, Document, open_embedder, read_cases, read_documents
-from ragbench.embedders.embedder import NO_EMBEDDER, Embedder
+from ragbench.core.search_query import SearchQuery
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.documents import (
+from ragbench.search.embedders.embedder import NO_EMBEDDER, Embedder
+from ragbench.search.pipeline.documents import (
     Documents,
     Indexing,
     IndexingSettings,
     WordsPlace,
     make_chunker,
 )
-from ragbench.pipeline.index import index_documents, words_of
-from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.retrieval import HybridRetrieval
-from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.strategies import RetrievalSettings
-from ragbench.stores.database import open_database
+from ragbench.search.pipeline.index import index_documents, words_of
+from ragbench.search.pipeline.retrieval import HybridRetrieval
+from ragbench.search.pipeline.search_engine import RetrievalEngine
+from ragbench.search.pipeline.strategies import RetrievalSettings
+from ragbench.search.stores.database import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
 

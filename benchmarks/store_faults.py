@@ -63,7 +63,7 @@ def indexing(folder: Path, store: str, corpus: str) -> subprocess.Popen[str]:
 def state(folder: Path, store: str, wanted: set[str]) -> str:
     """What a stranger finds: see the module."""
     code = (
-        "import json, sys; from ragbench.stores.database import open_store;"
+        "import json, sys; from ragbench.search.stores.database import open_store;"
         "s = open_store(sys.argv[1], 'kb');"
         "print(json.dumps([s.info().complete, sorted(s.digests())])); s.close()"
     )

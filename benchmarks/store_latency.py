@@ -32,8 +32,8 @@ import numpy as np
 from benchmarks.store_clients import CLIENTS, SOURCE, YEARS, Client, K, PgvectorClient
 from ragbench import Chunk
 from ragbench.core.filters import And, Equals, Filter, Range
-from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import open_database
+from ragbench.search.stores.collection import OwnCollection
+from ragbench.search.stores.database import open_database
 
 DIMENSION = 384
 BATCH = 1000

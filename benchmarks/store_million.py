@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench import open_engine
-from ragbench.pipeline.strategies import RetrievalSettings, StrategyName
+from ragbench.search.pipeline.strategies import RetrievalSettings, StrategyName
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "NO_COLOR": "1"}

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from benchmarks.adjudication import adjudicated
 from benchmarks.validation_pools import Pool
 from ragbench.core.validation import Verdict
-from ragbench.pipeline.extractive import rank_sentences
+from ragbench.search.pipeline.extractive import rank_sentences
 from ragbench.stats.mean import proportion_interval
 from ragbench.text.question import parse_question
 from ragbench.text.tokens import tokenise

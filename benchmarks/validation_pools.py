@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench import Chunk
-from ragbench.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.baseline import Bm25Index
 
 HELD_OUT = ("Normans", "Packet_switching", "Scottish_Parliament", "Imperialism")
 """Articles of squad2_dev_half that no weights are trained on: thresholds are chosen there."""

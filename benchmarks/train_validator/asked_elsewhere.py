@@ -24,7 +24,7 @@ from benchmarks.train_validator.reader_sources import TESTED, all_sources
 from benchmarks.train_validator.same_page_documents import Repository, files_of
 from benchmarks.validation_pools import HELD_OUT, rows
 from ragbench import Chunk
-from ragbench.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.validators.slots import is_yes_or_no
 

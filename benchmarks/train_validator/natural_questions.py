@@ -25,7 +25,7 @@ from benchmarks.train_validator.reader_sources import TESTED
 from benchmarks.train_validator.same_page_documents import Repository, files_of
 from benchmarks.validation_pools import rows
 from ragbench import Chunk
-from ragbench.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.text.sentences import Span, split_sentences
 
 QED = Repository(

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.validation_pools import HELD_OUT, Collection, Labelled, rows, squad_half
 from ragbench import Chunk
-from ragbench.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.text.sentences import split_sentences
 
 TESTED = ("xquad_en", "squad2_dev_otherhalf", "clapnq_dev")

@@ -27,10 +27,10 @@ from ragbench.llm.probe import Finding, ask_capital, ask_word, probe, reads
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
-from ragbench.pipeline.read import load_pipeline
 from ragbench.plugins import CORE
 from ragbench.rag.load import load_rag
 from ragbench.safe_text import counted, shown_line
+from ragbench.search.pipeline.read import load_pipeline
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, GenerateInput, RetrieveInput, generate_stage, retrieve_stage
 from ragbench.verbs.probes import Probe, called, probe_dataset, probe_generation, probe_retrieval

@@ -13,12 +13,12 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.core.record import Record
-from ragbench.embedders.embedder import Embedder, open_embedder
 from ragbench.errors import ConfigError, ForeignCollectionError
-from ragbench.pipeline.retrieval import foreign_strategy
-from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.sparse_index import sparse_cache_folder
-from ragbench.pipeline.strategies import (
+from ragbench.search.embedders.embedder import Embedder, open_embedder
+from ragbench.search.pipeline.retrieval import foreign_strategy
+from ragbench.search.pipeline.search_engine import RetrievalEngine
+from ragbench.search.pipeline.sparse_index import sparse_cache_folder
+from ragbench.search.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
@@ -27,10 +27,10 @@ from ragbench.pipeline.strategies import (
     StrategyName,
     filter_problem,
 )
-from ragbench.stores.attached import attach
-from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.database import Database, is_read_only, open_database
-from ragbench.stores.mapping import FieldMapping
+from ragbench.search.stores.attached import attach
+from ragbench.search.stores.base import NORMAL, Effort
+from ragbench.search.stores.database import Database, is_read_only, open_database
+from ragbench.search.stores.mapping import FieldMapping
 from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench_cli import console
 from ragbench_cli.options import completed, json_object, mapping, option

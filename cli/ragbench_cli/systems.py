@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from ragbench.ledger.project import Project
     from ragbench.llm.budget import Budget
     from ragbench.llm.session import Chat
-    from ragbench.pipeline.baseline import BaselineRAG
-    from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
-    from ragbench.stages.rag import RAG
+    from ragbench.search.pipeline.baseline import BaselineRAG
+    from ragbench.stages.rag import RAG, Locator
     from ragbench_cli.eval_options import Keeping, SourceChoice, SystemChoice
 
 
@@ -43,7 +42,7 @@ class System(NamedTuple):
     chats: tuple[Chat, ...] = ()
     documents: Callable[[], Iterable[Document]] | None = None
     """Gives what it searches; None where only the system knows."""
-    locator: GoldLocator | None = None
+    locator: Locator | None = None
     notes: tuple[str, ...] = ()
     """What a reader of its scores must know of it."""
 
@@ -269,8 +268,8 @@ def _open_pipeline(
 ) -> Generator[System]:
     import os
 
-    from ragbench.pipeline.read import load_pipeline
     from ragbench.rag.load import describe_rag
+    from ragbench.search.pipeline.read import load_pipeline
     from ragbench_cli.models import config_section
 
     llm, _ = config_section(config)
@@ -300,7 +299,7 @@ def _open_pipeline(
 def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
-    from ragbench.pipeline.baseline import BaselineRAG
+    from ragbench.search.pipeline.baseline import BaselineRAG
 
     known = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
     unknown = sorted(set(arguments).difference(known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import orjson
 
@@ -37,9 +37,6 @@ from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
 from ragbench.stages.stage import LOCATE, NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
-
-if TYPE_CHECKING:
-    from ragbench.pipeline.gold import GoldLocator
 
 ChunksInput = tuple[str, RetrievalResult[Any], Said]
 """A query, what was retrieved for it, and what was said before, where the stage is to know."""
@@ -87,7 +84,7 @@ def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
 
 
 def _pre_retrieval_failures(found: RetrievalResult[Any]) -> object:
-    from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+    from ragbench.core.search_query import pre_retrieved
 
     return pre_retrieved(found).failures
 
@@ -282,25 +279,35 @@ LocateInput = tuple[Case, RetrievalResult[Any]]
 """A case with gold, and what was retrieved for it."""
 
 
+class Locator(Protocol):
+    """Says where the gold of a case is that retrieval has missed."""
+
+    def has_gold(self, case: Case) -> bool:
+        """Whether a retrieval for the case should find anything that is known."""
+
+    def located(
+        self, inputs: Sequence[LocateInput], top_k: int | None = None
+    ) -> Sequence[GoldSearch]:
+        """For each case and its retrieval, where its gold is."""
+
+
 def locate_stage(
-    locator: GoldLocator, identity: bytes, top_k: int | None
+    locator: Locator, identity: bytes, top_k: int | None
 ) -> CallStage[LocateInput, GoldSearch]:
     """The stage that looks for what retrieval has missed."""
     return CallStage(
         name=LOCATE,
         identity=identity,
-        reads=_reads,
+        reads=partial(_reads, locator),
         call=lambda inputs: locator.located(inputs, top_k),
         takes_batches=True,
     )
 
 
-def _reads(row: RunCase) -> Given[LocateInput] | StageOutcome:
-    from ragbench.pipeline.gold import golds_of  # only a pipeline looks for what it missed
-
+def _reads(locator: Locator, row: RunCase) -> Given[LocateInput] | StageOutcome:
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
         return passed_on(retrieved)
-    if not golds_of(row.case):
+    if not locator.has_gold(row.case):
         return skipped("no relevant context is known")
     return Given((row.case, retrieved.outcome.value), row.digest + retrieved.digest)

@@ -53,7 +53,7 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     first, between = trace.retrieval.value, trace.post_retrieval
     if first is not None and first.metadata:
-        from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+        from ragbench.core.search_query import pre_retrieved
 
         found += pre_retrieved(first).failures
     if between is not None and between.value is not None:  # operators that were passed over

@@ -102,7 +102,7 @@ def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Expectati
 
 
 def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:
-    from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+    from ragbench.core.search_query import pre_retrieved
 
     return tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries)
 

@@ -26,11 +26,10 @@ from ragbench.stages.stage import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.judge import JudgeStage
-    from ragbench.stages.rag import RAG
+    from ragbench.stages.rag import RAG, Locator
     from ragbench.validators.validator import Validator
 
 Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
@@ -80,9 +79,9 @@ class EvalSettings(Record):
     """Gives the documents that the system searches, where they are at hand: gold that none of them
     holds is then distinguished from gold that retrieval missed, and a retrieval that found nothing
     from one whose ids are of another kind."""
-    locator: GoldLocator | None = None
+    locator: Locator | None = None
     """Says where the gold is that retrieval has missed, such as
-    `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given."""
+    that of a pipeline; nothing when not given."""
     trust_stored: bool = False
     """Use stored outcomes even where nobody knows whether something has changed; the report says
     so."""

@@ -263,7 +263,7 @@ def digest_of(path: Path) -> str:
 @lru_cache(maxsize=2)
 def _opened(name: str) -> Any:
     """An embedder, by its place: validators know embedders by name alone."""
-    return load_attribute("ragbench.embedders.embedder:open_embedder")(name)
+    return load_attribute("ragbench.search.embedders.embedder:open_embedder")(name)
 
 
 # --- a reader asked about the chunks of a pool

@@ -13,16 +13,21 @@ from ragbench.core.case_table import clusters_among
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.core.record import Record, replace
-from ragbench.embedders.embedder import DEFAULT_EMBEDDER, NO_EMBEDDER, open_embedder
 from ragbench.errors import DataError, MissingExtraError, Problem
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.rank import reciprocal_rank
-from ragbench.pipeline.agreement import VectorIndex
-from ragbench.pipeline.baseline import Bm25Index
-from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker, whole_documents
-from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.plugins import Floats, np
 from ragbench.safe_text import shortened_line
+from ragbench.search.embedders.embedder import DEFAULT_EMBEDDER, NO_EMBEDDER, open_embedder
+from ragbench.search.pipeline.agreement import VectorIndex
+from ragbench.search.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.documents import (
+    ChunkSize,
+    document_chunks,
+    make_chunker,
+    whole_documents,
+)
+from ragbench.search.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
 from ragbench.stats.mean import Interval, cluster_codes, mean_interval, mean_of
 from ragbench.text.tokens import tokenise

@@ -20,19 +20,19 @@ from ragbench.core.outcome import Outcome, Status
 from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict
 from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
-from ragbench.pipeline.documents import with_origin
-from ragbench.pipeline.search_engine import share_found
-from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.plugins import Floats32, np
+from ragbench.search.embedders.embedder import Embedder, readable_text
+from ragbench.search.pipeline.documents import with_origin
+from ragbench.search.pipeline.search_engine import share_found
+from ragbench.search.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
+from ragbench.search.stores.attached import ForeignCollection
+from ragbench.search.stores.base import NORMAL, Effort
+from ragbench.search.stores.collection import OwnCollection
 from ragbench.stats.mean import Interval, mean_interval
-from ragbench.stores.attached import ForeignCollection
-from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.collection import OwnCollection
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
 _MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {

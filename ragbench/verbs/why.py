@@ -12,15 +12,15 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldSearch
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.pipeline.agreement import resized, usual_tokens
-from ragbench.pipeline.baseline import Bm25Index
-from ragbench.pipeline.gold import Gold, golds_of
-from ragbench.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.post.stage import PostRetrieval
+from ragbench.search.pipeline.agreement import resized, usual_tokens
+from ragbench.search.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.gold import Gold, golds_of
+from ragbench.search.pipeline.index import ENGLISH_EMBEDDER
+from ragbench.search.stores.attached import ForeignCollection
+from ragbench.search.stores.base import Effort
+from ragbench.search.stores.collection import OwnCollection
 from ragbench.stats.mean import Interval, mean_interval
-from ragbench.stores.attached import ForeignCollection
-from ragbench.stores.base import Effort
-from ragbench.stores.collection import OwnCollection
 from ragbench.verbs.tune import SearchSetting, TunedCollection, gain_of, settings_of
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
 

@@ -15,21 +15,21 @@ from ragbench.core.filters import matches
 from ragbench.core.matched import GoldSearch
 from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
-from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import MissingExtraError
-from ragbench.pipeline.agreement import VectorIndex
-from ragbench.pipeline.baseline import Bm25Index
-from ragbench.pipeline.documents import with_origin
-from ragbench.pipeline.gold import Gold, GoldLocator
-from ragbench.pipeline.index import ENGLISH_EMBEDDER, are_english
-from ragbench.pipeline.retrieval import StoreRetriever, over_store
-from ragbench.pipeline.stages import Searching
-from ragbench.pipeline.strategies import HybridStrategy, Strategy
 from ragbench.post.stage import PostRetrieval
-from ragbench.stores.attached import ForeignCollection
-from ragbench.stores.base import NORMAL
-from ragbench.stores.collection import OwnCollection
-from ragbench.stores.record import searched_fields
+from ragbench.search.embedders.embedder import open_embedder
+from ragbench.search.pipeline.agreement import VectorIndex
+from ragbench.search.pipeline.baseline import Bm25Index
+from ragbench.search.pipeline.documents import with_origin
+from ragbench.search.pipeline.gold import Gold, GoldLocator
+from ragbench.search.pipeline.index import ENGLISH_EMBEDDER, are_english
+from ragbench.search.pipeline.retrieval import StoreRetriever, over_store
+from ragbench.search.pipeline.stages import Searching
+from ragbench.search.pipeline.strategies import HybridStrategy, Strategy
+from ragbench.search.stores.attached import ForeignCollection
+from ragbench.search.stores.base import NORMAL
+from ragbench.search.stores.collection import OwnCollection
+from ragbench.search.stores.record import searched_fields
 from ragbench.verbs.tune import Leg, LegRankings, SearchSetting, TunedCollection, combined, legs_of
 
 TEXTS = 20_000

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.embedders.local import HashingEmbedder
 from ragbench.io.converted import CONVERTED
+from ragbench.search.embedders.local import HashingEmbedder
 from tests.cli.conftest import DOCUMENTS
 from tests.cli.runs import Ragbench, lines
-from tests.unit.pipeline.builders import fill_qdrant
+from tests.unit.search.pipeline.builders import fill_qdrant
 
 STORE = ("--store", "memory:store")
 HASHING = ("--embedder", "hashing:256")

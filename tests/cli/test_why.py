@@ -10,12 +10,12 @@ import pytest
 
 from ragbench import Chunk, Document
 from ragbench.errors import DataError
-from ragbench.pipeline.agreement import resized
-from ragbench.pipeline.documents import document_chunks, make_chunker
+from ragbench.search.pipeline.agreement import resized
+from ragbench.search.pipeline.documents import document_chunks, make_chunker
 from ragbench.verbs.tune import SearchSetting
 from ragbench.verbs.why import why
 from tests.cli.runs import Ragbench, lines
-from tests.unit.pipeline.builders import fill_qdrant
+from tests.unit.search.pipeline.builders import fill_qdrant
 from tests.unit.verbs.test_tune import CASES, WORDS, collection
 
 STORE = ("--store", "memory:store")

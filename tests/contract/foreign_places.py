@@ -16,8 +16,8 @@ from typing import Any, ClassVar, TypeAlias, cast
 import pytest
 
 from ragbench import attach
-from ragbench.stores.attached import ForeignCollection, read_foreign
-from ragbench.stores.mapping import FieldMapping
+from ragbench.search.stores.attached import ForeignCollection, read_foreign
+from ragbench.search.stores.mapping import FieldMapping
 from tests.contract.elastic_server import Server, mapped, serving, vector_field
 from tests.contract.store_engines import POSTGRES, UnderTest, postgres, unclosed_qdrant
 
@@ -168,7 +168,7 @@ class QdrantServerPlace(QdrantPlace):
     def open(
         self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
     ) -> ForeignCollection:
-        from ragbench.stores.qdrant import QdrantServerDatabase
+        from ragbench.search.stores.qdrant import QdrantServerDatabase
 
         database = QdrantServerDatabase(self.address, self._client, local=True)
         return read_foreign(database, name, mapping, native_filter=native_filter)

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
 
-from ragbench.stores.database import Database, open_database
-from ragbench.stores.qdrant import QdrantServerDatabase
+from ragbench.search.stores.database import Database, open_database
+from ragbench.search.stores.qdrant import QdrantServerDatabase
 
 Started = TypeVar("Started")
 Opening: TypeAlias = Callable[[], Database]

@@ -16,7 +16,7 @@ from ragbench import attach
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.base import Effort
+from ragbench.search.stores.base import Effort
 from ragbench_cli.main import main
 from tests.contract.elastic_server import Server, serving, vector_field
 

@@ -13,8 +13,8 @@ import pytest
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Prefix, matches
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.stores.database import is_read_only, open_database
-from ragbench.stores.mapping import FieldMapping
+from ragbench.search.stores.database import is_read_only, open_database
+from ragbench.search.stores.mapping import FieldMapping
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, Written
 
 DIMENSION = 8

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from ragbench import Chunk
-from ragbench.stores.database import open_database
-from ragbench.stores.record import encode
+from ragbench.search.stores.database import open_database
+from ragbench.search.stores.record import encode
 from tests.contract.store_engines import POSTGRES, postgres
 
 METADATA: dict[str, Any] = {"source": "a.pdf", "year": 2023, "tags": ["x", "y"], "dept": {"id": 7}}

@@ -21,8 +21,6 @@ from ragbench import Chunk, Query, build_reranker, rerank
 from ragbench.core.chat import ChatModel, Message
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.settings import from_settings, schema_of_settings
-from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
-from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.post import augment
 from ragbench.post import filter as filters
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
@@ -32,6 +30,8 @@ from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Rerank, Reranker
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.stage import PostRetrieved
+from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS
+from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.text.token_counter import APPROXIMATE
 from tests.unit.post.builders import Shelf, applied, chunk, ids
 from tests.unit.post.rerank_server import serving

@@ -11,16 +11,16 @@ from typing import Any, get_args
 import pytest
 
 from ragbench import Chunk, Document
-from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, StoreError
-from ragbench.pipeline.documents import WordsPlace, make_chunker
-from ragbench.pipeline.index import index_documents, words_of
-from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy
-from ragbench.pipeline.strategies import StrategyName
-from ragbench.stores.database import Database
-from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.record import word_number
+from ragbench.search.embedders.local import HashingEmbedder
+from ragbench.search.pipeline.documents import WordsPlace, make_chunker
+from ragbench.search.pipeline.index import index_documents, words_of
+from ragbench.search.pipeline.search_engine import RetrievalEngine
+from ragbench.search.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy
+from ragbench.search.pipeline.strategies import StrategyName
+from ragbench.search.stores.database import Database
+from ragbench.search.stores.memory import MemoryDatabase
+from ragbench.search.stores.record import word_number
 from tests.contract.store_engines import ENGINES, Opening
 
 EMBEDDER = HashingEmbedder(dimension=64)

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Document, index, open_store
 from ragbench.errors import StoreError
-from ragbench.stores.database import open_database, sole_writer
+from ragbench.search.stores.database import open_database, sole_writer
 from ragbench_cli.main import main
 
 DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]
@@ -19,8 +19,8 @@ DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]
 OPENS = """
 import sys
 from ragbench.core.chunk import Document
-from ragbench.pipeline.index import index
-from ragbench.stores.database import open_store
+from ragbench.search.pipeline.index import index
+from ragbench.search.stores.database import open_store
 index([Document(id="d", text="One.")], sys.argv[1], "kb", embedder="hashing:8")
 with open_store(sys.argv[1], "kb"):
     print("open", flush=True)

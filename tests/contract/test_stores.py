@@ -18,9 +18,9 @@ from ragbench import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Exists, Filter, In, Not, Prefix, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database
-from ragbench.stores.record import encode, searched_fields
+from ragbench.search.stores.collection import OwnCollection
+from ragbench.search.stores.database import Database
+from ragbench.search.stores.record import encode, searched_fields
 from tests.contract.store_engines import ENGINES, Opening, UnderTest
 from tests.unit.core import filter_cases
 

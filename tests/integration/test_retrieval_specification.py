@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from ragbench import Document, open_embedder
-from ragbench.pipeline.documents import make_chunker
-from ragbench.pipeline.index import index_documents
-from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.strategies import StrategyName
-from ragbench.stores.memory import MemoryDatabase
+from ragbench.search.pipeline.documents import make_chunker
+from ragbench.search.pipeline.index import index_documents
+from ragbench.search.pipeline.search_engine import RetrievalEngine
+from ragbench.search.pipeline.strategies import StrategyName
+from ragbench.search.stores.memory import MemoryDatabase
 
 pytestmark = pytest.mark.extra("embeddings")
 

@@ -37,9 +37,20 @@ def test_every_top_level_module_has_its_layer() -> None:
 
 
 def test_the_library_is_barred_from_the_terminal() -> None:
-    forbidden = next(c for c in CONTRACTS if c["type"] == "forbidden")
-    assert forbidden["source_modules"] == ["ragbench"]
-    assert set(forbidden["forbidden_modules"]) >= {"rich", "typer"}
+    (contract,) = (each for each in CONTRACTS if each.get("source_modules") == ["ragbench"])
+    assert set(contract["forbidden_modules"]) >= {"rich", "typer"}
+
+
+def test_evaluating_packages_are_barred_from_the_search() -> None:
+    """Named one by one: a new package among them would else go unnoticed."""
+    (contract,) = (
+        each for each in CONTRACTS if each.get("forbidden_modules") == ["ragbench.search"]
+    )
+    barred = set(contract["source_modules"])
+    above = next(layer for layer in LAYERS if "stages" in layer)
+    beside = LAYERS[LAYERS.index("ragbench.search") + 1]
+    for layer in (above, beside):
+        assert barred >= {name.strip() for name in layer.split("|")}
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError, InterruptedRunError, StoreError
 from ragbench.io.converted import CONVERTED, EXTRA
 from ragbench.io.encoding import encoding_of
-from ragbench.pipeline.documents import ChunkSize, make_chunker
-from ragbench.pipeline.index import IndexProgress, IndexResult, index
-from ragbench.pipeline.search_engine import check_index
 from ragbench.safe_text import counted, listed
+from ragbench.search.pipeline.documents import ChunkSize, make_chunker
+from ragbench.search.pipeline.index import IndexProgress, IndexResult, index
+from ragbench.search.pipeline.search_engine import check_index
+from ragbench.search.stores.database import Database, open_database, sole_writer
 from ragbench.stages.stage import Progress
-from ragbench.stores.database import Database, open_database, sole_writer
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
 from ragbench_cli.options import (

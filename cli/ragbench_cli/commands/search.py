@@ -17,8 +17,8 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
-from ragbench.pipeline.strategies import LEGS, RetrievalSettings
 from ragbench.safe_text import counted, shortened_line, shown_line
+from ragbench.search.pipeline.strategies import LEGS, RetrievalSettings
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.stores import Ask, CollectionChoice, SearchChoice, StoreOption, search_settings

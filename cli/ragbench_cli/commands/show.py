@@ -211,9 +211,9 @@ def pipeline(json: JsonOption = False) -> None:
       ragbench show pipeline
       ragbench show pipeline --json > pipeline.schema.json
     """
-    from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
-    from ragbench.pipeline.schema import pipeline_schema
-    from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+    from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS
+    from ragbench.search.pipeline.schema import pipeline_schema
+    from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 
     schema = pipeline_schema()
     sections = {

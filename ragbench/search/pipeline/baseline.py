@@ -1,0 +1,183 @@
+"""The RAG that ragbench brings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import orjson
+
+from ragbench.core.checked import Checked, NotNegative, Positive, Share, Weight
+from ragbench.core.chunk import Chunk, Document
+from ragbench.core.record import replace
+from ragbench.core.search_query import SearchQuery
+from ragbench.search.pipeline.documents import Documents, Indexing, document_chunks, whole_documents
+from ragbench.search.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
+from ragbench.search.pipeline.sparse_index import Bm25Scores
+from ragbench.search.pipeline.stages import (
+    BatchRetrieval,
+    RetrievalStage,
+    Searching,
+    Stages,
+    WordWeights,
+)
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
+
+
+class Bm25Index:
+    """An index in memory that ranks chunks by BM25; see `pipeline.stages.Retriever`.
+
+    The formula is Lucene's: a query token ``t`` adds to the score of a chunk ``d``::
+
+        ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / average |d|))
+
+    with ``tf`` the times that ``t`` stands in ``d``, ``df`` the number of chunks that hold it, and
+    ``N`` the number of all chunks (Robertson and Zaragoza 2009, "The Probabilistic Relevance
+    Framework: BM25 and Beyond"; variants: Kamphuis et al. 2020, "Which BM25 Do You Mean?").
+    Scores are above 0 and have no upper limit. They compare within one query only.
+
+    A chunk's title, ``metadata["title"]``, counts as text that stands in it ``title_weight`` times.
+    """
+
+    takes_batches = True
+    notes: Sequence[str] = ()
+    metadata: Mapping[str, Any] = MappingProxyType({"retriever": "bm25"})
+
+    def __init__(
+        self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
+    ) -> None:
+        self.k1 = k1
+        self.b = b
+        self.title_weight = title_weight
+        self._chunks = tuple(chunks)
+        texts = ((chunk.text, chunk.metadata.get("title")) for chunk in self._chunks)
+        tokens = (chunk_tokens(text, title, title_weight) for text, title in texts)
+        self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @cached_property
+    def corpus(self) -> str:
+        """SHA-256 over the chunks in their order: ids, texts and metadata."""
+        digest = hashlib.sha256()
+        form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+        for chunk in self._chunks:
+            fields = [chunk.id, chunk.text, dict(chunk.metadata)]
+            digest.update(orjson.dumps(fields, default=repr, option=form))
+        return digest.hexdigest()
+
+    @property
+    def identity(self) -> dict[str, object]:
+        own = {name: getattr(self, name) for name in ("k1", "b", "title_weight")}
+        made = {"method": "bm25-lucene", "tokeniser": TOKENISER_VERSION}
+        return {"corpus": self.corpus, **made, **own}
+
+    @property
+    def word_weights(self) -> WordWeights:
+        identity = {"corpus": self.corpus, "title_weight": self.title_weight}
+        return WordWeights(weight=self.idf, identity=identity)
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        return self.batch_search([query.text for query in queries], top_k)
+
+    def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
+        """For each query the chunks that share a token with it, best first."""
+        known = (self._scores.scores(tokenise(query)) for query in queries)
+        found = ([] if scores is None else Bm25Scores.best(scores, k) for scores in known)
+        return [[replace(self._chunks[at], score=score) for at, score in best] for best in found]
+
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        return self._scores.idf(token)
+
+    def query_embedding(self, query: str) -> None:
+        return None
+
+    def close(self) -> None: ...
+
+
+class BaselineRAG(BatchRetrieval):
+    """A plain RAG to compare with: it needs no model, no key and no network.
+
+    Each document is retrieved whole, by BM25 (`Bm25Index`). The answer is the
+    sentence that the question's words support best, the date, number or name in it where that is
+    asked for, or "I don't know." (`ragbench.search.pipeline.extractive`).
+
+    Example:
+        >>> rag = BaselineRAG([Document(id="fr", text="Paris is the capital of France.")])
+        >>> found = rag.retrieve_with_metadata("What is the capital of France?")
+        >>> found.context_ids
+        ['fr']
+        >>> rag.generate("What is the capital of France?", list(found.contexts))
+        'Paris is the capital of France.'
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        top_k: int = 5,
+        *,
+        k1: float = 1.2,
+        b: float = 0.75,
+        title_weight: int = 2,
+        threshold: float = DEFAULT_THRESHOLD,
+        max_candidates: int = 3,
+    ) -> None:
+        retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
+        opened = retrieval.open(Documents(given=lambda: documents), Indexing())
+        generator = ExtractiveGenerator(
+            threshold=threshold, max_candidates=max_candidates, weight=opened.word_weights.weight
+        )
+        super().__init__(
+            Stages(
+                searching=Searching(retriever=opened),
+                generator=generator,
+                top_k=top_k,
+                generation_context={"word_weights": opened.word_weights.identity},
+            )
+        )
+
+    @classmethod
+    def from_corpus(cls, source: str | Path, **settings: Any) -> Self:
+        """Builds the RAG from a corpus on disk.
+
+        Args:
+            source: a file or folder in any of the corpus formats that ragbench reads.
+            **settings: as for the constructor.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: a setting is out of its range.
+        """
+        from ragbench.io.read import read_documents
+
+        return cls(read_documents(source), **settings)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bm25Retrieval(Checked, RetrievalStage):
+    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them."""
+
+    top_k: Positive = 5
+    """How many documents are retrieved."""
+    k1: Weight = 1.2
+    """How slowly repeated words stop counting, at least 0."""
+    b: Share = 0.75
+    """How much long documents are held down, in [0, 1]."""
+    title_weight: NotNegative = 2
+    """How often the title is counted; 0 leaves it out."""
+    embeddings: ClassVar[bool] = False
+
+    def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
+        read, chunker = documents.read(), indexing.chunker
+        if chunker is None:
+            chunks = whole_documents(read)
+        else:
+            chunks = [one for document in read for one in document_chunks(document, chunker)]
+        return Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)

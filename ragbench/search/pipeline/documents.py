@@ -1,0 +1,207 @@
+"""What a pipeline searches: documents, how they are cut into chunks, and where these are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from ragbench.core.chunk import Chunk, Document, origin_of
+from ragbench.core.record import Record, field
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.settings import FilePath
+from ragbench.plugins import Registry
+from ragbench.search.embedders.embedder import Embedder
+from ragbench.search.stores.mapping import FieldMapping
+from ragbench.text.token_counter import APPROXIMATE, TokenCounter
+
+
+class Piece(Record):
+    """A stretch of a document's text that becomes a chunk."""
+
+    start: int
+    """Offset of its first character."""
+    end: int
+    """Offset behind its last character."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the chunk's metadata get besides the document's, such as the headings above it."""
+
+
+class Chunker(Protocol):
+    """Cuts texts into pieces that are worth finding by themselves."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """All that its cuts depend on, as JSON."""
+        ...
+
+    def pieces(self, document: Document) -> Sequence[Piece]:
+        """Pieces in reading order.
+
+        Each begins and ends with a character that is not white space; together they hold every
+        such character of the text. Neighbours overlap only where the chunker's settings ask for it.
+        """
+        ...
+
+
+def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
+    """The chunks of a document, each an exact slice of its text.
+
+    A chunk's id is made of the document's id, the number of the piece and a digest of its text, so
+    that the same document always gives the same ids and a changed passage gets a new one. A
+    document that stays whole keeps its own id. The title becomes ``metadata["title"]``.
+    """
+    pieces = chunker.pieces(document)
+    shared = dict(document.metadata)
+    if document.title:
+        shared.setdefault("title", document.title)
+    return [
+        Chunk(
+            id=document.id if len(pieces) == 1 else f"{document.id}#{number}-{_short_digest(text)}",
+            text=text,
+            document_id=document.id,
+            start=piece.start,
+            end=piece.end,
+            metadata={**shared, **piece.metadata},
+        )
+        for number, piece in enumerate(pieces)
+        for text in [document.text[piece.start : piece.end]]
+    ]
+
+
+def _short_digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+
+
+_LEAST = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkSize:
+    """Limits in tokens."""
+
+    tokens: int = 256
+    """The most tokens that a chunk has, at least 8."""
+    overlap: int = 0
+    """About how many tokens a chunk repeats from the one before it; less than half of `tokens`."""
+    counter: TokenCounter = APPROXIMATE
+    """What counts tokens."""
+
+    def __post_init__(self) -> None:
+        if self.tokens < _LEAST:
+            raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
+        if not 0 <= self.overlap * 2 < self.tokens:
+            raise ConfigError(
+                f"the overlap must be at least 0 and less than half of {self.tokens} tokens, "
+                f"not {self.overlap}"
+            )
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"tokens": self.tokens, "overlap": self.overlap, "counter": self.counter.name}
+
+    def less(self, tokens: int) -> ChunkSize:
+        """The same with room for so many tokens less."""
+        left = max(self.tokens - tokens, _LEAST)
+        return replace(self, tokens=left, overlap=min(self.overlap, (left - 1) // 2))
+
+
+CHUNKERS = Registry(kind="chunkers")
+
+
+def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
+    """The chunker of a name; ``whole`` has no use for a size."""
+    make = CHUNKERS.load(name)
+    return cast("Chunker", make() if name == "whole" else make(size=size or ChunkSize()))
+
+
+WordsPlace: TypeAlias = Literal["here", "store"]
+"""Who ranks by words: ragbench, from an index that it builds of all chunks; or the store."""
+
+
+def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
+    """Each document as one chunk of the same id; its title goes into the metadata."""
+    chunks: dict[str, Chunk] = {}
+    for one in documents:
+        if one.id in chunks:
+            problem = f"two documents have the id '{one.id}'; give each its own"
+            raise DataError([Problem(message=problem, field="id")])
+        metadata = {**one.metadata, **({} if one.title is None else {"title": one.title})}
+        chunk = Chunk(id=one.id, text=one.text, document_id=one.id, metadata=metadata)
+        chunks[one.id] = replace(chunk, start=0, end=len(one.text))
+    return [*chunks.values()]
+
+
+def with_origin(chunk: Chunk) -> Chunk:
+    """The chunk with its document's id and its offsets there in the metadata, where they are known.
+
+    So an evaluation compares it with the gold, however documents were cut. What the metadata say
+    themselves under these names stays.
+    """
+    return replace(chunk, metadata={**origin_of(chunk), **chunk.metadata})
+
+
+@dataclass(slots=True)
+class Documents:
+    """The documents of a corpus, or of a dataset that a command was given."""
+
+    source: Path | None = None
+    """A file or folder in any of the formats that ragbench reads."""
+    given: Callable[[], Iterable[Document]] | None = None
+    """Where they come from when no source is named."""
+    known: Sequence[Document] | None = dataclasses.field(default=None, init=False)
+    """All documents, if they were read already; None if nobody needed them."""
+
+    def read(self) -> Sequence[Document]:
+        from ragbench.io.read import read_documents
+
+        if self.known is None and self.source is not None:
+            self.known = list(read_documents(self.source))
+        elif self.known is None and self.given is not None:
+            self.known = list(self.given())
+        if self.known is None:
+            raise ConfigError("no documents: name them under indexing, 'corpus: PATH'")
+        return self.known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexingSettings:
+    """The settings as they stand in the file; see docs/pipeline.md."""
+
+    corpus: FilePath | None = None
+    """A file or folder with documents, relative to the pipeline's file. None takes those of the
+    dataset that is evaluated."""
+    chunker: str | Mapping[str, Any] | None = None
+    """How documents are cut: a name, or ``name`` with ``tokens``, ``overlap``, ``counter``."""
+    embedder: str | Mapping[str, Any] | None = "multilingual"
+    """What makes vectors: a name, or ``name`` with the embedder's settings. When it is left out,
+    that of the collection; of a new one ``english`` where the documents are in English. For sparse
+    retrieval from a store in memory nothing does unless one is named; from another store where it
+    is null."""
+    store: str = "memory:"
+    """Address of the store; in memory by default, and gone with the process."""
+    collection: str | None = None
+    """Name of the collection in the store; that of the corpus by default."""
+    words: WordsPlace | None = None
+    """Who ranks a new collection by words: ``here`` ragbench, from an index that it builds of all
+    chunks, the default; ``store`` the store (Qdrant), for very large ones."""
+    map: FieldMapping | None = None
+    """What is where in the rows of a collection that ragbench did not fill and only reads."""
+
+
+class Indexing(Record):
+    """Which documents are searched, how they are cut and embedded, and where chunks are kept."""
+
+    settings: IndexingSettings = IndexingSettings()
+    """As the file has them."""
+    chunker: Chunker | None = None
+    """None leaves it to the retrieval."""
+    embedder: Embedder | None = None
+    embedder_name: str = ""
+    """What opens the embedder again."""
+    names_embedder: bool = True
+    """False leaves it to the collection, or the language of the documents."""
+    embedder_settings: Mapping[str, Any] | None = None

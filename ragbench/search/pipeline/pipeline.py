@@ -1,0 +1,236 @@
+"""A pipeline that was read and found to be in order, and what it is when it is open."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragbench.core.chunk import Chunk, Document
+from ragbench.core.result import GenerationResult
+from ragbench.core.search_query import SearchQuery
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import built_own
+from ragbench.llm.session import Chat
+from ragbench.plugins import import_packages_of, load_target
+from ragbench.post.stage import PostRetrieval
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
+from ragbench.rag.interface import RAGInterface
+from ragbench.rag.load import describe_rag, load_rag
+from ragbench.search.pipeline.documents import Documents, Indexing
+from ragbench.search.pipeline.extractive import ExtractiveGenerator
+from ragbench.search.pipeline.gold import GoldLocator, Searched
+from ragbench.search.pipeline.pre_retrieval import PreRetrieval
+from ragbench.search.pipeline.stages import Generator as Generation
+from ragbench.search.pipeline.stages import (
+    LateSearch,
+    Orchestration,
+    PipelineRAG,
+    RetrievalStage,
+    Retriever,
+    Searching,
+    Stages,
+    pipeline_rag,
+)
+
+Rag = RAGInterface[Any]
+
+
+def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: str) -> Rag:
+    """A user's retriever or generator, in any of the forms that ``--rag`` takes."""
+    rag = load_rag(spec, dict(settings), search_path=folder)
+    if not isinstance(rag, RAGInterface):
+        raise ConfigError(f"'{spec}': its methods are coroutines; a stage has plain ones")
+    if family not in rag.families:
+        needed = {"retrieval": "retrieve(query, top_k)", "generation": "generate(query, contexts)"}
+        raise ConfigError(f"'{spec}' cannot be this stage: it has no method {needed[family]}")
+    return rag
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Own:
+    stage: ClassVar[str]
+    rag: Rag
+    spec: str
+    settings: Mapping[str, Any]
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The class, its source and its arguments, or what it says of itself."""
+        own = self.rag.stage_identity(self.stage)
+        described = describe_rag(self.rag, self.spec, self.settings)
+        return described if own is None else {"spec": described["spec"], "own": own}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnRetrieval(_Own, RetrievalStage, Retriever):
+    """A user's retrieval: described and open at once; see `pipeline.stages.Retriever`."""
+
+    knows_word_weights: ClassVar[bool] = False
+    stage: ClassVar[str] = "retrieve"
+
+    top_k: int = 5
+
+    def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
+        return self
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        """See `ragbench.search.pipeline.stages.Retriever.search`; a longer answer is cut."""
+        where = f"{type(self.rag).__name__}.batch_retrieve_with_metadata"
+        texts = [query.text for query in queries]
+        found = to_batch(self.rag.batch_retrieve_with_metadata(texts, top_k), len(texts), where)
+        return [to_retrieval_result(value, where).to_chunks()[:top_k] for value in found]
+
+    def close(self) -> None:
+        getattr(self.rag, "close", lambda: None)()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnGenerator(_Own):
+    """A user's generation; see `ragbench.search.pipeline.stages.Generator`."""
+
+    stage: ClassVar[str] = "generate"
+
+    def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
+        where = f"{type(self.rag).__name__}.generate_with_metadata"
+        return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
+
+
+def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Callable[[Stages], Rag]:
+    """A user's class or function that makes a RAG of the open stages, looked at and not called."""
+    target: Any = load_target(spec, search_path=folder)
+    if not callable(target):
+        raise ConfigError(f"'{spec}' cannot be called with the stages")
+    try:
+        inspect.signature(target).bind(stages=None, **settings)
+    except TypeError as error:
+        raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
+
+    def made(stages: Stages) -> Rag:
+        try:
+            rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
+        except InterfaceError as error:
+            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+        if not isinstance(rag, RAGInterface):
+            raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
+        return rag
+
+    return made
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenPipeline:
+    rag: Rag
+    """A `PipelineRAG`, or what a user's orchestration made of the stages."""
+    identity: Mapping[str, object]
+    """What each stage's results depend on, as JSON."""
+    stages: Stages
+    documents: Sequence[Document] | None = None
+    """What was indexed; None where nothing had to be read."""
+
+    @property
+    def retriever(self) -> Retriever:
+        return self.stages.searching.retriever
+
+    @property
+    def locator(self) -> GoldLocator | None:
+        """What says where the gold of a case was lost; None where its retrieval cannot be asked."""
+        rankings, top_k = self.stages.searching.rankings, self.stages.top_k
+        if not isinstance(self.retriever, Searched):
+            return None
+        return GoldLocator(rankings=rankings, retriever=self.retriever, top_k=top_k)
+
+    def staged(self) -> tuple[Rag, PostRetrieval | None]:
+        """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
+
+        What a user's orchestration made stays whole.
+        """
+        rag = self.rag
+        if isinstance(rag, PipelineRAG) and type(rag).__module__ == PipelineRAG.__module__:
+            return rag.without_post_retrieval(), rag.post_retrieval
+        return rag, None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """The six stages of a file, in order; nothing is read, indexed or connected yet."""
+
+    path: Path
+    """The file."""
+    name: str
+    """How reports call it."""
+    indexing: Indexing
+    retrieval: RetrievalStage
+    generation: Generation
+    pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
+    post_retrieval: PostRetrieval | None = None
+    orchestration: Orchestration = field(default_factory=Orchestration)
+    own_orchestration: Callable[[Stages], Rag] | None = None
+    """Makes a RAG of the user's, in the place of `ragbench.search.pipeline.stages.PipelineRAG`."""
+    service: LateSearch = field(default_factory=LateSearch)
+    """What operators ask when they search again."""
+    chats: tuple[Chat, ...] = ()
+    """The language models; closed with the pipeline."""
+
+    @property
+    def corpus(self) -> Path | None:
+        named = self.indexing.settings.corpus
+        return None if named is None else Path(named)
+
+    @contextmanager
+    def open(
+        self, documents: Callable[[], Iterable[Document]] | None = None
+    ) -> Generator[OpenPipeline]:
+        """Indexes where that is needed, and keeps all open for the length of a block.
+
+        Args:
+            documents: gives the documents when the file names no corpus.
+
+        Yields:
+            The pipeline as a RAG.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: there is no corpus, or a user's class cannot be built.
+            StoreError: the store cannot be used.
+            MissingExtraError: a package that a stage needs cannot be imported.
+        """
+        with ExitStack() as stack:
+            import_packages_of(self)  # indexing may be paid already
+            for chat in self.chats:
+                stack.callback(chat.close)
+            source = Documents(source=self.corpus, given=documents)
+            retriever = self.retrieval.open(source, self.indexing)
+            stack.callback(retriever.close)
+            self.service.retriever = retriever
+            stack.callback(setattr, self.service, "retriever", None)
+            stages, own = self._stages(retriever), self.own_orchestration
+            import_packages_of(stages)
+            plain = pipeline_rag(stages)
+            yield OpenPipeline(
+                rag=plain if own is None else own(stages),
+                identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
+                stages=stages,
+                documents=source.known,
+            )
+
+    def _stages(self, retriever: Retriever) -> Stages:
+        generation, context = self.generation, dict[str, Any]()
+        weights = retriever.word_weights
+        if isinstance(generation, ExtractiveGenerator) and generation.word_weights == "contexts":
+            weights = None
+        if isinstance(generation, ExtractiveGenerator) and weights is not None:
+            context = {"word_weights": dict(weights.identity)}
+            generation = replace(generation, weight=weights.weight)
+        fusion = {name: getattr(self.orchestration, name) for name in ("rrf_k", "candidates")}
+        return Stages(
+            searching=Searching(retriever=retriever, pre_retrieval=self.pre_retrieval, **fusion),
+            generator=generation,
+            post_retrieval=self.post_retrieval,
+            top_k=self.retrieval.top_k,
+            generation_context=context,
+        )

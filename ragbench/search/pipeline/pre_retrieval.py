@@ -1,0 +1,272 @@
+"""From a question to what is searched for.
+
+Other packages add theirs through entry points in the group ``ragbench.query_transforms``::
+
+    [project.entry-points."ragbench.query_transforms"]
+    glossary = "my_package.glossary:Glossary"
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+
+import msgspec
+from msgspec import Meta
+
+from ragbench.core.calling import history_keyword
+from ragbench.core.case import Said
+from ragbench.core.chat import ChatModel, task_messages
+from ragbench.core.checked import AboveZero, Checked
+from ragbench.core.outcome import Failure
+from ragbench.core.search_query import QueryKind, SearchQuery, Transformed
+from ragbench.errors import (
+    InterfaceError,
+    LLMRefusedError,
+    LLMReplyError,
+    LLMTruncatedError,
+)
+from ragbench.ledger.identity import described
+from ragbench.llm.schema import ask_structure, field_schema
+from ragbench.plugins import Registry
+from ragbench.text.tables import table
+
+
+@runtime_checkable
+class QueryTransform(Protocol):
+    """One step between a question and retrieval: a frozen dataclass whose fields are settings."""
+
+    @property
+    def name(self) -> str:
+        """How results and reports call it, such as ``"multi_query"``."""
+        ...
+
+    def transform(self, query: SearchQuery) -> Transformed: ...
+
+
+PRE_RETRIEVAL_VERSION = 1
+"""Raised whenever a transform gives something else for the same input."""
+
+_UNUSABLE = (LLMReplyError, LLMRefusedError, LLMTruncatedError)
+"""The model has answered, and asking again would give the same. What may pass (an endpoint that is
+down, a budget that is spent) is no reason to search for something else: the question fails, and can
+be asked again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreRetrieval(Checked):
+    """Transforms, applied one after the other to each query that is there.
+
+    Example:
+        from ragbench.search.pipeline.pre_retrieval import Normalise
+        >>> stage = PreRetrieval(transforms=(Normalise(),))
+        >>> stage.run("What  is ＲＡＧ?").queries[0].text
+        'What is RAG?'
+    """
+
+    transforms: tuple[QueryTransform, ...] = ()
+    """None of them searches for the question as it is."""
+    on_error: Literal["keep", "raise"] = "keep"
+    """What happens when a language model's answer cannot be used (no JSON, a refusal, cut off).
+    ``"keep"``: the query is searched for as it was, and the failure stands on the result.
+    ``"raise"``: it is raised. Every other error is always raised."""
+
+    def run(self, question: str, said: Said = ()) -> Transformed:
+        """Takes one question through every transform; ``said`` is what was said before it."""
+        queries: tuple[SearchQuery, ...] = (SearchQuery(text=question),)
+        failures: list[Failure] = []
+        for transform in self.transforms:
+            found: list[SearchQuery] = []
+            for query in queries:
+                done = Transformed(queries=(query,))
+                if query.kind == "query":
+                    done = self._applied(transform, query, said)
+                failures += done.failures
+                found += done.queries
+            merged: dict[tuple[str, str], SearchQuery] = {}
+            for query in found:  # each text once a kind, where it stood first, counts for all
+                weight = query.weight
+                if known := merged.get(key := (query.kind, query.text)):
+                    query, weight = known, known.weight + weight
+                merged[key] = replace(query, weight=weight)
+            queries = tuple(merged.values())
+        return Transformed(queries=queries, failures=tuple(failures))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that the stage's results depend on besides the question, as plain values."""
+        return {
+            "version": PRE_RETRIEVAL_VERSION,
+            "on_error": self.on_error,
+            "transforms": [described(transform) for transform in self.transforms],
+        }
+
+    def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
+        call: Any = transform.transform
+        keyword = history_keyword(call) if said else None
+        try:
+            found: object = call(query) if keyword is None else call(query, **{keyword: said})
+        except _UNUSABLE as error:
+            if self.on_error == "raise":
+                raise
+            failure = Failure.of(error, stage=transform.name)
+            # Without the traceback: it is stored with every result, and names only ragbench's code.
+            return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
+        if isinstance(found, Transformed) and found.queries:
+            return found
+        given = "no query" if isinstance(found, Transformed) else type(found).__name__
+        raise InterfaceError(
+            f"{transform.name}.transform returned {given}: it must be a Transformed with at least "
+            "one query"
+        )
+
+
+def transformed_object(asked: Transformed) -> dict[str, Any]:
+    """What was searched for and what went wrong, as JSON holds it."""
+    failures = tuple(replace(failure, traceback=None) for failure in asked.failures)
+    found: dict[str, Any] = msgspec.to_builtins(replace(asked, failures=failures))
+    return {key: list(value) for key, value in found.items() if value}
+
+
+QUERY_TRANSFORMS = Registry(kind="query_transforms")
+
+
+LONGEST = 4000
+"""Characters of a query that a model may write: a longer one is not a query."""
+
+
+def _texts(given: object) -> list[str]:
+    listed = cast("Sequence[object]", given) if isinstance(given, list) else [given]
+    texts = [text for text in listed if isinstance(text, str) and len(text) <= LONGEST]
+    found = [" ".join(text.split()) for text in texts if text.strip()]
+    if not found or len(found) < len(listed):
+        raise ValueError("it holds no query, or something that is not one")
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LlmTransform(Checked):
+    """Searches for what a model writes, beside the query or in its place."""
+
+    name = ""
+    """Of the task in ``prompts.toml``, too; ``{count}`` stands there for the number of texts."""
+    key: ClassVar[str]
+    """The key of its answer that holds the texts."""
+    kind: ClassVar[QueryKind] = "query"
+    """How the texts are searched for."""
+
+    chat: ChatModel = field(metadata={"given": True})
+    """The language model."""
+    count: int = field(default=1, metadata={"setting": False})
+    weight: AboveZero = field(default=1.0, metadata={"setting": False})
+    keep_original: bool = True
+    """Whether the query itself is searched for too."""
+    prompt: int = field(default=1, init=False)
+    """Version of the prompt; part of the identity."""
+
+    def transform(self, query: SearchQuery, history: Said = ()) -> Transformed:
+        if not query.text.strip():
+            return Transformed(queries=(query,))
+        prompts = table("ragbench.text", "prompts")
+        task = prompts[self.name].format(count=self.count)
+        asked: dict[str, Any] = {"query": query.text}
+        if history:
+            task = f"{task} {prompts['query_before']}"
+            asked["conversation"] = [*history]
+        data = json.dumps(asked, ensure_ascii=False)
+        text = {"type": "string"}
+        form = text if self.key == "query" else {"type": "array", "items": text}
+        messages = task_messages(f"{task} {prompts['query']}", data)
+        written = ask_structure(self.chat, messages, field_schema(self.key, form, _texts))
+        new = [text for text in written if text != query.text][: self.count]
+        made = replace(query, kind=self.kind, weight=query.weight * self.weight)
+        found = [replace(made, text=text) for text in new]
+        return Transformed(queries=(*([query] if self.keep_original or not found else []), *found))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HyDE(LlmTransform):
+    """Hypothetical document embeddings: searches for made-up passages, embedded as passages.
+
+    Gao et al. 2023, "Precise Zero-Shot Dense Retrieval without Relevance Labels". The paper takes
+    the mean of their embeddings and the query's; here each is searched for, and the rankings are
+    fused, which works for any kind of search.
+    """
+
+    name = "hyde"
+    key: ClassVar[str] = "passages"
+    kind: ClassVar[QueryKind] = "passage"
+
+    count: Annotated[int, Meta(ge=1, le=8)] = 1
+    """How many passages are asked for, 1 to 8."""
+    weight: AboveZero = 1.0
+    """What each of them counts beside the query itself, which counts 1; above 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultiQuery(LlmTransform):
+    """Searches for the query and for other wordings of it.
+
+    The rankings are fused as "RAG-Fusion" does it (Rackauckas 2024), by reciprocal ranks.
+    """
+
+    name = "multi_query"
+    key: ClassVar[str] = "queries"
+
+    count: Annotated[int, Meta(ge=1, le=20)] = 3
+    """How many other wordings are asked for, 1 to 20. A model that writes more is cut, one that
+    writes fewer gives fewer."""
+    weight: AboveZero = 1.0
+    """What each of them counts beside the query itself, which counts 1; above 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rewrite(LlmTransform):
+    """Searches for what a model makes of the query, in its place.
+
+    Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
+    """
+
+    name = "rewrite"
+    key: ClassVar[str] = "query"
+
+    keep_original: bool = False
+    """Whether the query as it was is searched for too, with the same weight."""
+
+
+# What no reader sees and what splits words in two: soft hyphens, zero-width spaces, marks of
+# direction and of byte order. Joiners stay: Persian and Indic words, and emoji, need them.
+_INVISIBLE = dict.fromkeys(
+    [0x00AD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Normalise(Checked):
+    """Brings a query into one form; no model is needed.
+
+    Invisible characters and control characters go, runs of white space become one space, and what
+    is left is normalised by Unicode (Unicode Standard Annex 15). Full-width letters and digits
+    become plain ones under ``NFKC``. A query that holds nothing else stays as it was.
+    """
+
+    name = "normalise"
+
+    form: Literal["NFC", "NFKC"] = "NFKC"
+    """``NFKC`` also makes one of full-width and plain characters, ligatures and letters, raised and
+    plain digits; ``NFC`` only of the ways to write an accent."""
+    casefold: bool = False
+    """Whether upper and lower case become one. Off, because names tell by their case what they are
+    to a model; the BM25 of ragbench looks at no case either way."""
+
+    def transform(self, query: SearchQuery) -> Transformed:
+        text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
+        if self.casefold:
+            # Folding may leave what is not normalised (Unicode Standard, section 5.18).
+            text = unicodedata.normalize(self.form, text.casefold())
+        kept = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in text)
+        text = " ".join(kept.split())
+        return Transformed(queries=(replace(query, text=text or query.text),))

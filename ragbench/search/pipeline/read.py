@@ -1,0 +1,517 @@
+"""A pipeline from its file: the sections, read one by one, and what cannot go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ragbench.core.chat import ChatModel
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError
+from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, placed_model
+from ragbench.io.values import as_object
+from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
+from ragbench.llm.budget import Budget
+from ragbench.llm.session import Chat, chat_of
+from ragbench.llm.settings import resolve
+from ragbench.plugins import Registry
+from ragbench.post.build import Resources, counter_makers, read_stage
+from ragbench.post.rerank import Rerank
+from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import listed_names
+from ragbench.search.embedders.embedder import (
+    EMBEDDERS,
+    NO_EMBEDDER,
+    open_embedder,
+    placed_embedder,
+)
+from ragbench.search.embedders.loaded import embedder_of_target
+from ragbench.search.pipeline.documents import (
+    CHUNKERS,
+    Chunker,
+    ChunkSize,
+    Indexing,
+    IndexingSettings,
+    make_chunker,
+)
+from ragbench.search.pipeline.pipeline import (
+    OwnGenerator,
+    OwnRetrieval,
+    Pipeline,
+    own_make,
+    own_rag,
+)
+from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
+from ragbench.search.pipeline.stages import (
+    GENERATIONS,
+    ORCHESTRATIONS,
+    RETRIEVALS,
+    LateSearch,
+    Orchestration,
+    RetrievalStage,
+)
+from ragbench.search.stores.database import (
+    check_foreign_address,
+    check_store_address,
+    placed_address,
+)
+from ragbench.search.stores.mapping import FieldMapping
+
+Rules = Iterable[tuple[object, Place, str]]
+"""Whether something is wrong, where, and what."""
+SECTIONS = (
+    "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
+    "orchestration",
+)  # fmt: skip
+"""The keys of a pipeline file."""
+_HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
+
+
+class Chosen(Record):
+    """Which implementation of a stage a file chooses, with what settings."""
+
+    name: str
+    """The registered name, or that of a user's class."""
+    settings: Mapping[str, Any]
+    """Without the name."""
+    place: Place
+    target: Any = None
+    """What is registered; None for a user's class."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PipelineFile(SettingsFile):
+    def chosen(
+        self, place: Place, registry: Registry, what: str, default: str | None = None
+    ) -> Chosen | None:
+        """The implementation that a name, or a mapping with a ``type``, chooses."""
+        value = self.at(place)
+        settings = {} if isinstance(value, str) else self.mapping(place)
+        name = value if isinstance(value, str) else settings.pop("type", default)
+        at = (*place, "type") if isinstance(value, Mapping) and "type" in value else place
+        known = list(registry.targets())
+        if value is not None and not isinstance(value, (str, Mapping)):
+            return None
+        if name is None:
+            self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(known)}")
+            return None
+        if is_own(name):
+            return Chosen(name=str(name), settings=settings, place=place)
+        if name not in known:
+            self.wrong(
+                at,
+                f"unknown type {shown(name)} of {what}.{listed_names(name, known)}, or a class of "
+                "your own such as my_module:Class or file.py:Class",
+            )
+            return None
+        target = registry.load(str(name))
+        return Chosen(name=str(name), settings=settings, place=place, target=target)
+
+    def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
+        """The settings of an implementation; None, and problems, where they are wrong."""
+        target, settings, name = chosen.target, chosen.settings, chosen.name
+        more: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
+        return self.built(chosen.place, settings, lambda: from_settings(target, settings, **more))
+
+    def stage(
+        self,
+        place: Place,
+        registry: Registry,
+        what: str,
+        own: Callable[[Chosen, Path], Any],
+        *,
+        default: str | None = None,
+        models: Models | None = None,
+    ) -> Any:
+        """Settings of one of ours, or a class of the user's; None where wrong."""
+        chosen = self.chosen(place, registry, what, default)
+        if chosen is None:
+            return None
+        if chosen.target is None:
+            return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
+        return self.made(chosen, None if models is None else models.for_stage(chosen))
+
+    def check(self, rules: Rules) -> None:
+        for is_wrong, place, message in rules:
+            if is_wrong:
+                self.wrong(place, message)
+
+    @property
+    def retrieval_name(self) -> str:
+        value = self.at(("retrieval", "type")) or self.at(("retrieval",))
+        return value if isinstance(value, str) else "bm25"
+
+
+@dataclass(kw_only=True, slots=True)
+class Models:
+    """Makes the models that stages need, each once; none is connected."""
+
+    reading: PipelineFile
+    environ: Mapping[str, str]
+    defaults: Mapping[str, object]
+    """Settings that hold where the file says nothing."""
+    budget: Budget | None = None
+    """Caps what all of them cost together."""
+    known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
+
+    def for_stage(self, chosen: Chosen) -> Makers:
+        """What makes a stage's model: the file's, with the stage's own ``llm`` over it.
+
+        Takes ``llm`` out of the stage's settings.
+        """
+        settings: Any = chosen.settings
+        place = ("llm",) if settings.pop("llm", None) is None else (*chosen.place, "llm")
+
+        def make(value: object) -> ChatModel:
+            model = self.model(place)
+            if model is not None:
+                return model.booked_under(str(chosen.place[0]))
+            # What is wrong with a section is noted already.
+            if self.reading.at(place) is None:
+                self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
+            return cast("ChatModel", _NO_MODEL)
+
+        return {ChatModel: make}
+
+    def model(self, place: Place = ("llm",)) -> Chat | None:
+        reading = self.reading
+        if place in self.known:
+            return self.known[place]
+        places = (("llm",), place)
+        shared, given = (placed_model(reading.mapping(at), reading.folder) for at in places)
+        section = {**self.defaults, **shared, **given}
+        named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
+
+        def make() -> Chat:
+            try:
+                return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
+            except ConfigError as error:
+                raise ConfigError(str(error).removeprefix(": llm.")) from error
+
+        # Where none is named, whoever needs one says so.
+        found = reading.built(place, given, make) if named or given else None
+        self.known[place] = found
+        return found
+
+
+_NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
+"""Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
+calls it: a file with problems is never opened."""
+
+
+def load_pipeline(
+    path: str | Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    llm: Mapping[str, object] | None = None,
+    budget: Budget | None = None,
+) -> Pipeline:
+    """Reads a pipeline and checks all of it. Nothing is indexed, connected or asked.
+
+    Classes of the user's are imported, and built where they need no open stages.
+
+    Example:
+        >>> with load_pipeline("rag.yaml").open() as opened:  # doctest: +SKIP
+        ...     opened.rag.retrieve("How many days of leave?")
+
+    Args:
+        path: a YAML file; see docs/pipeline.md. Paths and classes in it are relative to it.
+        environ: the environment that settings of a language model may come from.
+        llm: settings of a language model that hold where the file says nothing, such as the
+            section ``llm`` of ragbench.yaml.
+        budget: caps what its language models cost together.
+
+    Raises:
+        DataError: the file has problems; holds all of them, with their lines.
+    """
+    path = Path(path)
+    reading = PipelineFile(file=read_yaml(path), folder=path.resolve().parent)
+    top = reading.mapping((), SECTIONS)
+    name = top.get("name")
+    if name is not None and (not isinstance(name, str) or not name):
+        reading.wrong(("name",), f"expected a text, found {shown(name)}")
+    models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
+    if reading.at(("llm",)) is not None:
+        models.model()  # says what is wrong with it, also when no stage needs it
+    service = LateSearch()
+    pre_retrieval = _pre_retrieval(reading, models)
+    indexing = _indexing(reading)
+    retrieval: RetrievalStage | None = reading.stage(
+        ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
+    )
+    post_retrieval = _post_retrieval(reading, models, service)
+    more: dict[str, Any] = {"default": "extractive", "models": models}
+    generation = reading.stage(("generation",), GENERATIONS, "generation", _own_generator, **more)
+    orchestration, own = _orchestration(reading)
+    if retrieval is not None:
+        rules = _index_rules(reading, indexing, retrieval)
+        later = _stage_rules(reading, retrieval, post_retrieval, generation)
+        reading.check(chain(rules, later))
+    reading.finish()
+    assert retrieval is not None
+    return Pipeline(
+        path=path,
+        name=name or path.stem,
+        indexing=indexing,
+        retrieval=retrieval,
+        generation=generation,
+        pre_retrieval=pre_retrieval,
+        post_retrieval=post_retrieval,
+        orchestration=orchestration,
+        own_orchestration=own,
+        service=service,
+        chats=tuple(filter(None, models.known.values())),
+    )
+
+
+_INDEXING = ("indexing",)
+
+
+def _indexing(reading: PipelineFile) -> Indexing:
+    """The stage, with what is right in it; what is wrong is noted."""
+    given = reading.mapping(_INDEXING)
+    named = given.pop("map", None) is not None
+    mapping = reading.section((*_INDEXING, "map"), FieldMapping) if named else None
+    where: dict[str, Any] = {"where": "indexing", "folder": reading.folder}
+    settings: IndexingSettings | None = reading.built(
+        _INDEXING, given, lambda: from_settings(IndexingSettings, given, **where)
+    )
+    if settings is None:
+        return Indexing()
+    store = placed_address(settings.store, reading.folder)
+    settings = replace(settings, map=mapping, store=store)
+    if settings.corpus is not None and not Path(settings.corpus).exists():
+        place = (*_INDEXING, "corpus")
+        reading.wrong(place, f"there is no file or folder '{given['corpus']}' beside this file")
+    name, own = _named(settings.embedder)
+    by_words = reading.retrieval_name == "sparse"
+    in_memory = settings.store == IndexingSettings().store
+    # Nobody else may want vectors: the file says so, or the store ends with the run.
+    left_open = settings.embedder is None or (in_memory and "embedder" not in given)
+    if settings.map is None and by_words and left_open:
+        name = NO_EMBEDDER
+
+    if name.partition(":")[0] in EMBEDDERS.targets():
+        name, own = placed_embedder(name, own, reading.folder)
+
+    def part(key: str, make: Callable[[], Any]) -> Any:
+        return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
+
+    if settings.map is None:
+        part("store", lambda: check_store_address(settings.store))
+    return Indexing(
+        settings=settings,
+        chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
+        embedder=part("embedder", lambda: _embedder(reading, name, own)),
+        embedder_name=name,
+        names_embedder="embedder" in given or name == NO_EMBEDDER,
+        embedder_settings=own,
+    )
+
+
+def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    """The name of an implementation and its settings; no name when there is none."""
+    settings: Mapping[str, Any] = given if isinstance(given, Mapping) else {"name": given or ""}
+    own = {str(key): value for key, value in settings.items()}
+    return str(own.pop("name", "")), own
+
+
+def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
+    if not name:
+        return None  # whether one is needed is checked with the retrieval
+    if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
+        return embedder_of_target(name, settings, search_path=reading.folder)
+    try:
+        return open_embedder(name, **settings)
+    except TypeError as error:
+        raise ConfigError(f"embedder '{name}': {error}") from error
+
+
+def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Chunker | None:
+    if given is None:
+        return None
+    name, settings = _named(given)
+    if is_own(name):
+        made = built_own(name, settings, folder=reading.folder)
+        if not hasattr(made, "pieces"):
+            raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
+        return cast("Chunker", made)
+    CHUNKERS.load(name)
+    makers = counter_makers("chunker", reading.folder)
+    size = from_settings(ChunkSize, settings, where="chunker", made=makers)
+    return make_chunker(name, cast("ChunkSize", size))
+
+
+def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
+    place: Place = ("pre_retrieval",)
+    on_error: Any = "keep"
+    if isinstance(reading.at(place), Mapping):
+        section = reading.mapping(place, ("transforms", "on_error"))
+        on_error, place = section.get("on_error") or on_error, (*place, "transforms")
+    found = [
+        reading.stage((*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models)
+        for at, _ in enumerate([] if reading.at(place) is None else reading.items(place))
+    ]
+    transforms = tuple(one for one in found if one is not None)
+
+    def make() -> PreRetrieval:
+        return PreRetrieval(transforms=transforms, on_error=on_error)
+
+    return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
+
+
+def _post_retrieval(
+    reading: PipelineFile, models: Models, service: LateSearch
+) -> PostRetrieval | None:
+    place: Place = ("post_retrieval",)
+    if reading.at(place) is None:
+        return None
+    resources = Resources(service=service, chat=models.model(), folder=reading.folder)
+    return read_stage(reading, place, resources)
+
+
+def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
+    made = built_own(chosen.name, chosen.settings, folder=folder)
+    if not isinstance(made, QueryTransform):
+        problem = "is no QueryTransform: it lacks a name or transform(query)"
+        raise ConfigError(f"'{chosen.name}' {problem}")
+    return made
+
+
+def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
+    settings = dict(chosen.settings)
+    top_k = converted(settings.pop("top_k", 5), int, "top_k")
+    if top_k < 1:
+        raise ConfigError(f"top_k must be at least 1, not {top_k}")
+    rag = own_rag(chosen.name, settings, folder=folder, family="retrieval")
+    return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
+
+
+def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
+    rag = own_rag(chosen.name, chosen.settings, folder=folder, family="generation")
+    return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
+
+
+def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
+    """The settings, and what makes a RAG of the user's, where there is one."""
+    place = ("orchestration",)
+    chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
+    if chosen is None:
+        return Orchestration(), None
+    own, rest, name = None, dict(chosen.settings), chosen.name
+    if chosen.target is None:
+        names = {one.name for one in fields(Orchestration)}
+        shared = {key: rest.pop(key) for key in chosen.settings if key in names}
+        own = reading.built(place, None, lambda: own_make(name, rest, folder=reading.folder))
+        chosen = replace(chosen, settings=shared, target=Orchestration)
+    return reading.made(chosen) or Orchestration(), own
+
+
+def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
+    """Settings of 'indexing' that a retrieval does not use."""
+    section, name = as_object(reading.at(("indexing",))), reading.retrieval_name
+    if isinstance(retrieval, OwnRetrieval):
+        yield section, ("indexing",), "retrieval is a class of your own: it brings its own index"
+        return
+    if section.get("map") is not None:
+        yield from _foreign_rules(section, name, indexing, retrieval)
+        return
+    yield (
+        getattr(retrieval, "native_filter", None),
+        ("retrieval", "native_filter"),
+        "only a collection that ragbench did not fill (indexing: map) takes filters in the "
+        "store's own syntax: use 'filters'",
+    )
+    for key in ("store", "collection", "embedder"):
+        yield (
+            key in section and not retrieval.uses_store,
+            ("indexing", key),
+            f"'{key}' is not used by {name}, which has no store: remove it, or choose dense, "
+            "sparse or hybrid retrieval",
+        )
+    yield (
+        section.get("embedder", "") is None and not indexing.embedder and retrieval.uses_store,
+        ("indexing", "embedder"),
+        "search by meaning needs vectors: name an embedder, or take sparse retrieval",
+    )
+
+
+def _foreign_rules(
+    section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
+) -> Rules:
+    """What cannot be said of a collection that ragbench did not fill."""
+    mapped = ("indexing", "map")
+    for key in ("corpus", "chunker"):
+        yield (
+            key in section,
+            ("indexing", key),
+            f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
+            "one of both out",
+        )
+    try:
+        check_foreign_address(indexing.settings.store)
+    except ConfigError as error:
+        yield True, ("indexing", "store" if "store" in section else "map"), str(error)
+    missing = "'map' needs the name of a collection: add 'collection: NAME'"
+    yield not section.get("collection"), mapped, missing
+    yield (
+        section.get("embedder") is None and name != "sparse",
+        mapped,
+        "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
+    )
+    yield (
+        not retrieval.uses_store,
+        ("retrieval",),
+        "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
+        "hybrid",
+    )
+    yield (
+        retrieval.uses_store and retrieval.gives_embeddings,
+        ("retrieval", "embeddings"),
+        "the vectors of a collection that ragbench did not fill are not read: leave "
+        "'embeddings' out",
+    )
+
+
+def _stage_rules(
+    reading: PipelineFile,
+    retrieval: RetrievalStage,
+    post_retrieval: PostRetrieval | None,
+    generation: Any,
+) -> Rules:
+    """What the later stages cannot ask of a retrieval."""
+    operators = () if post_retrieval is None else post_retrieval.operators
+    fused = as_object(reading.at(("retrieval",))).get("candidates")
+    yield (
+        isinstance(fused, int) and fused < retrieval.top_k,
+        ("retrieval", "candidates"),
+        f"candidates is {fused}: fewer chunks of each ranking than top_k ({retrieval.top_k}) "
+        "cannot be fused",
+    )
+    wanted: int = getattr(generation, "max_contexts", None) or 0
+    yield (
+        wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),
+        ("generation", "max_contexts"),
+        f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
+    )
+    asked = as_object(reading.at(("generation",))).get("word_weights") == "corpus"
+    whose = "your own" if isinstance(retrieval, OwnRetrieval) else reading.retrieval_name
+    yield (
+        asked and not retrieval.knows_word_weights,
+        ("generation", "word_weights"),
+        f"what words are worth in the corpus is not known to {whose} retrieval",
+    )
+    listed = ("operators",) if as_object(reading.at(("post_retrieval",))) else ()
+    for position, operator in enumerate(operators):
+        reranker = operator.reranker if isinstance(operator, Rerank) else None
+        yield (
+            getattr(reranker, "needs_embeddings", False) and not retrieval.gives_embeddings,
+            ("post_retrieval", *listed, position),
+            f"the reranker {getattr(reranker, 'name', '')} compares embeddings, and retrieval "
+            "gives none: take dense or hybrid retrieval with 'embeddings: true', or another "
+            "reranker",
+        )

@@ -1,0 +1,298 @@
+"""A collection opened, a question in, chunks out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Filter
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError, StoreError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.plugins import np
+from ragbench.search.embedders.embedder import NO_EMBEDDER, CosineScale, Embedder, open_embedder
+from ragbench.search.pipeline.sparse_index import (
+    INDEX_FORM,
+    SparseStrategy,
+    StoredWordsStrategy,
+    kept_index,
+)
+from ragbench.search.pipeline.strategies import (
+    DenseStrategy,
+    RetrievalSettings,
+    Search,
+    Strategy,
+    StrategyName,
+    hybrid,
+)
+from ragbench.search.stores.base import NORMAL, Effort, IndexIdentity
+from ragbench.search.stores.collection import OwnCollection
+from ragbench.search.stores.database import Database, fitted_name, open_database
+from ragbench.stats.mean import mean_interval
+from ragbench.text.tokens import TOKENISER_VERSION
+
+_WORTH_KEEPING = 2000
+"""Chunks from which on reading a BM25 index is faster than building it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """Makes the strategies of one collection, each part when it is first needed."""
+
+    store: OwnCollection
+    settings: RetrievalSettings
+    given: Embedder | None = None
+    """The embedder to use; None opens the one that the collection names."""
+    sparse_folder: Path | None = None
+    """Where BM25 indexes are kept; None keeps none."""
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def strategy(self, name: StrategyName) -> Strategy:
+        if name == "dense":
+            return self._dense
+        if name == "sparse":
+            return self._sparse
+        return hybrid(self._dense, self._sparse, self.settings, self.identity.dense_weight)
+
+    def check_complete(self) -> None:
+        """Refuses a collection whose indexing did not come to its end."""
+        if not self.store.info().complete:
+            raise StoreError(
+                f"the collection '{self.store.name}' is not complete: its indexing was "
+                "interrupted or is still going on. Run the same 'ragbench index' again to continue "
+                "it, or allow incomplete collections"
+            )
+
+    def close(self) -> None:
+        """Closes the store, and the embedder where it was opened here."""
+        with self._opened:
+            self.store.close()
+
+    @cached_property
+    def identity(self) -> IndexIdentity:
+        return self.store.info().made_by
+
+    @property
+    def has_vectors(self) -> bool:
+        return self.identity.embedder_name != NO_EMBEDDER
+
+    @cached_property
+    def _dense(self) -> DenseStrategy:
+        made, embedder = self.identity, self.given
+        if not self.has_vectors:
+            raise ConfigError(
+                f"the collection '{self.store.name}' was indexed with no embedder: search it by "
+                "words (--strategy sparse, in a pipeline 'type: sparse'), or index the corpus with "
+                "an embedder under another name"
+            )
+        if embedder is None:
+            embedder = open_embedder(made.embedder_name, **made.embedder_settings)
+            self._opened.callback(embedder.close)
+        if dict(embedder.identity) != dict(made.embedder):
+            raise ConfigError(
+                f"the collection '{self.store.name}' was built with {made.embedder}, and at hand "
+                f"is {embedder.identity}: use that one, or index anew under another name"
+            )
+        return DenseStrategy(
+            store=self.store,
+            embedder=embedder,
+            calibration=CosineScale.from_json(made.calibration),
+            effort=self.settings.effort,
+        )
+
+    @cached_property
+    def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
+        if self.store.words is not None:
+            self.store.words.check(self.store.info().name)
+            return StoredWordsStrategy(store=self.store, words=self.store.words)
+        info, count, digest = self.store.info(), self.store.count(), self.identity.digest
+        if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
+            return SparseStrategy.build(self.store)
+        # Named by what it is made of alone: the same chunks in another store are the same words.
+        key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
+        folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
+        return kept_index(folder, self.store)
+
+
+@dataclass(eq=False)
+class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
+    """Searches the collections of one database, which is closed with it.
+
+    Example:
+        >>> with open_engine("memory:index") as engine:  # doctest: +SKIP
+        ...     chunks = engine.search("policies", "When is rent due?", filters={"year": 2023})
+    """
+
+    database: Database
+    _: KW_ONLY
+    embedder: Embedder | None = None
+    settings: RetrievalSettings = field(default_factory=RetrievalSettings)
+    sparse_folder: Path | None = None
+    allow_incomplete: bool = False
+    _collections: dict[str, Collection] = field(default_factory=dict[str, Collection], init=False)
+
+    def search(
+        self,
+        dataset_id: str,
+        query_text: str,
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        filters: Mapping[str, Any] | Filter | None = None,
+        *,
+        strategy: StrategyName | None = None,
+    ) -> list[Chunk]:
+        """The chunks that fit a question best, best first.
+
+        Scores of dense searches are on the embedder's calibrated scale, those of sparse ones the
+        share of the query's words, those of hybrid ones sums of reciprocal ranks.
+        """
+        limits = (top_k, score_threshold, filters)
+        return self.batch_search(dataset_id, [query_text], *limits, strategy=strategy)[0]
+
+    def batch_search(
+        self,
+        dataset_id: str,
+        query_texts: Sequence[str],
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        filters: Mapping[str, Any] | Filter | None = None,
+        *,
+        strategy: StrategyName | None = None,
+    ) -> list[list[Chunk]]:
+        """`search` for several questions, in their order."""
+        given = {"top_k": top_k, "score_threshold": score_threshold}
+        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        settings = replace(self.settings, **asked)
+        if isinstance(filters, Mapping):
+            filters = parse_filters(filters) if filters else None
+        search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
+        retrieve = self.collection(dataset_id).strategy(strategy or settings.strategy).retrieve
+        return retrieve(query_texts, search) if query_texts else []
+
+    def collection(self, dataset_id: str) -> Collection:
+        found = self._collections.get(dataset_id)
+        if found is None:
+            with ExitStack() as stack:
+                found = Collection(
+                    store=self.database.open(dataset_id),
+                    settings=self.settings,
+                    given=self.embedder,
+                    sparse_folder=self.sparse_folder,
+                )
+                stack.callback(found.close)
+                if not self.allow_incomplete:
+                    found.check_complete()
+                stack.pop_all()
+            self._collections[dataset_id] = found
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the collections, the embedders that were opened here, and the database."""
+        while self._collections:
+            self._collections.popitem()[1].close()
+        self.database.close()
+
+    close = __exit__
+
+
+def open_engine(
+    address: str,
+    *,
+    embedder: Embedder | None = None,
+    settings: RetrievalSettings | None = None,
+    sparse_folder: Path | None = None,
+    allow_incomplete: bool = False,
+) -> RetrievalEngine:
+    """The engine of a store's address; closing it closes the store.
+
+    Args:
+        address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
+        embedder: the one that the collections were built with; None opens the one that each names.
+        settings: defaults of a search, such as its strategy and how many chunks it returns.
+        sparse_folder: where BM25 indexes of large collections are kept; None keeps none.
+        allow_incomplete: search a collection whose indexing was interrupted, too.
+
+    Raises:
+        ConfigError: no store has such addresses.
+        MissingExtraError: a package is not installed.
+        StoreError: the store cannot be reached.
+    """
+    return RetrievalEngine(
+        open_database(address),
+        embedder=embedder,
+        settings=settings or RetrievalSettings(),
+        sparse_folder=sparse_folder,
+        allow_incomplete=allow_incomplete,
+    )
+
+
+class IndexCheck(Record):
+    """What a store's approximate index misses."""
+
+    collection: str
+    chunks: int
+    """How many the collection holds."""
+    is_exact: bool
+    """Whether the store compares every vector, so that nothing had to be measured."""
+    k: int
+    queries: int
+    """Chunks that were searched for; each is left out of its own results."""
+    overlap: float
+    """Mean share of the exact first k that the index finds."""
+    low: float | None
+    """Lower end of its 95% interval; None where there is none."""
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.is_exact:
+            return f"{self.collection}: exact, every vector is compared"
+        ends = "" if self.low is None else f" ({self.low:.3f} .. {self.high:.3f})"
+        return (
+            f"{self.collection}: the store's index finds {self.overlap:.3f}{ends} of the exact top "
+            f"{self.k}, measured by {self.queries:,} queries"
+        )
+
+
+def check_index(
+    store: OwnCollection, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
+) -> IndexCheck:
+    """Searches for some of a collection's chunks by the store's index and exactly."""
+    if k < 1 or queries < 1:
+        raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
+    shares: list[float] = []
+    if not store.is_exact:
+        ids = sorted(store.digests())
+        if len(ids) < 2:
+            raise StoreError(f"the collection '{store.name}' has fewer than two chunks")
+        drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
+        vectors = store.vectors(drawn)
+        rows = np.stack([vectors[id_] for id_ in drawn])
+        found = store.search(rows, k=k + 1, effort=effort)
+        exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
+        for id_, *both in zip(drawn, found, exact, strict=True):
+            some, whole = ([one for one in chunks if one.id != id_] for chunks in both)
+            shares.append(share_found(some, whole, k))
+    interval = mean_interval(shares, bounds=(0.0, 1.0))
+    return IndexCheck(
+        collection=store.name,
+        chunks=store.count(),
+        is_exact=store.is_exact,
+        k=k,
+        queries=len(shares),
+        overlap=1.0 if interval.mean is None else interval.mean,
+        low=interval.low,
+        high=interval.high,
+    )
+
+
+def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
+    """How much of the exact first `k` a search finds among its own first `k`."""
+    wanted = {chunk.id for chunk in exact[:k]}
+    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0

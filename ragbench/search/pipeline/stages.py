@@ -1,0 +1,357 @@
+"""What a pipeline asks of its stages; stages by name.
+
+Other packages add theirs through entry points: the target is a frozen dataclass whose fields are
+the settings. See `RetrievalStage`, which a retrieval inherits, and `Generator`
+for what it must do, and `ragbench.search.pipeline.pre_retrieval` and `ragbench.post.build` for
+the stages in between::
+
+    [project.entry-points."ragbench.generations"]
+    mine = "my_package.answers:MyGenerator"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, cast
+
+from ragbench.core.biography import POST_RETRIEVE, written_text
+from ragbench.core.calling import history_keyword
+from ragbench.core.case import Said
+from ragbench.core.checked import Checked, Positive
+from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.record import Record, field
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.search_query import PRE_RETRIEVE, SearchQuery, Transformed
+from ragbench.errors import ConfigError, LLMStoppedError
+from ragbench.ledger.identity import described_class
+from ragbench.plugins import Registry
+from ragbench.post.stage import PostRetrieval, post_retrieved
+from ragbench.rag.fallback import settled
+from ragbench.rag.interface import RAGConfig, RAGInterface
+from ragbench.search.pipeline.documents import with_origin
+from ragbench.search.pipeline.extractive import TermWeight
+from ragbench.search.pipeline.pre_retrieval import Normalise, PreRetrieval, transformed_object
+
+
+class WordWeights(Record):
+    """What each word is worth in a corpus."""
+
+    weight: TermWeight
+    identity: Mapping[str, object]
+    """All that the weights depend on, as JSON."""
+
+
+class Retriever(Protocol):
+    """Stages 1 and 3, open: something that can be searched; whoever inherits it has defaults."""
+
+    __slots__ = ()
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """All that its rankings depend on besides query and number, as JSON; the corpus too."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What every result says of it."""
+        return {}
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several queries at once cost less than one after the other."""
+        return False
+
+    @property
+    def word_weights(self) -> WordWeights | None:
+        """What words are worth in the corpus; None when it is not known."""
+        return None
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What whoever uses it should know of it so far, a line each; it only grows."""
+        return ()
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        """For each query its chunks, best first, at most ``top_k`` of them."""
+        ...
+
+    def query_embedding(self, query: str) -> Sequence[float] | None:
+        """The vector of a query where results carry those of their chunks; else None."""
+        return None
+
+    def close(self) -> None: ...
+
+
+class RetrievalStage:
+    """Stage 3 as a file describes it: its settings, and what opens it. Retrievals inherit it."""
+
+    __slots__ = ()
+
+    uses_store: ClassVar[bool] = False
+    """Whether it searches a store by an embedder, and may read collections that others filled."""
+    knows_word_weights: ClassVar[bool] = True
+    """Whether it knows, or may know, what words are worth in the corpus."""
+    top_k: int
+    """How many chunks are retrieved."""
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors, or may: that is not known before they are there."""
+        return bool(getattr(self, "embeddings", True))
+
+    def open(self, documents: Any, indexing: Any) -> Retriever:
+        """Makes what is described ready to be searched; indexes where that is needed.
+
+        What it is given stands in `ragbench.search.pipeline.documents`.
+        """
+        raise NotImplementedError
+
+
+class Generator(Protocol):
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """All that its answers depend on besides query and contexts, as JSON."""
+        ...
+
+    def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
+        """Answers a question from contexts, best first; there may be none."""
+        ...
+
+
+@dataclass(slots=True)
+class LateSearch:
+    """A `ragbench.post.operator.ChunkSearch` over the retriever that is put into it."""
+
+    name: str = "pipeline"
+    retriever: Retriever | None = dataclasses.field(default=None, metadata={"setting": False})
+
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        if self.retriever is None:
+            raise ConfigError("the pipeline is not open: nothing can be searched")
+        return self.retriever.search([SearchQuery(text=query)], top_k)[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Orchestration(Checked):
+    """One stage after the other."""
+
+    rrf_k: Positive = 60
+    """When a question is searched for in several ways: how little the first ranks count more than
+    the next ones in the fusion of the rankings."""
+    candidates: Positive = 50
+    """When a question is searched for in several ways: how many chunks of each ranking are fused;
+    never fewer than retrieval's ``top_k``."""
+    concurrency: Positive = 1
+    """How many questions are worked on at once in an evaluation that does not say; more than 1 is
+    for stages that wait for a model elsewhere."""
+
+
+RETRIEVALS = Registry(kind="retrievals")
+
+GENERATIONS = Registry(kind="generations")
+
+ORCHESTRATIONS = Registry(kind="orchestrations")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Searching:
+    """Searches for what pre-retrieval makes of a question, and fuses what is found."""
+
+    retriever: Retriever
+    pre_retrieval: PreRetrieval = dataclasses.field(default_factory=PreRetrieval)
+    rrf_k: int = 60
+    """How little the first ranks count more than the next ones when rankings are fused."""
+    candidates: int = 50
+    """How many chunks of each ranking are fused; never fewer than are asked for."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that a retrieval depends on besides question and number, as JSON."""
+        identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
+        if self.pre_retrieval.transforms:
+            identity[PRE_RETRIEVE] = self.pre_retrieval.identity
+            identity["fusion"] = {"rrf_k": self.rrf_k, "candidates": self.candidates}
+        return identity
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several questions at once cost less; not when a model is asked about each."""
+        transforms = self.pre_retrieval.transforms
+        return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
+
+    def results(
+        self, questions: Sequence[str], top_k: int, said: Said = ()
+    ) -> list[RetrievalResult | Exception]:
+        """For each question its chunks, or what its pre-retrieval raised.
+
+        Args:
+            said: what was said before them.
+        """
+        asked: list[Transformed | Exception] = []
+        for question in questions:
+            try:
+                asked.append(self.pre_retrieval.run(question, said))
+            except LLMStoppedError:
+                raise  # no other question would fare better
+            except Exception as error:  # noqa: BLE001  # it is that question's outcome
+                asked.append(error)
+        known = [one for one in asked if isinstance(one, Transformed)]
+        rankings = iter(self.rankings(self.retriever, known, top_k))
+        return [
+            one if isinstance(one, Exception) else self._result(question, one, next(rankings))
+            for question, one in zip(questions, asked, strict=True)
+        ]
+
+    def rankings(
+        self, retriever: Retriever, asked: Sequence[Transformed], top_k: int
+    ) -> list[list[Chunk]]:
+        """One ranking each; single queries are searched for together, and so are several."""
+        plain = [one.queries[0] for one in asked if len(one.queries) == 1]
+        several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
+        depth = max(top_k, self.candidates)
+        direct = iter(retriever.search(plain, top_k) if plain else [])
+        legs = iter(retriever.search(several, depth) if several else [])
+        return [
+            next(direct)
+            if len(one.queries) == 1
+            else reciprocal_rank_fusion(
+                [next(legs) for _ in one.queries],
+                weights=[query.weight for query in one.queries],
+                rrf_k=self.rrf_k,
+                top_k=top_k,
+            )
+            for one in asked
+        ]
+
+    def _result(self, query: str, asked: Transformed, chunks: Sequence[Chunk]) -> RetrievalResult:
+        metadata: dict[str, Any] = dict(self.retriever.metadata)
+        if self.pre_retrieval.transforms:
+            metadata[PRE_RETRIEVE] = transformed_object(asked)
+        embedding = self.retriever.query_embedding(query)
+        if embedding is not None:
+            metadata["query_embedding"] = embedding
+        return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
+
+
+class Stages(Record):
+    searching: Searching
+    """Stages 1 to 3: from a question to its chunks."""
+    generator: Generator
+    """Stage 5."""
+    post_retrieval: PostRetrieval | None = None
+    """Stage 4; None for none."""
+    top_k: int = 5
+    """How many chunks are retrieved when a call does not say, at least 1."""
+    generation_context: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What answers depend on besides the generator's own settings, as JSON."""
+
+
+class PipelineRAG(RAGInterface):
+    """A RAG made of six stages; see docs/pipeline.md.
+
+    ``retrieve`` gives what generation is given: with post-retrieval, what that leaves, and the one
+    text of a format operator where there is one. An evaluation that looks at the stages one by one
+    uses `without_post_retrieval`, and `post_retrieval` in between. A subclass may change how the
+    stages work together.
+    """
+
+    def __init__(self, stages: Stages) -> None:
+        if stages.top_k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
+        super().__init__(RAGConfig(top_k=stages.top_k))
+        self.stages = stages
+        transforms = stages.searching.pre_retrieval.transforms
+        steps: dict[str, Sequence[Any]] = {
+            "retrieve_with_metadata": [one.transform for one in transforms],
+            "generate_with_metadata": [stages.generator.generate],
+        }
+        taking = {name for name, calls in steps.items() if any(map(history_keyword, calls))}
+        own = type(self).histories.items()
+        self.histories = {name: word for name, word in own if name not in steps.keys() - taking}
+
+    @property
+    def post_retrieval(self) -> PostRetrieval | None:
+        """What stands between retrieval and generation; None for nothing."""
+        return self.stages.post_retrieval
+
+    def without_post_retrieval(self) -> PipelineRAG:
+        return pipeline_rag(replace(self.stages, post_retrieval=None))
+
+    def stage_identity(self, stage: str) -> object:
+        """What a stage's results depend on; retrieval does not depend on generation's settings."""
+        identity: dict[str, Any] = {"rag": "pipeline"}
+        if not type(self).__module__.startswith("ragbench."):  # a class that changes something
+            identity["class"] = described_class(type(self))
+        if stage == "generate":
+            generator = dict(self.stages.generator.identity)
+            return {**identity, **self.stages.generation_context, "generator": generator}
+        if self.stages.post_retrieval is not None:
+            identity[POST_RETRIEVE] = self.stages.post_retrieval.identity
+        return {**identity, "top_k": self.stages.top_k, **self.stages.searching.identity}
+
+    def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None, history: Said = ()
+    ) -> RetrievalResult:
+        """See `RAGInterface.retrieve_with_metadata`.
+
+        Args:
+            query: the question.
+            top_k: how many chunks are retrieved before post-retrieval; None for the setting.
+            history: what was said before: pre-retrieval reads the question with it.
+
+        Returns:
+            The contexts. ``metadata`` holds under ``pre_retrieve`` what was searched for when that
+            is not the question as it is, and what went wrong on the way; under ``post_retrieve``
+            what each operator did.
+        """
+        found: list[RetrievalResult] = settled(
+            self._retrieved([query], top_k, history), "PipelineRAG.retrieve_with_metadata"
+        )
+        return found[0]
+
+    def generate_with_metadata(
+        self, query: str, contexts: list[str], history: Said = ()
+    ) -> GenerationResult:
+        """See `RAGInterface.generate_with_metadata`; a generator that takes a history has it."""
+        generate: Any = self.stages.generator.generate
+        keyword = history_keyword(generate) if history else None
+        found = generate(query, contexts, **({} if keyword is None else {keyword: history}))
+        return cast("GenerationResult", found)
+
+    def _retrieved(
+        self, queries: Sequence[str], top_k: int | None, said: Said = ()
+    ) -> list[RetrievalResult | Exception]:
+        k = self.stages.top_k if top_k is None else top_k
+        if k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {k}")
+        found = self.stages.searching.results(queries, k, said)
+        post = self.stages.post_retrieval
+        if post is None:
+            return found
+        for at, (query, result) in enumerate(zip(queries, found, strict=True)):
+            if not isinstance(result, Exception):
+                known = dict(result.metadata or {})
+                known.pop("query_embedding", None)
+                done = post_retrieved(post, query, result)
+                done = replace(done, metadata=known | dict(done.metadata or {}))
+                text = written_text(done)
+                if text is not None:
+                    done = RetrievalResult([text], metadata=done.metadata)
+                found[at] = done
+        return found
+
+
+class BatchRetrieval(PipelineRAG):
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult]:
+        return settled(self._retrieved(queries, top_k), "PipelineRAG.batch_retrieve_with_metadata")
+
+
+def pipeline_rag(stages: Stages) -> PipelineRAG:
+    """The RAG of some stages; it takes batches where its retrieval gains by them."""
+    kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
+    return kind(stages)

@@ -1,0 +1,255 @@
+"""A collection that another program filled, by its address: a read-only mapping of its fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, renamed
+from ragbench.errors import ConfigError, StoreError
+from ragbench.io.dumps.form import getter
+from ragbench.safe_text import listed, shortened_line
+from ragbench.search.stores.base import Rankings, Reader, Row, Rows, Vectors
+from ragbench.search.stores.collection import OpenCollection, finite_rows
+from ragbench.search.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
+from ragbench.search.stores.mapping import (
+    METADATA_NAMES,
+    AttachedRows,
+    FieldMapping,
+    complete_mapping,
+)
+
+_NO_RARITY = (
+    "(PostgreSQL's ts_rank knows no rarity of words: by words Cranfield gives nDCG@10 .245 there, "
+    "BM25 .373 on the same texts; 'ragbench why' estimates what BM25 would bring here)"
+)
+_SAMPLE = 64
+"""Rows that a mapping is guessed from."""
+
+
+class ForeignCollection(OpenCollection[Reader]):
+    """Searches, and never writes.
+
+    A score is what the engine says, turned so that higher is better: cosine and inner product as
+    they are, a distance as its negative. Nothing is known of how such scores compare between
+    collections or with those of ragbench's own. The order is by score, then by the engine's id.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        mapping: FieldMapping,
+        *,
+        engine: Reader,
+        database: ReadableDatabase,
+        native: object = None,
+    ) -> None:
+        """Looks at some rows; `attach` connects."""
+        super().__init__(engine, name, database, database.close)
+        with self.working():
+            rows = engine.sample(_SAMPLE)
+            if not rows:
+                raise StoreError(f"{self.address}: the collection '{name}' is empty")
+            known = mapping if mapping.id else replace(mapping, id=engine.key)
+            self.mapping, self.guessed, self._absent = complete_mapping(name, known, rows)
+        self.space = engine.space
+        """Which vectors are searched, and how they are compared."""
+        self.words = engine.words
+        """What is searched by words; None where there is nothing."""
+        self._reader = AttachedRows(self.mapping)
+        self._sample = rows
+        self.native_filter = native
+        self._unknown: dict[str, None] = {}
+        engine.condition(None, native)
+
+    @property
+    def dimension(self) -> int:
+        if self.space.dimension is None:
+            raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
+        return self.space.dimension
+
+    def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
+        """The same collection without its native filter; closed with this one.
+
+        Args:
+            is_reported: whether what is wrong with the rows that it finds is among `warnings`.
+        """
+        view = copy(self)
+        view.native_filter = None
+        if not is_reported:
+            view._reader, view._unknown = AttachedRows(self.mapping), {}
+        return view
+
+    def sampled(self) -> list[Chunk]:
+        """The rows that were looked at to read it, as chunks without a meaning in their scores."""
+        return self._reader.chunks(self._sample)
+
+    def rows(self, limit: int) -> list[Chunk]:
+        """So many of its rows, in the store's order, as `sampled`."""
+        with self.working() as engine:
+            return self._reader.chunks(engine.sample(limit))
+
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
+        """Those of zeros find nothing: they ask nobody."""
+        queries = finite_rows(vectors, self.dimension, what="query vector").astype("float32")
+        return queries, [at for at, row in enumerate(queries) if row.any()]
+
+    def search_words(
+        self, texts: Sequence[str], *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The rows that the store itself ranks by words; a blank question finds nothing."""
+        if self.words is None:
+            raise ConfigError(
+                f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
+                "has no full-text column, sparse vector or BM25 function, or several; name one "
+                "with --field words=FIELD"
+            )
+        asked = [at for at, text in enumerate(texts) if text.strip()]
+
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
+            return self._engine.matching([texts[at] for at in which], limit, condition)
+
+        return self._found(ask, asked, len(texts), k=k, filters=filters, most=self._engine.most)
+
+    def _condition(self, filters: Filter | None) -> Any:
+        return super()._condition(None if filters is None else renamed(filters, self._path))
+
+    def _scored(self, row: Row) -> Row | None:
+        """To the seven digits that single precision carries; None where it is not a number."""
+        if math.isfinite(row.score):
+            return row._replace(score=float(f"{row.score:.7g}") + 0.0)
+        self._reader.note("score", row.id)
+        return None
+
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        return self._reader.chunks(rows)
+
+    def _path(self, name: str) -> str:
+        """Where in a row a filter's field is; as it is spelled where no row that is known has it.
+
+        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping says; any
+        other in the row, or in the objects with metadata.
+        """
+        places = self.mapping.places()
+        if name in places and name not in ("metadata", "text"):
+            return places[name][0]
+        objects = [at for at in METADATA_NAMES if any(at in row.fields for row in self._sample)]
+        objects += [at for at in places.get("metadata", ()) if at not in objects]
+        for path in (name, *(f"{at}.{name}" for at in objects)):
+            find = getter(path)
+            if any(find(row.fields) is not None for row in self._sample):
+                return path
+        self._unknown[name] = None
+        return name
+
+    def described(self) -> str:
+        space, words = self.space, self.words
+        metric = space.metric if space.metric_known else f"{space.metric}, assumed"
+        plain = replace(
+            self.mapping, vector=space.vector or None, metric=None, words=None, language=None
+        )
+        by_words = "" if words is None else f"  words={words.field} ({words.how})"
+        return f"{plain.described()}  ({metric}, {self.dimension} dimensions){by_words}"
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether its rows name their documents."""
+        return "document_id" in self.mapping.places()
+
+    def notes(self, *, by_words: bool) -> list[str]:
+        """How it is read, what was guessed, and what seems not to be there, a line each.
+
+        Args:
+            by_words: whether it is searched by words, too.
+        """
+        no_row = "no row that was looked at has such a field"
+        found = [f"read as: {self.described()}"]
+        found += [f"(--field {named}: {no_row})" for named in self._absent]
+        if self.guessed:
+            names = ", ".join(self.guessed)
+            found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
+        if not self.space.metric_known:
+            found.append(
+                f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
+                "it with --field metric=dot, euclid or manhattan)"
+            )
+        if by_words and self.words and self.words.how.startswith("ts_rank"):
+            found.append(_NO_RARITY)
+        return found
+
+    def warnings(self) -> list[str]:
+        """What was wrong with how many of the rows that were found so far, a line each."""
+        no_field = "filter: no row that was looked at has a field"
+        unknown = [f"{no_field} '{shortened_line(name)}'" for name in self._unknown]
+        return [*self._reader.warnings(), *unknown]
+
+
+def attach(
+    address: str,
+    collection: str | None = None,
+    mapping: FieldMapping | Mapping[str, str] | None = None,
+    *,
+    native_filter: object = None,
+) -> ForeignCollection:
+    """Opens a collection that another program has filled. Nothing is ever written there.
+
+    Example:
+        >>> mapping = {"text": "body", "vector": "dense"}
+        >>> with attach("qdrant+http://localhost:6333", "docs", mapping) as docs:
+        ...     found = docs.search(vectors, k=5)  # doctest: +SKIP
+
+    Args:
+        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.search.stores.database`.
+        collection: its name; in PostgreSQL the table's. None takes the only one that there is.
+        mapping: which field means what, by the names of `FieldMapping`; what it does not name is
+            guessed.
+        native_filter: what every search keeps to, in the engine's own syntax: for Qdrant and
+            Chroma the filter's JSON object, for PostgreSQL an SQL condition, for Milvus an
+            expression, for Elasticsearch and OpenSearch an object of their query language.
+
+    Raises:
+        ConfigError: no engine has such addresses, the mapping or the filter does not fit, or
+            ragbench has filled the collection.
+        MissingExtraError: the engine's package is not installed.
+        StoreError: the store cannot be reached, or there is no such collection, or it is empty.
+    """
+    if isinstance(mapping, Mapping):
+        mapping = FieldMapping.of(mapping, where="the mapping")
+    database: ReadableDatabase = FOREIGN_STORES.load(check_foreign_address(address))(address)
+    return read_foreign(database, collection, mapping, native_filter=native_filter)
+
+
+def read_foreign(
+    database: ReadableDatabase,
+    collection: str | None = None,
+    mapping: FieldMapping | None = None,
+    *,
+    native_filter: object = None,
+) -> ForeignCollection:
+    """`attach` for a database that is at hand; it is closed with the collection."""
+    told = mapping or FieldMapping()
+    try:
+        with database.connected() as connection:
+            names = [] if collection else sorted(database.listed(connection))
+            if not collection and len(names) != 1:
+                found = f"has {listed(names)}" if names else "holds none"
+                raise ConfigError(f"choose one with --collection: {database.address} {found}")
+            name = collection or names[0]
+            engine = database.read(connection, name, told)
+            if database.is_own(connection, name):
+                raise ConfigError(
+                    f"{database.address}: ragbench itself has filled the collection '{name}': it "
+                    "is searched without a mapping (--field)"
+                )
+            if engine is None:
+                names = sorted(database.listed(connection))
+                known = f"there are: {listed(names)}" if names else "it holds none"
+                raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
+        return ForeignCollection(name, told, engine=engine, database=database, native=native_filter)
+    except BaseException:
+        database.close()
+        raise

@@ -1,0 +1,289 @@
+"""What a collection says of itself, how hard a search looks, and what an engine does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter
+from ragbench.core.record import Record, field
+from ragbench.errors import ConfigError, RagbenchError, StoreError
+from ragbench.masking import mask_text
+from ragbench.plugins import Floats32, NDArray, np
+from ragbench.search.stores.record import StoredChunk, WordsForm, WordVector
+
+_FORMAT = 2
+
+
+class IndexIdentity(Record):
+    """Written by an indexing, kept by the store, read by a search."""
+
+    embedder: Mapping[str, Any]
+    """Identity of the embedder; vectors of another one are never compared with these."""
+    embedder_name: str
+    """What opens that embedder again, such as ``"onnx:models/bge-small"``."""
+    embedder_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The settings that it was opened with; no credentials."""
+    calibration: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The embedder's measured scale, as `ragbench.search.embedders.embedder` writes it."""
+    chunker: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How documents were cut."""
+    digest: str = ""
+    """Of all chunks, once the indexing is complete; empty before."""
+    dense_weight: float | None = None
+    """Of vectors in hybrid searches, as `pipeline.agreement` measures it; None where
+    nothing could be said."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ragbench_index": _FORMAT, **asdict(self)}
+
+
+class Effort(Record):
+    """How hard a store looks in a search by vectors.
+
+    Raises:
+        ConfigError: ``ef`` is below 1, or is given for an exact search.
+    """
+
+    ef: int | None = None
+    """How many candidates an approximate index keeps while it looks (``hnsw.ef_search`` in
+    PostgreSQL, ``hnsw_ef`` in Qdrant, ``ef`` in Milvus); None for the store's own setting. A store
+    without such an index has no use for it."""
+    exact: bool = False
+    """Whether every vector is compared, whatever index there is."""
+
+    def __post_init__(self) -> None:
+        if self.ef is not None and (self.exact or self.ef < 1):
+            problem = "has no meaning for an exact search" if self.exact else "must be at least 1"
+            raise ConfigError(f"ef {problem}: {self.ef}")
+
+
+NORMAL = Effort()
+"""As the store is set."""
+
+Vectors: TypeAlias = "NDArray[np.floating[Any]]"
+"""Rows of floats, shape (number of texts, dimension)."""
+Rows: TypeAlias = Floats32
+"""The same as engines take and keep them."""
+
+
+class CollectionInfo(Record):
+    """What a collection says of itself."""
+
+    name: str
+    dimension: int
+    """Length of its vectors."""
+    identity: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What its vectors were made by and of, as JSON: embedder, chunker, digest of the corpus."""
+    complete: bool = False
+    """Whether indexing came to its end; False from the first write of an indexing to its last."""
+    words: WordsForm | None = None
+    """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
+
+    @property
+    def made_by(self) -> IndexIdentity:
+        """What an indexing has written of itself."""
+        fields = {**self.identity}
+        try:
+            if fields.pop("ragbench_index") != _FORMAT:
+                raise TypeError
+            return IndexIdentity(**fields)
+        except (KeyError, TypeError) as error:
+            raise StoreError(
+                f"the collection '{self.name}' was not made by 'ragbench index', or by another "
+                "release of it: index it anew under another name"
+            ) from error
+
+
+def checked_native(given: object, kind: type, engine: str, what: str) -> Any:
+    """A filter in an engine's own syntax; refused where it is empty or of another type."""
+    if not isinstance(given, kind) or not given:
+        raise ConfigError(f"the native filter of {engine} is {what}, found {given!r}")
+    return given
+
+
+def other_form(address: str, name: str) -> StoreError:
+    """What to raise where another release has written a collection."""
+    return StoreError(
+        f"{address}: another release of ragbench wrote the collection '{name}', in a form that "
+        "this one does not read: remove it with 'ragbench index --drop', then index the corpus "
+        "again; or index it under another name"
+    )
+
+
+MetricName: TypeAlias = Literal["cosine", "dot", "euclid", "manhattan"]
+"""How two vectors are compared."""
+
+
+class Row(NamedTuple):
+    """One row as its engine keeps it, without its vectors."""
+
+    id: str
+    """The engine's own id; empty where it has none."""
+    fields: Any
+    """All that is kept of the row: for whom it is foreign, by the names of its fields."""
+    score: float = 0.0
+    """How near it is to a query, turned so that higher is better."""
+
+
+Rankings: TypeAlias = list[list[Row]]
+"""For each query its rows."""
+
+_UNREACHABLE = re.compile(
+    r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
+    re.IGNORECASE,
+)
+
+
+class Space(Record):
+    vector: str
+    """Their name; empty where the engine has but one and no name for it."""
+    dimension: int | None
+    """Their length; None where only a row shows it and there is none."""
+    metric: MetricName
+    metric_known: bool = True
+    """Whether the engine, or the user, says what the metric is."""
+
+
+class Words(Record):
+    field: str
+    """A column, a sparse vector, or the output of a function."""
+    how: str
+    """How the store ranks it, for people, such as ``"ts_rank_cd, english"``."""
+
+
+class Engine(Protocol):
+    """A collection that is searched: it speaks its vendor's language and checks nothing."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` compares every vector, whatever the effort."""
+        ...
+
+    def count(self) -> int: ...
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        """A folded filter, and one in the engine's own syntax, as `nearest` takes them."""
+        ...
+
+    def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
+        """The rows nearest to each query, at most so many each."""
+        ...
+
+
+class Reader(Engine, Protocol):
+    """A collection that another program fills."""
+
+    @property
+    def space(self) -> Space: ...
+
+    @property
+    def words(self) -> Words | None:
+        """What is searched by words; None where the collection keeps nothing for that."""
+        ...
+
+    @property
+    def most(self) -> int | None:
+        """The most rows that it gives for one query; None where there is no limit."""
+        ...
+
+    @property
+    def key(self) -> str | None:
+        """The field that is the engine's own id; None where the id is not a field."""
+        ...
+
+    def sample(self, limit: int) -> list[Row]: ...
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
+        """The rows that match each question by words; called only where there are `words`."""
+        ...
+
+
+class Writer(Engine, Protocol):
+    """A collection that ragbench fills; vectors have unit length, or are zeros."""
+
+    def read_info(self) -> CollectionInfo: ...
+
+    def write_info(self, info: CollectionInfo) -> None: ...
+
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
+        """Adds or replaces chunks; each id is there once."""
+        ...
+
+    def remove(self, ids: Sequence[str]) -> None: ...
+
+    def kept(self, ids: Sequence[str]) -> Sequence[Any]:
+        """What is kept of those that are there, in any order, as `read` takes it."""
+        ...
+
+    @property
+    def read(self) -> Callable[[Any, float | None], Chunk]:
+        """Makes a chunk of what is kept of one, and of its score."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]: ...
+
+    def digests(self) -> dict[str, str]: ...
+
+
+class WordWriter(Writer, Protocol):
+    """A `Writer` that ranks by words, too; see `ragbench.search.stores.record`."""
+
+    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
+        """The chunks of the greatest sums above 0."""
+        ...
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """What words are worth; None where no chunk has the word."""
+        ...
+
+
+_LEAST_FREE = 1 << 20
+
+
+@contextmanager
+def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
+    """Makes what an engine raises a `StoreError` of one line."""
+    try:
+        yield
+    except RagbenchError:
+        raise
+    except failures as error:
+        problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
+        folder = Path(address.partition(":")[2])
+        is_local = "://" not in address and folder.exists()
+        if is_local and disk_usage(folder).free < _LEAST_FREE:
+            problem = f"the disk is full ({problem})"
+        elif _UNREACHABLE.search(problem):
+            problem = f"cannot be reached: is it running, and is the address right? ({problem})"
+        raise StoreError(f"{address}: {problem}") from error
+
+
+def top_k(
+    fetch: Callable[[Sequence[int], int], Rankings], queries: int, k: int, most: int | None
+) -> Rankings:
+    """The first `k` rows of each query by score, then by id.
+
+    Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
+    asked for: when it ties with the last, more are, until the tie is whole.
+    """
+    limit = k + 1 if most is None else min(k + 1, most)
+    found = fetch(range(queries), limit)
+
+    def order(row: Row) -> tuple[float, str]:
+        return -row.score, row.id
+
+    for query, rows in enumerate(found):
+        rows.sort(key=order)
+        asked = limit
+        while asked != most and len(rows) >= asked and rows[-1].score == rows[k - 1].score:
+            asked = 4 * asked if most is None else min(4 * asked, most)
+            rows = sorted(fetch([query], asked)[0], key=order)
+        found[query] = rows[:k]
+    return found

@@ -1,0 +1,323 @@
+"""Open collections: what every one does with what its engine finds; those of ragbench's own."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, folded
+from ragbench.core.record import replace
+from ragbench.errors import ConfigError, StoreError
+from ragbench.plugins import np
+from ragbench.search.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    Engine,
+    Rankings,
+    Row,
+    Rows,
+    Vectors,
+    WordWriter,
+    Writer,
+    engine_failures,
+    top_k,
+)
+from ragbench.search.stores.record import WordVector, check_id, encode, similarity
+
+_EngineT = TypeVar("_EngineT", bound=Engine)
+_TIED = 1000
+"""Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
+short chunks of one length, and there may be very many."""
+
+Ask: TypeAlias = Callable[[Sequence[int], int, Any], Rankings]
+"""Asks the engine: for these queries, at most so many rows each, that meet the condition."""
+
+
+class Database(Protocol):
+    """Where a collection is."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def failures(self) -> tuple[type[Exception], ...]: ...
+
+
+class OpenCollection(ABC, Generic[_EngineT]):
+    native_filter: object = None
+    """What every search keeps to, in the engine's own syntax; None for nothing."""
+
+    def __init__(
+        self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self.address = database.address
+        self._engine = engine
+        self._failures = (*database.failures, RecursionError)
+        self._on_close: Callable[[], None] | None = on_close
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int: ...
+
+    @abstractmethod
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
+        """Query vectors as the engine takes them, and the places of those that ask it."""
+
+    def _condition(self, filters: Filter | None) -> Any:
+        return self._engine.condition(filters, self.native_filter)
+
+    @abstractmethod
+    def _scored(self, row: Row) -> Row | None:
+        """A row with its score as it is given out; None for one that is skipped."""
+
+    @abstractmethod
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
+
+    def count(self) -> int:
+        with self.working() as engine:
+            return engine.count()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every vector: there is no index that could miss one."""
+        with self.working() as engine:
+            return engine.is_exact
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
+    ) -> list[list[Chunk]]:
+        """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
+        queries, places = self._queries(vectors)
+
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
+            rows = queries if len(which) == len(queries) else queries[list(which)]
+            return self._engine.nearest(rows, limit, condition, effort)
+
+        most = getattr(self._engine, "most", None)
+        return self._found(ask, places, len(queries), k=k, filters=filters, most=most)
+
+    def _found(
+        self,
+        ask: Ask,
+        asked: Sequence[int],
+        queries: int,
+        *,
+        k: int,
+        filters: Filter | None,
+        most: int | None,
+    ) -> list[list[Chunk]]:
+        """The first `k` chunks of each query; only those at the places `asked` ask the engine."""
+        check_k(k)
+        simple = True if filters is None else folded(filters)
+        found: list[list[Chunk]] = [[] for _ in range(queries)]
+        if not asked or simple is False:
+            return found
+        with self.working():
+            condition = self._condition(None if simple is True else simple)
+
+            def fetch(which: Sequence[int], limit: int) -> Rankings:
+                found = ask([asked[at] for at in which], limit, condition)
+                return [[row for row in map(self._scored, hits) if row] for hits in found]
+
+            ranked = top_k(fetch, len(asked), k, most)
+        for at, one in zip(asked, ranked, strict=True):
+            found[at] = self._chunks(one)
+        return found
+
+    def close(self) -> None:
+        """Ends the use of the collection. Calling it again does nothing."""
+        if self._on_close is not None:
+            on_close, self._on_close = self._on_close, None
+            on_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def working(self) -> Generator[_EngineT]:
+        """The engine, while what it raises becomes a `StoreError`."""
+        if self._on_close is None:
+            raise StoreError(f"{self.address}: the collection '{self.name}' is closed")
+        with engine_failures(self.address, self._failures):
+            yield self._engine
+
+
+class OwnCollection(OpenCollection[Writer]):
+    """One that ragbench fills; what it promises says `ragbench.search.stores.record`."""
+
+    has_documents = True
+    """Whether its chunks name their documents."""
+
+    def __init__(
+        self, engine: Writer, name: str, database: Database, on_close: Callable[[], None]
+    ) -> None:
+        super().__init__(engine, name, database, on_close)
+        info = engine.read_info()
+        self._dimension = info.dimension
+        self.words = info.words
+        """How its store ranks by words; None where ragbench does."""
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    def unfiltered(self) -> OwnCollection:
+        return self
+
+    def warnings(self) -> list[str]:
+        return []
+
+    def info(self) -> CollectionInfo:
+        with self.working() as engine:
+            return engine.read_info()
+
+    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+        """Sets whether it is complete, and where given its identity; kept at once.
+
+        What was written before is on the disk before the mark is.
+        """
+        with self.working() as engine:
+            info = engine.read_info()
+            kept = info.identity if identity is None else check_identity(identity)
+            engine.write_info(replace(info, complete=complete, identity=kept))
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
+        rows = unit_rows(vectors, self._dimension)
+        if len(rows) != len(chunks):
+            raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+        last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
+        encoded = [encode(chunk) for chunk in chunks]
+        records = [encoded[at] for at in last]
+        if (form := self.words) is not None:  # made here, so that no chunk lacks them
+            form.check(self.name)
+            records = [replace(one, words=form.vector(one.chunk)) for one in records]
+        if records:
+            with self.working() as engine:
+                engine.write(records, rows[last])
+
+    def delete(self, ids: Sequence[str]) -> None:
+        if gone := check_ids(ids):
+            with self.working() as engine:
+                engine.remove(gone)
+
+    def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks of these ids; those that are not there are left out."""
+        found: dict[str, Chunk] = {}
+        if wanted := check_ids(ids):
+            with self.working() as engine:
+                chunks = [engine.read(kept, None) for kept in engine.kept(wanted)]
+            found = {chunk.id: chunk for chunk in chunks}
+        return {value: found[value] for value in wanted if value in found}
+
+    def rows(self, limit: int) -> list[Chunk]:
+        return [*self.get(sorted(self.digests())[:limit]).values()]
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
+        found: dict[str, Rows] = {}
+        if wanted := check_ids(ids):
+            with self.working() as engine:
+                found = engine.rows(wanted)
+        return {value: found[value] for value in wanted if value in found}
+
+    def digests(self) -> dict[str, str]:
+        """Every id with a digest of its chunk (`ragbench.search.stores.record.encode`)."""
+        with self.working() as engine:
+            return engine.digests()
+
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
+        rows = unit_rows(vectors, self._dimension, what="query vector")
+        return rows, range(len(rows))
+
+    def _scored(self, row: Row) -> Row:
+        return row._replace(score=similarity(row.score))
+
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        return [self._engine.read(row.fields, row.score) for row in rows]
+
+    def search_words(
+        self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The chunks that share words with each query, by the sum of the products.
+
+        Scores are given within [-1, 1]: queries are to be scaled for that.
+        """
+        engine = cast("WordWriter", self._engine)
+
+        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
+            return engine.best_sums([queries[at] for at in which], limit, condition)
+
+        most, every = max(_TIED, k + 1), range(len(queries))
+        return self._found(ask, every, len(queries), k=k, filters=filters, most=most)
+
+    def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """Inverse document frequencies as the store counts them; None where no chunk has a word."""
+        if not numbers:
+            return []
+        with self.working() as engine:
+            return cast("WordWriter", engine).weights(numbers)
+
+
+# --- what is checked before an engine is asked, so that all give the same errors
+
+
+def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy of a collection's identity, as JSON gives it back."""
+    try:
+        text = json.dumps(dict(identity or {}), allow_nan=False)
+        return cast("dict[str, Any]", json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the identity of a collection is JSON: {error}") from error
+
+
+def check_k(k: object) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
+
+
+def check_ids(ids: Sequence[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise StoreError(f"expected a list of ids, found the text {ids!r}")
+    for value in ids:
+        check_id(value)
+    return list(dict.fromkeys(ids))
+
+
+def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
+    try:
+        rows = np.asarray(vectors)
+        if rows.dtype != np.float32:
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"expected one row of numbers a {what}: {error}") from error
+    if rows.ndim == 1 and rows.size == 0:
+        rows = rows.reshape(0, dimension)
+    if rows.ndim != 2:
+        raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
+    if rows.shape[1] != dimension:
+        raise StoreError(
+            f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
+            "indexed with another embedder?"
+        )
+    good = np.isfinite(rows).all(axis=1)
+    if not good.all():
+        raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
+    return rows
+
+
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
+    """The vectors as float32 at unit length; rows of zeros stay zeros."""
+    rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
+    # Divided by the greatest first: the square of a very long or short row would not be finite.
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    scaled = rows / np.where(size == 0, 1.0, size)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)

@@ -1,0 +1,234 @@
+"""Qdrant inside of the process: its own engine, by the package qdrant-edge-py.
+
+A collection is a folder: ``collection.json``, written last, and the engine's files in ``shard``.
+One process at a time can open it. Search is exact.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragbench.errors import ForeignCollectionError, StoreError
+from ragbench.io.atomic import written_whole
+from ragbench.masking import mask_text
+from ragbench.plugins import require
+from ragbench.safe_text import shown_line
+from ragbench.search.stores.base import CollectionInfo, Effort
+from ragbench.search.stores.database import (
+    WritableDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+    name_from_json,
+)
+from ragbench.search.stores.qdrant import (
+    DENSE,
+    WORDS,
+    OwnPoints,
+    Point,
+    QdrantServerDatabase,
+    open_server,
+    point_id,
+)
+from ragbench.search.stores.record import WordVector
+
+_CLIENT_FOLDER = "collection"
+"""Where in a folder Qdrant's Python client keeps the collections of its local mode."""
+
+_INFO = "collection.json"
+_SHARD = "shard"
+_SPARE = 128 * 2**20
+"""Bytes that stay free, of which a batch of 500 chunks may take half. The engine writes through
+mapped files, some of them 32 MiB with holes: on a full disk the system ends the process (SIGBUS),
+and no error can be caught."""
+_PAGE = 5000
+
+
+class QdrantEmbeddedDatabase(WritableDatabase):
+    """Collections in a folder. The connection is the package itself."""
+
+    ranks_words: ClassVar[bool] = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"qdrant:{path}", folder=path)
+        self._path = path
+        self._shards: dict[str, Any] = {}
+
+    def load(self) -> tuple[type[Exception], ...]:
+        require("qdrant_edge", extra="qdrant")
+        return (Exception,)
+
+    def connect(self) -> Any:
+        return require("qdrant_edge", extra="qdrant")
+
+    def disconnect(self, connection: Any) -> None:
+        for name in list(self._shards):
+            self.detach(connection, name)
+
+    def names(self, connection: Any) -> list[str]:
+        """The collections whose making was finished."""
+        texts = [path.read_text(encoding="utf-8") for path in self._path.glob(f"*/{_INFO}")]
+        return [name_from_json(text, self.address) for text in texts]
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        folder = self._folder(info.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / _SHARD).mkdir(parents=True)
+        _check_space(self.address, folder)
+        dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
+        words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
+        sparse = None if info.words is None else {WORDS: words}
+        config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
+        shard = connection.EdgeShard.create(str(folder / _SHARD), config)
+        keyword = connection.PayloadSchemaType.Keyword
+        for name in ("document_id", "lists", "spelled"):
+            shard.update(connection.UpdateOperation.create_field_index(name, keyword))
+        shard.flush()
+        self._shards[info.name] = shard
+        _write_info(folder / _INFO, info)
+
+    def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
+        folder = self._folder(name)
+        if not (folder / _INFO).is_file():
+            if (self._path / _CLIENT_FOLDER / name).is_dir():
+                raise ForeignCollectionError(self.address, name)
+            return None
+        try:
+            if name not in self._shards:
+                self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
+        except Exception as error:
+            if "WouldBlock" not in str(error):
+                raise
+            raise StoreError(
+                f"{self.address}: in use by another process. Such a folder is open to one process "
+                "at a time: wait until that one is done, close it, or use a server"
+            ) from error
+        return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
+
+    def detach(self, connection: Any, name: str) -> None:
+        """Closes the shard, which frees it for other processes."""
+        if (shard := self._shards.pop(name, None)) is not None:
+            shard.close()
+
+    def remove(self, connection: Any, name: str) -> None:
+        self.detach(connection, name)
+        folder = self._folder(name)
+        if folder.is_dir():
+            # First the file without which the rest is not a collection.
+            (folder / _INFO).unlink(missing_ok=True)
+            shutil.rmtree(folder)
+
+    def _folder(self, name: str) -> Path:
+        return self._path / fitted_name(name)
+
+
+class QdrantEmbedded(OwnPoints):
+    def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
+        super().__init__(address, None, "", package, is_exact=True)
+        self._shard = shard
+        self._info = info
+
+    def read_info(self) -> CollectionInfo:
+        return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        _check_space(self._address, self._info.parent)
+        # What is marked complete is on the disk before the mark is.
+        self._shard.flush()
+        _write_info(self._info, info)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        points = [point_id(value) for value in ids]
+        self._shard.update(self._models.UpdateOperation.delete_points(points))
+
+    def count(self) -> int:
+        return int(self._shard.count(self._models.CountRequest(exact=True)))
+
+    def _index(self, path: str, kind: str) -> None:
+        made = getattr(self._models.PayloadSchemaType, kind.capitalize())
+        self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
+
+    def _upsert(self, points: Sequence[Point]) -> None:
+        _check_space(self._address, self._info.parent)
+        made = [self._models.Point(*point) for point in points]
+        self._shard.update(self._models.UpdateOperation.upsert_points(made))
+
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]:
+        only = self._models.PayloadSelector.Include(keys)
+        found: Iterable[Any] = self._shard.retrieve(list(points), only, vectors or False)
+        return found
+
+    def _page(self, keys: list[str], offset: Any) -> Any:
+        only = self._models.PayloadSelector.Include(keys)
+        request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
+        return self._shard.scroll(request)
+
+    def _answers(
+        self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
+    ) -> list[list[Any]]:
+        package: Any = self._models
+        # All of the payload: to choose costs the engine more than what is left out.
+        asked = {"limit": limit, "filter": condition, "with_payload": True}
+        nearest = [package.Query.Nearest(query, using=using) for query in queries]
+        requests = [package.QueryRequest(query=query, **asked) for query in nearest]
+        if len(requests) == 1:
+            return [self._shard.query(requests[0])]
+        found: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
+        return found
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._models.SparseVector(list(words), list(words.values()))
+
+
+def _check_space(address: str, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < _SPARE:
+        raise StoreError(
+            f"{address}: the disk is nearly full: {free / 2**20:,.0f} MiB are free, and the engine "
+            f"needs {_SPARE / 2**20:,.0f} MiB to write safely. Make room, and run the same command "
+            "again"
+        )
+
+
+def _write_info(path: Path, info: CollectionInfo) -> None:
+    with written_whole(path) as file:
+        file.write(info_to_json(info).encode() + b"\n")
+
+
+def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
+    """The database of an address, ``qdrant:FOLDER`` or that of a server."""
+    folder = address.removeprefix("qdrant:")
+    if folder and folder != address:
+        return QdrantEmbeddedDatabase(Path(folder))
+    return open_server(address)
+
+
+_MARK = "meta.json"
+"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
+
+
+def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
+    """A server, or a folder that Qdrant's Python client has written in its local mode."""
+    path = Path(address.removeprefix("qdrant:"))
+    if not address.startswith("qdrant:") or path == Path():
+        return open_server(address)
+    if not (path / _MARK).is_file():
+        raise StoreError(
+            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
+            "embedded collections ragbench reads those and its own"
+        )
+
+    def open_client() -> Any:
+        client = require("qdrant_client", extra="qdrant").QdrantClient
+        try:
+            return client(path=str(path))
+        except Exception as error:
+            said = shown_line(mask_text(str(error)), longest=300)
+            raise StoreError(f"{address}: {said}") from error
+
+    return QdrantServerDatabase(address, open_client, local=True)

@@ -1,0 +1,166 @@
+"""Filters in Qdrant's terms: over the payload that ragbench writes, and over any other.
+
+Qdrant means the same by a value as ragbench's filters do, but for three things. Each has its guard
+in what ragbench writes: a list lies in a range where any of its items does (``lists`` names those
+fields), an empty list does not exist, and a key with dots is not reached by them (``fields``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
+from ragbench.core.record import Record, field
+from ragbench.errors import ConfigError
+from ragbench.plugins import np
+from ragbench.search.stores.record import field_key, straight_path
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class _Both(Record):
+    """What must and what must not hold; flat, as what is nested is planned less well."""
+
+    must: list[Any] = field(default_factory=list[Any])
+    must_not: list[Any] = field(default_factory=list[Any])
+
+    def filter(self, models: ModuleType) -> Any:
+        parts = {"must": self.must, "must_not": self.must_not}
+        return models.Filter(**{name: value for name, value in parts.items() if value})
+
+    def one(self, models: ModuleType) -> Any:
+        """The only test, or a filter of all."""
+        only = not self.must_not and len(self.must) == 1
+        return self.must[0] if only else self.filter(models)
+
+
+def written_path(keys: Sequence[str]) -> str:
+    """A path into payloads: quoted where a key holds more than letters and digits."""
+    return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
+
+
+def _all(parts: Iterable[_Both]) -> _Both:
+    every = list(parts)
+    return _Both(
+        must=[one for part in every for one in part.must],
+        must_not=[one for part in every for one in part.must_not],
+    )
+
+
+def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
+    return _Both(must=[models.Filter(should=[part.one(models) for part in parts])])
+
+
+class PayloadFilters:
+    """Folded filters over the payload of any program.
+
+    The models are the client's, or the embedded engine's, which has names of its own for a few.
+    """
+
+    def __init__(self, models: ModuleType) -> None:
+        self.models = models
+        self._range = getattr(models, "RangeFloat", None) or models.Range
+
+    def __call__(self, filters: Filter) -> Any:
+        dialect = Dialect(
+            both=_all,
+            either=lambda parts: _any(parts, self.models),
+            denied=lambda part: _Both(must_not=[part.one(self.models)]),
+            equal=self.equal,
+            within=self.within,
+            exists=self.exists,
+            prefix=self.prefix,
+        )
+        return dialect(filters).filter(self.models)
+
+    def native(self, given: object) -> Any:
+        try:
+            return self.models.Filter.model_validate(given)
+        except ValueError as error:
+            problem = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                "the native filter of Qdrant is a JSON object, such as "
+                f'{{"must": [...]}}: {problem}'
+            ) from error
+
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        models = self.models
+        texts = [value for value in values if isinstance(value, str)]
+        match = models.MatchValue(value=texts[0]) if len(texts) == 1 else models.MatchAny(any=texts)
+        parts = [self._test(key, match=match)] if texts else []
+        for value in values:
+            if isinstance(value, bool):
+                parts.append(self._test(key, match=models.MatchValue(value=self._flag(value))))
+            elif not isinstance(value, str):
+                # Qdrant's match knows whole numbers only, and 1.0 is 1.
+                exactly = number(value)
+                parts.append(self._test(key, range=self._range(gte=exactly, lte=exactly)))
+        return parts[0] if len(parts) == 1 else _any(parts, models)
+
+    def _test(self, key: str, **condition: Any) -> _Both:
+        return _Both(must=[self.models.FieldCondition(key=key, **condition)])
+
+    def within(self, wanted: Range) -> _Both:
+        limits: Mapping[str, Any] = wanted.limits()
+        if not wanted.of_dates:
+            return self._test(wanted.field, range=self._range(**limits))
+        dates = {name: _EPOCH + timedelta(milliseconds=bound) for name, bound in limits.items()}
+        return self._test(wanted.field, range=self.models.DatetimeRange(**dates))
+
+    def exists(self, key: str) -> _Both:
+        named = getattr(self.models, "PayloadField", None)
+        how = {"is_empty": named(key=key)} if named else {"key": key}
+        return _Both(must_not=[self.models.IsEmptyCondition(**how)])
+
+    def prefix(self, key: str, prefix: str) -> _Both:
+        return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
+
+    def _flag(self, value: bool) -> Any:
+        """A flag that the models do not take for a number, as the embedded engine's do Python's."""
+        return np.bool_(value) if hasattr(self.models, "RangeFloat") else value
+
+
+class OwnFilters(PayloadFilters):
+    """Folded filters over the plain fields of `ragbench.search.stores.record`."""
+
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        return self._at(key, partial(super().equal, values=values))
+
+    def prefix(self, key: str, prefix: str) -> _Both:
+        return self._at(key, partial(super().prefix, prefix=prefix))
+
+    def exists(self, key: str) -> _Both:
+        # An empty list is no value to Qdrant, and one to ragbench.
+        listed = _Both(must=[self._names("lists", key)])
+        test = super().exists
+        return self._at(key, lambda path: _any([test(path), listed], self.models))
+
+    def within(self, wanted: Range) -> _Both:
+        if wanted.of_dates:
+            dates = written_path(["dates", field_key(wanted.field)])
+            return self._test(dates, range=self._range(**wanted.limits()))
+        listed = _Both(must_not=[self._names("lists", wanted.field)])
+        asked = self._range(**wanted.limits())
+        return self._at(wanted.field, lambda key: _all([self._test(key, range=asked), listed]))
+
+    def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
+        """A test where a path of keys leads to the field, and where it is spelled out."""
+        key, path = field_key(field), straight_path(field)
+        spelled = test(written_path(["fields", key]))
+        if path is None:
+            return spelled
+        of_document = field == "document_id"
+        straight = test(written_path([field] if of_document else ["metadata", *path]))
+        if len(path) == 1 and not of_document:
+            return straight
+        apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
+        return _any([apart, spelled], self.models)
+
+    def _names(self, key: str, value: str) -> Any:
+        return self.models.FieldCondition(key=key, match=self.models.MatchValue(value=value))

@@ -1,0 +1,272 @@
+"""A chunk as stores keep it; one order of results.
+
+Every implementation agrees on the following, and one contract suite holds them to it.
+
+- A score is the cosine similarity of query and chunk, in [-1, 1], higher is better, rounded to six
+  decimals (float32 carries no more). A vector of zeros has similarity 0 to everything.
+- Results are ordered by score, then by id (code points); which of several equally good chunks make
+  the cut follows from that order, too, and not from the engine.
+- An id is any text without NUL characters that is not empty, at most `MAX_ID` bytes of UTF-8 long.
+- A chunk comes back as it was given: id, text, document id, offsets and metadata, which may be any
+  JSON. Its ``score`` is not stored. Numbers of more than 64 bits, NUL characters and halves of
+  surrogate pairs, which not every engine keeps, are refused.
+- Filters mean what `ragbench.core.filters.matches` says, and the store executes them.
+- A write is visible to the next read, and is kept when the method has returned (the store
+  ``memory`` writes its folder in `OwnCollection.mark` and `OwnCollection.close` only).
+- Errors are `ragbench.errors.StoreError`: one line that names the address without its password.
+
+What engines are given is the `StoredChunk`; what they keep are plain fields that any program can
+read, the fields that every collection of ``ragbench index`` has:
+
+=================  ===============================================================================
+``chunk_id``       the chunk's id
+``document_id``    the document that it was cut from; null where none is known
+``text``           the passage
+``start`` ``end``  its offsets in the document's text
+``metadata``       the metadata as they are, JSON
+``digest``         changes with any of these; ragbench sees by it what need not be embedded again
+=================  ===============================================================================
+
+Filters are executed on these. What plain values cannot say is kept beside them, in the few chunks
+that have it:
+
+- ``dates``: of each field that holds a date its milliseconds since 1970, for ranges;
+- ``lists``: the names of the fields that hold a list, which lie within no range;
+- ``fields``: the fields that a path of names does not lead to: of ``{"a.b": 1}`` the field ``a.b``,
+  with its value. A quotation mark, a backslash or a percent sign in such a name is written as a
+  percent sign and its two hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, TypeAlias, cast
+
+import orjson
+
+from ragbench.core.chunk import Chunk, origin_of
+from ragbench.core.filters import field_values, instant
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError, StoreError
+from ragbench.plugins import require
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
+
+MAX_ID = 2048
+
+"""The longest id, in bytes of UTF-8; what PostgreSQL can keep in an index."""
+
+
+def similarity(score: float) -> float:
+    """A score as stores give it out: within [-1, 1], to six decimals, never -0.0."""
+    return min(1.0, max(-1.0, round(score, 6))) + 0.0
+
+
+_ODD = re.compile("[\x00\ud800-\udfff]")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_UNQUOTED = re.compile(r'["%\\]')
+
+
+class StoredChunk(Record):
+    id: str
+    chunk: Chunk
+    """As it was given; what a store keeps of it is its own copy."""
+    body: bytes
+    """The chunk as JSON."""
+    digest: str
+    """Of `body`, 32 hexadecimal digits."""
+    words: Mapping[int, float] | None = None
+    """What a store ranks it by, see `stores.record.WordsForm`; None where it does not."""
+
+
+def encode(chunk: Chunk) -> StoredChunk:
+    """Prepares a chunk for a store; its score is left out."""
+    check_id(chunk.id)
+    where = f"chunk '{_short(chunk.id)}'"
+    values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text, **origin_of(chunk)}
+    if chunk.metadata:
+        values["metadata"] = dict(chunk.metadata)
+    try:
+        body = orjson.dumps(values)
+        json.dumps(values, allow_nan=False)  # NaN and infinity, which the other makes null
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{where} holds a value that is not JSON: {error}") from error
+    if type(chunk.text) is not str or _NUL.search(body):
+        raise StoreError(f"{where}: its text is none, or NUL characters are in it: take them out")
+    digest = blake2b(body, digest_size=16).hexdigest()
+    return StoredChunk(id=chunk.id, chunk=chunk, body=body, digest=digest)
+
+
+def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
+    """What filters ask of a chunk: its metadata, and the document that it was cut from."""
+    if chunk.document_id is None or "document_id" in chunk.metadata:
+        return chunk.metadata
+    return {**chunk.metadata, "document_id": chunk.document_id}
+
+
+def check_id(value: object) -> None:
+    if not isinstance(value, str):
+        raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
+    if not value:
+        raise StoreError("a chunk's id is empty")
+    if _ODD.search(value):
+        raise StoreError(
+            f"the chunk's id {_short(value)!r} holds a NUL character or half of a surrogate pair, "
+            "which no store keeps"
+        )
+    if len(value.encode()) > MAX_ID:
+        raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def plain(stored: StoredChunk) -> dict[str, Any]:
+    chunk = stored.chunk
+    dates: dict[str, int] = {}
+    lists: list[str] = []
+    fields: dict[str, Any] = {}
+    for name, value in field_values(chunk.metadata).items():
+        moment = instant(value)
+        if moment is not None:
+            dates[field_key(name)] = moment
+        if name == "document_id" or not _leads_to(chunk.metadata, name, value):
+            fields[field_key(name)] = value
+        if isinstance(value, list | tuple):
+            lists.append(name)
+    moment = instant(chunk.document_id)
+    if moment is not None and "document_id" not in chunk.metadata:
+        dates["document_id"] = moment
+    named = ("document_id", "text", "start", "end")
+    return {
+        "chunk_id": chunk.id,
+        **{name: getattr(chunk, name) for name in named},
+        "metadata": dict(chunk.metadata),
+        "digest": stored.digest,
+        "dates": dates or None,
+        "lists": lists or None,
+        "fields": fields or None,
+    }
+
+
+def straight_path(name: str) -> tuple[str, ...] | None:
+    """The keys that lead to a field, its name being split at its dots; None where none can.
+
+    Not every engine can be given a key with a quotation mark or a backslash.
+    """
+    return None if _UNQUOTED.search(name) else tuple(name.split("."))
+
+
+def field_key(name: str) -> str:
+    return _UNQUOTED.sub(lambda found: f"%{ord(found.group()):02X}", name)
+
+
+def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
+    found: object = metadata
+    for key in (path := straight_path(name)) or ():
+        found = cast("Any", found).get(key) if isinstance(found, Mapping) else None
+    return path is not None and found is value
+
+
+# --- the words of a chunk as a store ranks them: BM25 cut in two
+#
+# BM25 (`ragbench.search.pipeline.baseline`) is a sum over the words of a query of two factors. What
+# a word is worth, its inverse document frequency, the store knows of all chunks that it holds. How
+# much of it a chunk has depends on the chunk and on the average length alone:
+#
+#     tf / (tf + k1 * (1 - b + b * length / average))
+#
+# That number is kept for each word of a chunk, in a sparse vector; the store adds up the products.
+
+WordVector: TypeAlias = Mapping[int, float]
+"""Numbers of words, each with a weight above 0."""
+
+HASHING = "blake2b-32"
+"""How `word_number` numbers words."""
+
+
+class WordsForm(Record):
+    """What the vectors of all chunks of a collection are made by; kept with it."""
+
+    average: float
+    """Tokens of a chunk, titles included, when the collection was made. It stays: another one
+    would change the vectors of all chunks."""
+    k1: float = 1.2
+    """How slowly repeated tokens stop counting."""
+    b: float = 0.75
+    """How much long chunks are held down."""
+    title_weight: int = 2
+    """How often a title counts."""
+    tokeniser: str = TOKENISER_VERSION
+    """Changes with what tokens are."""
+    hashing: str = HASHING
+    """How tokens are numbered."""
+
+    def vector(self, chunk: Chunk) -> dict[int, float]:
+        """The words of a chunk: for each the second factor of BM25; empty for one without words."""
+        tokens = self.tokens(chunk)
+        times = Counter(map(word_number, tokens))
+        held_down = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
+        return {number: count / (count + held_down) for number, count in times.items()}
+
+    def tokens(self, chunk: Chunk) -> list[str]:
+        return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
+
+    def check(self, collection: str) -> None:
+        """Refuses words that this release would number otherwise."""
+        if (self.tokeniser, self.hashing) != (TOKENISER_VERSION, HASHING):
+            raise StoreError(
+                f"the words of the collection '{collection}' were cut by another release of "
+                "ragbench: remove it with 'ragbench index --drop' and index the corpus again, or "
+                "index it under another name"
+            )
+
+
+@lru_cache(maxsize=1 << 17)
+def word_number(token: str) -> int:
+    """The number of a token: 32 bits of its BLAKE2b digest.
+
+    A word of a question has the number of one of ``v`` other words with a probability of ``v`` in
+    2**32: one in 4,300 where a collection has a million different words. Such a word then counts
+    where the other one stands, too.
+    """
+    data = token.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=4).digest(), "little")
+
+
+def check_words(database: object, words: WordsForm | None) -> None:
+    """Refuses to keep words where nothing would rank them."""
+    if words is None or getattr(database, "ranks_words", False):
+        return
+    raise ConfigError(
+        f"{getattr(database, 'address', 'this store')}: this store does not rank by BM25 itself "
+        "(--words store): leave the option out, or index into Qdrant (qdrant:FOLDER or "
+        "qdrant+http://HOST:6333)"
+    )
+
+
+def fastembed_words(text: str, language: str) -> list[int]:
+    """The sparse dimensions of a question's words, as fastembed's ``Qdrant/bm25`` numbers them.
+
+    Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
+    MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
+    worth the collection knows (``modifier: idf``), so each counts 1.
+    """
+    stemmer: Any = importlib.import_module("Stemmer")
+    hashed: Any = require("mmh3", extra="qdrant").hash
+    if language not in stemmer.algorithms():
+        known = ", ".join(sorted(stemmer.algorithms()))
+        raise ConfigError(f"--field language={language}: there are stemmers for {known}")
+    words = re.sub(r"[^\w]", " ", text.lower()).split()
+    stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
+    return sorted({abs(hashed(stem)) for stem in stems})
+
+
+_LONGEST = 40
+"""Characters of the longest word that fastembed keeps."""

@@ -1,0 +1,164 @@
+"""A pipeline over a collection that another program has filled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench import load_pipeline
+from ragbench.errors import DataError, ForeignCollectionError
+from ragbench_cli.main import main
+from tests.unit.search.pipeline.builders import fill_qdrant, saved
+
+pytestmark = pytest.mark.extra("qdrant")
+
+QUESTION = "How many days of paid leave are there?"
+FILE = """
+indexing:
+  store: qdrant:mine
+  collection: docs
+  embedder: hashing:64
+  map: {text: body, document_id: from}
+retrieval: {type: dense, top_k: 3}
+"""
+
+
+@pytest.fixture
+def filled(place: Path) -> Path:
+    lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
+    documents = [json.loads(line) for line in lines]
+    texts = [document["text"] for document in documents]
+    payloads = [{"body": one["text"], "from": one["id"]} for one in documents]
+    fill_qdrant([*texts, texts[0]], [*payloads, {}], dimension=64, distance="Euclid")
+    return place
+
+
+def test_the_collection_is_read_as_it_is(filled: Path) -> None:
+    with load_pipeline(saved(FILE)).open() as opened:
+        found = opened.rag.retrieve_with_metadata(QUESTION)
+        assert len(found.contexts) == 3
+        # The negative of a distance is no reason to leave a chunk out.
+        assert found.scores is not None
+        assert all(score < 0 for score in found.scores)
+        assert found.metadata == {"retriever": "dense"}
+        assert opened.rag.batch_retrieve([QUESTION])[0] == list(found.contexts)
+        identity: Any = opened.rag.stage_identity("retrieve")
+        read = "text=body  document_id=from  (euclid, 64 dimensions)"
+        assert opened.retriever.notes[0] == f"read as: {read}"
+        assert identity["retriever"]["read_as"] == read
+        assert identity["retriever"]["embedder"]["embedder"] == "hashing"
+        opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
+        (said,) = opened.retriever.notes[1:]
+        assert said.startswith("Warning: 1 row has no text under 'body'")
+    with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
+        load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
+
+
+def test_rows_that_are_replaced_make_it_another_one(filled: Path) -> None:
+    def identity() -> Any:
+        with load_pipeline(saved(FILE)).open() as opened:
+            opened.rag.retrieve(QUESTION)
+            return opened.rag.stage_identity("retrieve")
+
+    from qdrant_client import QdrantClient
+
+    first = identity()
+    assert identity() == first
+    client = QdrantClient(path="mine")
+    client.overwrite_payload("docs", {"body": "another text"}, points=[1])
+    client.close()
+    changed = identity()
+    assert changed["retriever"]["rows"] == first["retriever"]["rows"]
+    assert changed != first
+
+
+def test_a_threshold_that_is_named_holds(filled: Path) -> None:
+    found: list[list[float]] = []
+    for more in ("", ", score_threshold: -1.2"):
+        with load_pipeline(saved(FILE.replace("top_k: 3", f"top_k: 9{more}"))).open() as opened:
+            found.append(list(opened.rag.retrieve_with_metadata(QUESTION).scores or ()))
+    every, some = found
+    assert some == [score for score in every if score >= -1.2]
+    assert 0 < len(some) < len(every)
+
+
+def test_the_command_says_how_it_is_read(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(FILE.replace("map: {text: body, document_id: from}", "map: {}"))
+    assert main(["eval", "data", "--pipeline", "rag.yaml", "-q", "-m", "token_f1"]) == 0
+    assert "read as: text=body  (euclid, 64 dimensions)" in capsys.readouterr().err
+    assert main(["doctor", "--pipeline", "rag.yaml"]) == 0
+    assert "read as: text=body" in capsys.readouterr().out
+
+
+WRONG = """
+indexing:
+  corpus: data/corpus.jsonl
+  chunker: whole
+  map:
+    txt: body
+    metric: hamming
+retrieval: bm25
+"""
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    (WRONG,
+     [(3, "'corpus' is there to fill a collection"), (4, "'chunker' is there to fill a collection"),
+      (5, "'map' needs the name of a collection"),
+      (5, "'map' needs what the collection's vectors were made by"),
+      (5, "'memory:': collections that ragbench did not fill are read from addresses"),
+      (6, "unknown setting 'txt'. Did you mean 'text'?"),
+      (7, "metric must be one of cosine, dot, euclid, manhattan"),
+      (8, "this retrieval reads no collection that ragbench did not fill: take dense")]),
+    (FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
+     [(7, "are not read: leave 'embeddings' out")]),
+    ("retrieval: {type: sparse, native_filter: 'year > 3'}", [(1, "use 'filters'")]),
+    (FILE.replace("map: {text: body, document_id: from}", "map: body"), [(6, "'name: value'")]),
+])  # fmt: skip
+def test_what_cannot_go_together_comes_at_once_with_its_lines(
+    place: Path, text: str, wanted: list[tuple[int, str]]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        load_pipeline(saved(text))
+    found = sorted((problem.line, problem.message) for problem in caught.value.problems)
+    assert [line for line, _ in found] == [line for line, _ in wanted]
+    said = "\n".join(message for _, message in found)
+    assert [part for _, part in wanted if part not in said] == []
+
+
+# --- vectors of another model
+
+TEXTS = [
+    f"item {at} costs {at * 7} coins and lies in room {at % 5} of hall {at}" for at in range(40)
+]
+
+
+def foreign(texts: list[str]) -> list[str]:
+    """Words that have nothing to do with those of the texts."""
+    return [" ".join(hashlib.sha256(text.encode()).hexdigest()[:24]) for text in texts]
+
+
+MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
+
+
+@pytest.mark.parametrize(("embedded", "kept", "wanted"), [
+    (TEXTS, TEXTS, ""),
+    (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
+    (MUCH_ELSE, TEXTS, "the vectors of 'docs' are not those that 'hashing:128'"),
+    # Of a small collection nothing is said.
+    (foreign(TEXTS[:7]), TEXTS[:7], ""),
+    (foreign(TEXTS[:29]), TEXTS[:29], ""),
+])  # fmt: skip
+def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
+    place: Path, embedded: list[str], kept: list[str], wanted: str
+) -> None:
+    fill_qdrant(embedded, [{"text": text} for text in kept], dimension=128)
+    file = 'indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}'
+    with load_pipeline(saved(f"{file}\nretrieval: {{type: dense, top_k: 3}}")).open() as opened:
+        warnings = [line for line in opened.retriever.notes if line.startswith("Warning")]
+    assert len(warnings) == bool(wanted)
+    assert wanted in "".join(warnings)

@@ -1,0 +1,108 @@
+"""Addresses: which engine they name, and what is said when nothing is there."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ragbench import attach, open_store
+from ragbench.errors import ConfigError, MissingExtraError, StoreError
+from ragbench.search.stores.database import is_read_only, open_database
+from ragbench_cli.main import main
+
+
+@pytest.mark.parametrize(("address", "shown"), [
+    ("memory:", "memory:"), ("memory:a/b", "memory:a/b"), ("qdrant:a/b", "qdrant:a/b"),
+    ("qdrant+https://:secret@host:6333", "qdrant+https://***@host:6333"),
+    ("postgresql://me:secret@host/db", "postgresql://***@host/db"),
+    ("postgres://host/db?sslmode=require&password=secret", "postgres://host/db?sslmode=require&password=***"),
+])  # fmt: skip
+def test_an_address_names_a_database_and_hides_passwords(address: str, shown: str) -> None:
+    # Nothing is reached, and no package needed, before something is asked.
+    database = open_database(address)
+    assert database.address == shown
+    assert "secret" not in repr(database)
+    database.close()
+    database.close()
+
+
+@pytest.mark.parametrize(("opening", "address", "message"), [
+    (open_database, "index", "not a store address; it must start with one of memory:"),
+    (open_database, "", "'' is not a store address"),
+    (open_database, "redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
+    (open_database, "qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
+    (open_database, "qdrant+ftp://u:secret@host", "is not an address of Qdrant"),
+    (attach, "chroma:", "is not an address of Chroma: write chroma:FOLDER"),
+    (attach, "chroma+http://", "is not an address of Chroma"),
+    (attach, "chroma:no/such", "there is no such folder"),
+    (attach, "milvus:folder", "the path of Milvus Lite ends with .db"),
+    (attach, "milvus:no/such.db", "there is no such file"),
+    (attach, "milvus+tcp://u:secret@host", "is not an address of Milvus"),
+])  # fmt: skip
+def test_what_is_no_address_is_refused(
+    opening: Callable[[str], object], address: str, message: str
+) -> None:
+    with pytest.raises((ConfigError, StoreError), match=message) as caught:
+        opening(address)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", [
+    "chroma:a/b", "chroma+http://u:secret@host:8000", "milvus:a/b.db",
+    "milvus+http://u:secret@host:19530",
+    "elasticsearch+https://u:secret@host:9200",
+    "opensearch+https://u:secret@host:9200",
+])  # fmt: skip
+def test_what_is_only_read_is_not_filled_and_says_what_to_do(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["index", "--list"], ["index", __file__], ["search", "q"]):
+        assert main([*command, "--store", address]) == 2
+        said = capsys.readouterr().err
+        assert "and fills none" in said
+        assert "--embedder" in said
+        assert "secret" not in said
+
+
+@pytest.mark.parametrize(("address", "package"), [
+    ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
+    ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
+])  # fmt: skip
+def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
+    pytest.importorskip(package)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        given = address.format(port=listener.getsockname()[1])
+    # Now nothing listens on that port.
+    opened = open_database(given)
+    made = partial(opened.create, "c", dimension=2)
+    for ask in (opened.collections, partial(open_store, given, "c"), made):
+        with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
+            ask()
+        message = str(caught.value)
+        assert message.startswith(open_database(given).address)
+        assert "secret" not in message
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize(("address", "package", "extra"), [
+    ("qdrant:{folder}", "qdrant_edge", "qdrant"),
+    ("qdrant+http://127.0.0.1:9", "qdrant_client", "qdrant"),
+    ("chroma+http://127.0.0.1:9", "chromadb", "chroma"),
+    ("milvus+http://127.0.0.1:9", "pymilvus", "milvus"),
+    ("postgresql://127.0.0.1:9/db", "psycopg", "pgvector"),
+])  # fmt: skip
+def test_a_missing_package_names_its_extra(
+    address: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    given = address.format(folder=tmp_path)
+    ask = attach if is_read_only(given) else lambda one: open_database(one).collections()
+    with pytest.raises(MissingExtraError, match=rf"pip install 'ragbench\[{extra}\]'"):
+        ask(given)
