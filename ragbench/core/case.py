@@ -48,8 +48,10 @@ class ExpectationKind(Labelled):
     """A regular expression that is found somewhere in the answer."""
     JSON = "json", "is JSON"
     HOLDS_JSON = "holds_json", "contains JSON"
-    SOURCE = "source", "retrieves"
-    """A document, by its id or name, among the chunks that generation is given."""
+    SOURCE = "source", "retrieves or cites"
+    """A document, by its id or name, among the chunks that generation is given, or cited."""
+    CITES = "cites", "cites"
+    """A document, by its id or name, among those that the answer cites."""
 
 
 _NEGATED = {
@@ -60,7 +62,8 @@ _NEGATED = {
     ExpectationKind.PATTERN: "does not match",
     ExpectationKind.JSON: "is not JSON",
     ExpectationKind.HOLDS_JSON: "does not contain JSON",
-    ExpectationKind.SOURCE: "does not retrieve",
+    ExpectationKind.SOURCE: "neither retrieves nor cites",
+    ExpectationKind.CITES: "does not cite",
 }
 
 
