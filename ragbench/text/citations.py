@@ -47,7 +47,7 @@ def without_sources(answer: str) -> str:
 
 
 _IN_BRACKETS = re.compile(
-    r"[\[【]([^\[\]【】\n]{1,200})[\]】]|\]\(([^()\s]{1,500})\)"
+    r"[\[【]([^\[\]【】\n]{1,200})[\]】]|(?<=\])\(([^()\s]{1,500})\)"
     r"|\(((?:doc(?:ument)?|source|ref(?:erence)?|file|see)s?\b[^()\n]{1,200})\)",
     re.IGNORECASE,
 )
