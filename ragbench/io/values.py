@@ -410,8 +410,10 @@ def as_citations(value: object) -> tuple[str, ...]:
     What has no name is skipped: it names no document that a case could expect.
     """
     names: list[str] = []
-    citations = value if isinstance(value, (list, tuple)) else [value]
-    for citation in cast("Sequence[object]", citations):
+    citations: Sequence[object] = [value]
+    if isinstance(value, (list, tuple)):
+        citations = cast("Sequence[object]", value)
+    for citation in citations:
         names += citation_names(citation)
     return tuple(dict.fromkeys(names))
 
