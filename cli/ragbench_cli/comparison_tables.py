@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, MetricComparison
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.core.record import replace
-from ragbench.safe_text import as_line, shown_line
+from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.views.comparison import (
     change_lines,
     change_title,
@@ -21,7 +21,7 @@ from ragbench.views.comparison import (
     result_lines,
 )
 from ragbench.views.document import number_text, what_changed
-from ragbench.views.gate import after_text, check_cells, refusal_text
+from ragbench.views.gate import after_text, check_cells, refusal_text, unfulfilled_lines
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
 from ragbench_cli.output import Blocks, Cell, can_show, fitted_table, paragraph, styled, table
@@ -65,6 +65,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
             yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
     if corrections := [check.corrected for check in verdict.checks if check.corrected]:
         yield from corrected_blocks(corrections)
+    yield from _unfulfilled(verdict)
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost(verdict)
     else:
@@ -108,6 +109,22 @@ def _lost(verdict: GateResult) -> Blocks:
     room = data_console().width - 6
     lines = (shown_line(text, longest=room) for text in cases)
     yield from paragraph(f"cases that lost: {len(lost):,}{first}", lines)
+
+
+def _unfulfilled(verdict: GateResult) -> Blocks:
+    """The first cases with the expectations that do not hold."""
+    found = verdict.unfulfilled
+    if found is None:
+        return
+    first = f", the first {_FEW}" if found.total > _FEW else ""
+    title = f"expectations that do not hold: {counted(found.total, 'case')}{first}"
+    yield from paragraph(
+        title,
+        [shown_line(text, longest=_LONGEST_NAMES) for text in unfulfilled_lines(found)[:_FEW]],
+    )
+
+
+_LONGEST_NAMES = 400
 
 
 def _next_step(verdict: GateResult) -> str:

@@ -99,7 +99,8 @@ def no_system(choice: SourceChoice, held: SourceInfo) -> ConfigError:
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
     corpus = "" if choice.corpus is None else f" --corpus {shlex.quote(choice.corpus)}"
-    unread = "".join(f"\n{note}" for note in held.notes if "--field" in note)
+    notes = [note for note in (*held.notes, *held.all_hints) if "--field" in note]
+    unread = "".join(f"\n{note}" for note in notes)
     return ConfigError(
         f"{lacking}, and no system is named that could be measured. Either\n"
         f"  ask your RAG:            {command} --rag my_rag.py:ask\n"

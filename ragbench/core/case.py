@@ -38,30 +38,20 @@ class Turn(Record):
 class ExpectationKind(Labelled):
     """What an expectation looks for; the label is how a report begins the sentence."""
 
-    MENTIONS = "mentions", "contains"
+    MENTIONS = "mentions", "must contain"
     """A text in whole words, without regard to case, white space and the form of Unicode."""
-    SUBSTRING = "substring", "contains exactly"
+    SUBSTRING = "substring", "must contain exactly"
     """A text letter by letter, also inside a word."""
-    SUBSTRING_ANY_CASE = "substring_any_case", "contains in any case"
-    STARTS_WITH = "starts_with", "starts with"
-    PATTERN = "pattern", "matches"
+    SUBSTRING_ANY_CASE = "substring_any_case", "must contain in any case"
+    STARTS_WITH = "starts_with", "must start with"
+    PATTERN = "pattern", "must match"
     """A regular expression that is found somewhere in the answer."""
-    JSON = "json", "is JSON"
-    HOLDS_JSON = "holds_json", "contains JSON"
-    SOURCE = "source", "retrieves"
-    """A document, by its id or name, among the chunks that generation is given."""
-
-
-_NEGATED = {
-    ExpectationKind.MENTIONS: "does not contain",
-    ExpectationKind.SUBSTRING: "does not contain exactly",
-    ExpectationKind.SUBSTRING_ANY_CASE: "does not contain in any case",
-    ExpectationKind.STARTS_WITH: "does not start with",
-    ExpectationKind.PATTERN: "does not match",
-    ExpectationKind.JSON: "is not JSON",
-    ExpectationKind.HOLDS_JSON: "does not contain JSON",
-    ExpectationKind.SOURCE: "does not retrieve",
-}
+    JSON = "json", "must be JSON"
+    HOLDS_JSON = "holds_json", "must contain JSON"
+    SOURCE = "source", "must retrieve or cite"
+    """A document, by its id or name, among the chunks that generation is given, or cited."""
+    CITES = "cites", "must cite"
+    """A document, by its id or name, among those that the answer cites."""
 
 
 class Expectation(Record):
@@ -75,8 +65,10 @@ class Expectation(Record):
 
     @property
     def sentence(self) -> str:
-        """The expectation in words: ``does not contain "refund"``."""
-        verb = _NEGATED[self.kind] if self.negated else self.kind.label
+        """The expectation in words: ``must not contain "refund"``."""
+        verb = self.kind.label
+        if self.negated:
+            verb = verb.replace("must", "must not", 1)
         quoted = " or ".join(f'"{text}"' for text in self.texts)
         return f"{verb} {quoted}".rstrip()
 

@@ -10,6 +10,7 @@ from ragbench.core.history import MainTrend
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
+from ragbench.core.unfulfilled import Unfulfilled
 
 LIKELY = 0.2
 """Up to this p-value, corrected for the family, a loss that is not shown is warned of."""
@@ -389,6 +390,8 @@ class GateResult(Record):
     """How the cases differ; None where they do not, and without a baseline."""
     lost_cases: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    unfulfilled: Unfulfilled | None = None
+    """The cases whose expectations do not hold; None where no check of them is against the run."""
     pair: RunPair | None = None
     """How many cases pass in one of the runs and fail in the other; None where none compare."""
     settings: Mapping[str, float | int | str | bool] = field(

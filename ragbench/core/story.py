@@ -101,6 +101,13 @@ class ExpectationStory(Record):
     """The expectation in words."""
     holds: bool | None
     """None where that cannot be known: without an answer, or without ids of what was retrieved."""
+    reason: str = ""
+    """Of a source: whether it was retrieved or cited."""
+
+    @property
+    def sentence(self) -> str:
+        """The expectation in words, with the reason in brackets."""
+        return f"{self.text} ({self.reason})" if self.reason else self.text
 
 
 class SearchStory(Record):

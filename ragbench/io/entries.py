@@ -50,6 +50,13 @@ class SourceInfo(Record):
     """How the answers are read that were joined with the cases."""
     notes: tuple[str, ...] = ()
     """What a reader of scores must know."""
+    hints: tuple[str, ...] = ()
+    """How more of it could be used; of no concern to a reader of scores."""
+
+    @property
+    def all_hints(self) -> tuple[str, ...]:
+        """Its hints, and those of the answers that were joined."""
+        return self.hints if self.answers is None else (*self.hints, *self.answers.hints)
 
     def lines(self) -> Iterator[str]:
         for info in (self,) if self.answers is None else (self, self.answers):

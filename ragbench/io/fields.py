@@ -82,6 +82,13 @@ def says_gold(path: str) -> bool:
     return not set(named("gold")["words"]).isdisjoint(name_words(path))
 
 
+def says_verdict(name: str) -> bool:
+    """Whether a field's name says that it holds verdicts on answers, such as ``OK?``."""
+    words = set(name_words(name))
+    says = named("verdict")
+    return bool(words & {*says["words"]}) and not words & {*says["others"]}
+
+
 def may_be_reference(name: str) -> bool:
     """Whether a name that is not recognised speaks of a right answer, such as ``truth``."""
     words = set(name_words(name))

@@ -31,7 +31,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores
-from ragbench.io.fields import entry_fields, named
+from ragbench.io.fields import entry_fields, named, says_verdict
 from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
@@ -135,12 +135,22 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
         rows = [values] if form is None else [*msgspec.convert(dict(values), form).rows()]
     except msgspec.ValidationError as error:
         raise ValueProblem(f"is not as its tool exports it: {error}") from None
-    for one in rows:
-        plain = {re.sub("[ -]", "_", str(name).strip().casefold()): one[name] for name in one}
-        yield _label(plain, row.cells)
+    for entry in rows:
+        plain: dict[str, object] = {}
+        verdicts: list[object] = []
+        for name, value in entry.items():
+            plain[re.sub("[ -]", "_", str(name).strip().casefold())] = value
+            if says_verdict(str(name)):
+                verdicts.append(value)
+        yield _label(plain, verdicts, cells=row.cells)
 
 
-def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
+def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:
+    """A label of a row's fields.
+
+    Args:
+        verdicts: the values of the fields whose names say that they hold one, such as ``OK?``.
+    """
     known = {
         target: next((values[name] for name in names if not is_missing(values.get(name))), None)
         for target, names in _names().items()
@@ -155,10 +165,13 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
             f"field '{lacking}' is missing, or not a text: a label is known by its question and "
             f"its answer. The fields are: {', '.join(map(str, values)) or 'none'}"
         )
+    value = known["value"]
     if not any(name in values for name in _names()["value"]):
-        raise ValueProblem(
-            f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
-        )
+        if len(verdicts) != 1:
+            raise ValueProblem(
+                f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
+            )
+        value = None if is_missing(verdicts[0]) else verdicts[0]
     if cells and isinstance(given, str):
         given = parse_cell("retrieved_contexts", given)
     if given is not None:
@@ -169,13 +182,21 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
         answer=answer,
         contexts=contexts,
         metric=str(known["metric"] or ""),
-        value=label_value(known["value"]),
+        value=label_value(value),
         by=str(known["by"] or "somebody"),
         key=(key[0], key[1], str(digest)) if digest is not None else key,
         is_of_pairs=is_object(drawn) and drawn.get("differing") is True,
         is_drawn=is_object(drawn) or drawn in (True, "true", "True", "TRUE"),
         case=str(known["case"] or ""),
     )
+
+
+def is_yes_or_no(value: object) -> bool:
+    """Whether a value is a verdict: yes, no, partly, true, false, 1 or 0, or a word for these."""
+    if isinstance(value, str):
+        word = re.sub("[ -]", "_", value.strip().casefold())
+        return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
+    return isinstance(value, (bool, int, float)) and value in (0, 1)
 
 
 def label_value(given: object) -> float | None:

@@ -23,6 +23,9 @@ from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
+CITED = "cited_sources"
+"""Under which name an answer's metadata holds the documents that a record has it cite. It differs
+from ``citations``, which are a system's own: those the metrics of citations check."""
 ERROR = "RecordedError"
 """Type of a failure of which the source has the message alone."""
 
@@ -164,6 +167,9 @@ def _generation(said: Mapping[str, Any]) -> Outcome[Any] | None:
     counts = {name: count for name in _TOKENS if (count := said.get(name)) is not None}
     for name, count in counts.items():
         usage[name] = int(count) if count.is_integer() else count
+    metadata = usage
+    if "citations" in said:
+        metadata = {**usage, CITED: list(said["citations"])}
     candidates, abstained = said.get("multi_responses"), said.get("abstained")
     response = said.get("response", candidates[0] if candidates else None)
     # A text beside an error is not an answer: it may be the error itself, or half an answer.
@@ -176,7 +182,7 @@ def _generation(said: Mapping[str, Any]) -> Outcome[Any] | None:
         multi_responses=list(candidates) if candidates else None,
         confidence=said.get("confidence"),
         abstained=abstained,
-        metadata=usage or None,
+        metadata=metadata or None,
     )
     return recorded_outcome(result, seconds=seconds)
 

@@ -48,7 +48,7 @@ from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
-from ragbench.io.unread import document_notes
+from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]
@@ -326,6 +326,7 @@ class _Opening:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
         gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
         documents = document_notes([row.values for row in known], unused, bound)
+        verdicts = verdict_notes([row.values for row in known], unused, bound, self.place.name)
         repeats = repeat_notes(looked) if unused and not self.is_join else ()
         info = SourceInfo(
             path=self.place.name,
@@ -341,6 +342,7 @@ class _Opening:
                 *documents,
                 *repeats,
             ),
+            hints=tuple(verdicts),
         )
         return EntrySource(
             info=looked_at(info, looked, is_whole=len(known) < LOOK),

@@ -7,11 +7,14 @@ holds, and the ``--field`` line that would give it a role.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
 
 from ragbench.io.dumps.form import getter, opened_json
-from ragbench.io.fields import named, says_gold
+from ragbench.io.fields import named, says_gold, says_verdict
 from ragbench.io.json_text import json_text
-from ragbench.io.values import is_list, is_object
+from ragbench.io.people import is_yes_or_no
+from ragbench.io.values import is_list, is_missing, is_object
 
 _SHOWN = 60
 _TEXT_AT = ("node.text", "kwargs.page_content", "document.content", "payload.text", "_source.text")
@@ -64,6 +67,50 @@ def document_notes(
             yield f"{begin} your system retrieved it, add --field retrieved_contexts={name}"
         elif "reference_contexts" not in bound and "reference_context_ids" not in bound:
             yield f"{begin} it holds what is relevant, add --field reference_contexts={name}"
+
+
+def verdict_notes(
+    rows: Sequence[Mapping[str, object]],
+    unused: Collection[str],
+    bound: Mapping[str, str],
+    path: str,
+) -> Iterator[str]:
+    """Says how verdicts on answers are used that a file has in a field of its own, such as ``OK?``.
+
+    Name and values decide together: each value is yes or no, or is missing.
+
+    Args:
+        bound: the fields of a case, or of what a system did, with the field that holds each.
+        path: the file, as its user wrote it.
+    """
+    for name in unused:
+        values = [row.get(name) for row in rows]
+        verdicts = [value for value in values if not is_missing(value)]
+        if not says_verdict(name) or not verdicts or not all(map(is_yes_or_no, verdicts)):
+            continue
+        options = _options_for_labels(bound, path)
+        if options:
+            yield (
+                f"'{name}' is not read. If it holds people's verdicts on the answers, add "
+                f"{options}: they correct the score. ragbench label collects more (docs/labels.md)"
+            )
+            return
+
+
+def _options_for_labels(bound: Mapping[str, str], path: str) -> str:
+    """The options that read verdicts as labels; empty if the file has no answers to judge."""
+    file = quote(path) if Path(path).is_file() else "FILE"
+    if "response" in bound:
+        metric = "answer_correct" if "reference" in bound else "METRIC"
+        return f"--labels {metric}={file}"
+    answer = bound.get("reference", "")
+    if answer.casefold() not in _MAY_BE_A_SYSTEMS:
+        return ""
+    return f"--field response={quote(answer)} --labels METRIC={file}"
+
+
+_MAY_BE_A_SYSTEMS = ("answer", "answers", "output")
+"""Names of a reference that people also give to their system's answer."""
 
 
 def _are_documents(value: object) -> bool:

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice, product
@@ -397,6 +397,37 @@ def as_expected_ids(value: object) -> tuple[str, ...]:
 _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "file_name", "name")
 
 
+SOURCE_FIELDS = (
+    "source", "document_id", "doc_id", "document", "file", "file_name", "filename", "file_path",
+    "path", "url", "title",
+)  # fmt: skip
+"""Fields of a chunk's metadata, or of a citation, that name its document."""
+
+
+def as_citations(value: object) -> tuple[str, ...]:
+    """The names of the documents that an answer cites: texts, numbers, or objects with names.
+
+    What has no name is skipped: it names no document that a case could expect.
+    """
+    names: list[str] = []
+    citations: Sequence[object] = [value]
+    if isinstance(value, (list, tuple)):
+        citations = cast("Sequence[object]", value)
+    for citation in citations:
+        names += citation_names(citation)
+    return tuple(dict.fromkeys(names))
+
+
+def citation_names(citation: object) -> Iterator[str]:
+    """Every name of the document or chunk that a citation has; none for an unknown form."""
+    names: list[object] = [citation]
+    if is_object(citation):
+        names = [citation.get(field) for field in ("id", "chunk_id", "name", *SOURCE_FIELDS)]
+    for name in names:
+        if type(name) is int or (isinstance(name, str) and name.strip()):
+            yield str(name).strip()
+
+
 def as_patterns(value: object) -> tuple[str, ...]:
     """Regular expressions, each compiled once to see that it can be."""
     patterns = as_expected_texts(value)
@@ -580,7 +611,7 @@ def parse_cell(target: str, cell: str) -> object:
             raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
     if convert is as_expectations:
         return _parse_list(text) if in_brackets else text
-    if convert in (as_expected_texts, as_expected_ids):
+    if convert in (as_expected_texts, as_expected_ids, as_citations):
         return _parse_list(text) if in_brackets else _split_expected(text)
     if convert in (as_ids, as_ranked_ids):
         return _parse_list(text) if in_brackets else _split_ids(target, text)
@@ -600,7 +631,10 @@ def spelled_list(target: str, text: str) -> object:
 
     An answer in brackets is one.
     """
-    lists = (as_ids, as_ranked_ids, as_expected_texts, as_expected_ids, *_LISTS[1:])
+    lists = (
+        *(as_ids, as_ranked_ids, as_expected_texts, as_expected_ids, as_citations),
+        *_LISTS[1:],
+    )
     if converters()[target] in lists and text.endswith("]"):
         with suppress(ValueProblem):
             return _parse_list(text)

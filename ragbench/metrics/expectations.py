@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,11 @@ from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.patterns import is_found
 from ragbench.core.record import Record
-from ragbench.core.result import RetrievalResult
+from ragbench.core.result import GenerationResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.answer import declined
 from ragbench.metrics.metric import metric
+from ragbench.metrics.sources import CitedNames, cited_names, retrieved_names, spelled, wanted_names
 from ragbench.text.declining import RULES
 
 _DECLINED = Cell.abstained("the system declined to answer")
@@ -36,26 +37,107 @@ class Expected(Record, dict=True):
         Raises:
             TimeoutError: a pattern takes too long.
         """
-        return tuple((one, self._holds(one)) for one in self.trace.case.expectations)
+        return tuple(
+            (expectation, self._holds(expectation)) for expectation in self.trace.case.expectations
+        )
+
+    def reason(self, expectation: Expectation) -> str:
+        """Where an expected document is, or is not; empty for expectations of other kinds."""
+        if expectation.kind not in _OF_SOURCES:
+            return ""
+        places: list[str] = []
+        if expectation.kind is ExpectationKind.SOURCE and self._is_retrieved(expectation):
+            places.append("retrieved")
+        if self._is_cited(expectation):
+            places.append("cited by the answer")
+        if places:
+            return " and ".join(places)
+        if expectation.kind is ExpectationKind.SOURCE:
+            places.append(self._reason_not_retrieved())
+        places.append(self._reason_not_cited())
+        return "; ".join(places)
+
+    def _reason_not_retrieved(self) -> str:
+        if self.trace.context.value is None:
+            return "no retrieval"
+        if self._retrieved is None:
+            return "what was retrieved has no ids or sources"
+        return "not retrieved"
+
+    def _reason_not_cited(self) -> str:
+        if self._cited is None:
+            return "no answer"
+        if not self._cited.are_known:
+            return "what the answer cites has no ids or sources"
+        return "not cited by the answer" if self._cited.names else "the answer cites nothing"
 
     def _holds(self, expectation: Expectation) -> bool | None:
         is_there: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
-            is_there = _is_retrieved(expectation.texts, self.trace)
+            is_there = self._is_used(expectation)
+        elif self._answer is None:
+            is_there = None
+        elif expectation.kind is ExpectationKind.CITES:
+            is_there = self._is_cited(expectation)
         else:
-            generated = self.trace.generation.value
-            if generated is None or declined(self.trace.generation):
-                return None
-            is_there = _is_answered(expectation, generated.response)
+            is_there = _is_answered(expectation, self._answer.response)
         return None if is_there is None else is_there is not expectation.negated
 
+    @property
+    def _answer(self) -> GenerationResult[Any] | None:
+        """What was generated; None where nothing was, and where the system declined."""
+        return None if declined(self.trace.generation) else self.trace.generation.value
 
-@metric(group="generator", version=RULES, cite="promptfoo, deterministic assertions")
+    def _is_used(self, expectation: Expectation) -> bool | None:
+        """Whether a document was retrieved or cited; None where no name of either is known."""
+        if self._is_retrieved(expectation) or self._is_cited(expectation):
+            return True
+        is_known = self._retrieved is not None or (
+            self._cited is not None and self._cited.are_documents
+        )
+        return False if is_known else None
+
+    def _is_retrieved(self, expectation: Expectation) -> bool | None:
+        if self._retrieved is None:
+            return None
+        return not self._retrieved.isdisjoint(wanted_names(expectation.texts))
+
+    def _is_cited(self, expectation: Expectation) -> bool | None:
+        if self._cited is None:
+            return None
+        if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
+            return True
+        return False if self._cited.are_known else None
+
+    @cached_property
+    def _retrieved(self) -> frozenset[str] | None:
+        """The names of what was retrieved; None where chunks have neither ids nor sources."""
+        result = self.trace.context.value
+        if result is None:
+            return None
+        names = retrieved_names(result)
+        return None if not names and result.contexts else names
+
+    @cached_property
+    def _cited(self) -> CitedNames | None:
+        """What the answer cites; None without an answer."""
+        generated = self._answer
+        if generated is None:
+            return None
+        return cited_names(generated, self.trace.context.value)
+
+
+_OF_SOURCES = (ExpectationKind.SOURCE, ExpectationKind.CITES)
+_VERSION = 1
+"""Raised whenever an expectation holds by another rule than before."""
+
+
+@metric(group="generator", version=RULES + _VERSION, cite="promptfoo, deterministic assertions")
 def expectations(expectations: Expected) -> float | Skip:
     """Share of a case's expectations that hold: must_contain, must_match, expected_sources ..."""
     known = [holds for _, holds in expectations.results if holds is not None]
     if not known:
-        return Skip("no ids or sources of what was retrieved")
+        return Skip("no ids or sources of what was retrieved or cited")
     return sum(known) / len(known)
 
 
@@ -69,7 +151,8 @@ def blocked_expectations(trace: Trace) -> Cell | None:
     if not kinds:
         return _NONE
     if kinds == {ExpectationKind.SOURCE}:
-        return _without_value(trace, "context")
+        is_answered = trace.generation.value is not None and trace.context.failure is None
+        return None if is_answered else _without_value(trace, "context")
     if trace.generation.value is not None:
         return _DECLINED if declined(trace.generation) else None
     is_skipped = trace.generation.status is Status.SKIPPED
@@ -97,19 +180,13 @@ def _is_answered(expectation: Expectation, response: str) -> bool:
     return any(test(text, response) for text in expectation.texts)
 
 
-def _spelled(text: str) -> str:
-    """A text in one form of Unicode, without case, and with single spaces."""
-    folded = unicodedata.normalize("NFC", text).casefold()
-    return " ".join(unicodedata.normalize("NFC", folded).split())
-
-
 def is_mentioned(text: str, answer: str) -> bool:
     """Whether an answer has a text in whole words: 10 is not in 100, nor in 10.5.
 
     Accents, digits and punctuation inside of it count. Of scripts without spaces between words
     every place counts.
     """
-    wanted, said = _spelled(text), _spelled(answer)
+    wanted, said = spelled(text), spelled(answer)
     at = said.find(wanted)
     while at >= 0:
         if _is_whole(said, at, at + len(wanted)):
@@ -191,43 +268,3 @@ _TESTS: Mapping[ExpectationKind, Callable[[str, str], bool]] = {
     ExpectationKind.PATTERN: is_found,
 }
 _TESTS_OF_JSON = {ExpectationKind.JSON: is_json, ExpectationKind.HOLDS_JSON: holds_json}
-
-
-# --- sources
-
-
-def _is_retrieved(names: Sequence[str], trace: Trace) -> bool | None:
-    """Whether a document is among those retrieved; None where no id or source is known."""
-    result = trace.context.value
-    if result is None:
-        return None
-    retrieved = {form for name in _names_of(result) for form in _forms(name)}
-    if not retrieved and result.contexts:
-        return None
-    wanted = {_spelled(name) for name in names}
-    return not wanted.isdisjoint(retrieved)
-
-
-_SOURCE_FIELDS = (
-    "source", "document_id", "doc_id", "document", "file", "file_name", "filename", "file_path",
-    "path", "url", "title",
-)  # fmt: skip
-"""Fields of a chunk's metadata that name its document."""
-
-
-def _names_of(result: RetrievalResult[Any]) -> Iterator[str]:
-    yield from result.context_ids or ()
-    for metadata in result.context_metadata or ():
-        for field in _SOURCE_FIELDS:
-            name = metadata.get(field) if metadata else None
-            if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "":
-                yield str(name)
-
-
-def _forms(name: str) -> Iterator[str]:
-    """A name as it is, without the number of a chunk (`doc#3`), and without folders."""
-    spelled = _spelled(name)
-    document = spelled.rpartition("#")[0] or spelled
-    for form in (spelled, document):
-        yield form
-        yield form.replace("\\", "/").rpartition("/")[2]

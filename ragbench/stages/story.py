@@ -95,10 +95,13 @@ def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Expectati
 
     for expectation in trace.case.expectations:
         alone = replace(trace, case=replace(trace.case, expectations=(expectation,)))
+        expected = Expected(trace=alone)
         holds: bool | None = None
         with suppress(TimeoutError):
-            holds = Expected(trace=alone).results[0][1]
-        yield ExpectationStory(text=expectation.sentence, holds=holds)
+            holds = expected.results[0][1]
+        yield ExpectationStory(
+            text=expectation.sentence, holds=holds, reason=expected.reason(expectation)
+        )
 
 
 def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 MARKS = re.compile(
     r"\s?(?:[\[【]\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3})*(?:†[^】\]]{0,80})?[\]】]"
@@ -43,3 +44,54 @@ def without_sources(answer: str) -> str:
     """An answer without the list of its sources, which states nothing, where there is more."""
     plain = _SOURCES.sub(lambda found: "" if _PLACES.search(found[0]) else found[0], answer)
     return plain if plain.strip() else answer
+
+
+_IN_BRACKETS = re.compile(
+    r"[\[【]([^\[\]【】\n]{1,200})[\]】]|(?<=\])\(([^()\s]{1,500})\)"
+    r"|\(((?:doc(?:ument)?|source|ref(?:erence)?|file|see)s?\b[^()\n]{1,200})\)",
+    re.IGNORECASE,
+)
+"""``[returns.md]``, the target of a link, ``(source: returns.md)``."""
+_LED = re.compile(
+    r"(?:^|[\s(*_])(?:sources?|references?|citations?)[ \t*_]*:[ \t*_]*(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""``Source: returns.md`` at the end of a line."""
+_PARTS = re.compile(r"[,;|†\n()\[\]]")
+_LEAD = re.compile(
+    r"(?:doc(?:ument)?|source|ref(?:erence)?|file|see)s?\b[ \t]*:?[ \t]*", re.IGNORECASE
+)
+_EDGES = " \t.,;:*_`\"'<>()[]【】-•"
+
+
+def bracketed_names(answer: str) -> Iterator[str]:
+    """What an answer has in brackets, or links to, if it is no mark such as ``[1]``.
+
+    Whether it is the name of a document only a comparison with such names shows.
+    """
+    for match in _IN_BRACKETS.finditer(answer):
+        place = next(part for part in match.groups() if part)
+        if not _IS_MARK.fullmatch(place):
+            yield from _names_in(place)
+
+
+def listed_sources(answer: str) -> Iterator[str]:
+    """What an answer has behind ``Source:``, and in its list of sources."""
+    for match in _LED.finditer(answer):
+        yield from _names_in(match[1])
+    for match in _SOURCES.finditer(answer):
+        yield from _names_in(match[0])
+
+
+def _names_in(place: str) -> Iterator[str]:
+    """Each part as it is written, and word by word, as in ``[returns.md page 3]``."""
+    for part in _PARTS.split(place):
+        whole = part.strip(_EDGES)
+        plain = _LEAD.sub("", whole, count=1) if _LEAD.match(whole) else whole
+        words = [word.strip(_EDGES) for word in plain.split()]
+        for name in dict.fromkeys([whole, plain, *words]):
+            if name:
+                yield name
+
+
+_IS_MARK = re.compile(r"[\d\s,;^†–-]+")

@@ -10,7 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragbench.core.gate_result import GateResult
+from ragbench.core.report import Report
 from ragbench.core.run_scores import RunScores
+from ragbench.core.unfulfilled import EXPECTATIONS, unfulfilled
 from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
 from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
@@ -28,6 +30,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.metrics.matching import Matching
 from ragbench.verbs.label import with_labels
+from ragbench.verbs.report import report_of
 from ragbench.views.history import span_text
 from ragbench.views.run_document import right_text
 
@@ -81,7 +84,26 @@ def gate_run(
     notes += notes_of(book, [run] if baseline is None else [run, baseline])
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
-    return replace(gate(run, baseline, config, notes=notes), dataset=changed)
+    verdict = replace(gate(run, baseline, config, notes=notes), dataset=changed)
+    return _with_unfulfilled(verdict, path, found)
+
+
+def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) -> GateResult:
+    """The result with the names of the expectations that do not hold, if a check is about them."""
+    if not any(check.subject == EXPECTATIONS for check in verdict.against):
+        return verdict
+    if not run_around(path).is_dir():  # a baseline file holds no answers
+        return verdict
+    before: Report | None = None
+    if baseline is not None and run_around(baseline).is_dir():
+        before = report_of(run_around(baseline))
+    lost = [case.id for case in verdict.lost_cases if case.metric == EXPECTATIONS]
+    cases = unfulfilled(report_of(run_around(path)), most=_CASES, first=lost, baseline=before)
+    return replace(verdict, unfulfilled=cases)
+
+
+_CASES = 50
+"""Of how many cases the expectations that do not hold are named."""
 
 
 def _baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:

@@ -129,7 +129,7 @@ _STATES = {None: "unknown", True: "holds", False: _DOES_NOT_HOLD}
 def _expectations(story: CaseStory, *, longest: int) -> Iterator[tuple[str, str]]:
     """What the case expects, and whether it holds."""
     for expectation in story.expectations:
-        text = f"{_STATES[expectation.holds]}: {expectation.text}"
+        text = f"{_STATES[expectation.holds]}: {expectation.sentence}"
         yield "expected", shown_line(text, longest=longest)
 
 

@@ -22,6 +22,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.core.record import replace
+from ragbench.core.unfulfilled import EXPECTATIONS, Unfulfilled
 from ragbench.safe_text import annotation, as_line, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
@@ -35,7 +36,7 @@ from ragbench.views.document import (
 from ragbench.views.history import sparkline
 from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section
-from ragbench.views.run_document import causes_section
+from ragbench.views.run_document import causes_section, unfulfilled_section
 
 _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
@@ -88,6 +89,7 @@ def gate_document(
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
+            unfulfilled_section(verdict.unfulfilled),
             _cases_section(verdict, against),
         ),
         notes=verdict.notes,
@@ -366,11 +368,26 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
     for check in verdict.checks:
         name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
-            yield name, "failure", check.reason, check.kind.value
+            yield name, "failure", _reason_with_names(verdict, check), check.kind.value
         elif check.outcome is GateOutcome.INCONCLUSIVE:
             yield name, "skipped", f"inconclusive: {check.reason}", ""
         elif check.outcome is GateOutcome.PASSED:
             yield name, "system-out", check.reason, ""
+
+
+def _reason_with_names(verdict: GateResult, check: GateCheck) -> str:
+    """Why a check failed; of expectations with those that do not hold."""
+    if verdict.unfulfilled is None or check.subject != EXPECTATIONS:
+        return check.reason
+    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_LOST]])
+
+
+def unfulfilled_lines(found: Unfulfilled) -> list[str]:
+    """A case with its expectations that do not hold per line."""
+    return [
+        f"{shown_line(case.id, longest=_LONGEST)}: {'; '.join(case.sentences)}"
+        for case in found.cases
+    ]
 
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:

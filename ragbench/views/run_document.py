@@ -12,6 +12,7 @@ from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, Righ
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeReport, Report, StageCount, Summary
+from ragbench.core.unfulfilled import Unfulfilled, unfulfilled
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import DEFAULT
 from ragbench.safe_text import as_line, counted, shown_line
@@ -21,6 +22,7 @@ from ragbench.views.labels import corrected_section
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
+_LONGEST_ID, _LONGEST_SENTENCE = 100, 200
 _LONGEST_TABLE = 50
 """Rows of a table that are shown: a comment on a pull request holds 65,536 letters."""
 
@@ -43,6 +45,7 @@ def run_document(report: Report) -> Document:
             Section(title="Cases", lines=[*wrong, cases, *lines]),
             *_metrics([one for one in report.summaries if one.metric.definition.deterministic]),
             causes_section(report.causes),
+            unfulfilled_section(unfulfilled(report, most=_LONGEST_TABLE)),
             *detail_sections(report),
         ),
         notes=notes,
@@ -155,6 +158,28 @@ def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
             for names, reasons in why_not_measured(summaries)
             for position, (reason, count) in enumerate(reasons)
         ],
+    )
+
+
+def unfulfilled_section(found: Unfulfilled | None) -> Section:
+    """The expectations that do not hold, by case."""
+    title = "Expectations that do not hold"
+    if found is None or not found.total:
+        return Section(title=title)
+    rows: list[Sequence[object]] = []
+    for case in found.cases:
+        for sentence in case.sentences:
+            id = shown_line(case.id, longest=_LONGEST_ID)
+            rows.append((id, shown_line(sentence, longest=_LONGEST_SENTENCE)))
+    line = f"In {counted(found.total, 'case')}"
+    if found.total > len(found.cases):
+        line += f", of which the worst {len(found.cases):,} are listed"
+    return Section(
+        title=title,
+        lines=[f"{line}. The answers: ragbench explain RUN CASE"],
+        columns=("case", "does not hold"),
+        rows=rows,
+        most=_LONGEST_TABLE,
     )
 
 

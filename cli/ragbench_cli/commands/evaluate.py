@@ -283,6 +283,9 @@ class _Opened:
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
         if not options.quiet:
             say_source(held, cases, self.system)
+            if not options.labelled.labels:
+                for hint in held.all_hints:
+                    console.say(hint)
         self.selection = Selection(
             limit=measuring.limit, sample=measuring.sample, seed=measuring.seed
         )

@@ -30,6 +30,7 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.fields import named
 from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
+    SOURCE_FIELDS,
     ValueProblem,
     as_answers,
     as_id,
@@ -207,10 +208,22 @@ class Decoder:
             score = -score
         held = self._find["metadata"](hit)
         metadata: Mapping[str, object] = held if is_object(held) else {}
+        if self.mapping.metadata is None:
+            metadata = self._names_of_document(hit)
         left_out = {self._text_key, *named("retrieval")["vectors"]}
         if not left_out.isdisjoint(metadata):
             metadata = {name: value for name, value in metadata.items() if name not in left_out}
         return Chunk(id=id, text=text, score=score, metadata=metadata)
+
+    def _names_of_document(self, hit: Mapping[str, object]) -> dict[str, object]:
+        """What a chunk without a field for metadata says of its document, such as ``source``."""
+        known = (self.mapping.id, self.mapping.text, self.mapping.score)
+        names: dict[str, object] = {}
+        for key in SOURCE_FIELDS:
+            name = hit.get(key)
+            if key not in known and type(name) in (str, int) and name != "":
+                names[key] = name
+        return names
 
     def _label(self, value: object, name: str) -> bool | None:
         found = self._find[name](value)

@@ -217,7 +217,7 @@ def _not_fulfilled(story: CaseStory) -> Iterator[str]:
     total = len(story.expectations)
     yield f"<div class=claims><h3>Expectations that do not hold: {len(failing)} of {total}</h3>\n"
     for expectation in failing:
-        yield f"<p class=fails>{safe(cut(expectation.text, 400))}\n"
+        yield f"<p class=fails>{safe(cut(expectation.sentence, 400))}\n"
     yield "</div>\n"
 
 

@@ -29,6 +29,8 @@ def scored(
     *expectations: Expectation,
     ids: Sequence[str] | None = None,
     sources: Sequence[str] = (),
+    citations: Sequence[object] | None = None,
+    is_retrieved: bool = True,
 ) -> Cell:
     count = len(ids or sources) or 1
     result = RetrievalResult(
@@ -38,10 +40,15 @@ def scored(
     )
     generation: Outcome[GenerationResult] = Outcome(status=Status.SKIPPED, reason="not asked")
     if answer is not None:
-        generation = Outcome(status=Status.MEASURED, value=GenerationResult(answer))
+        metadata = None if citations is None else {"citations": citations}
+        value = GenerationResult(answer, metadata=metadata)
+        generation = Outcome(status=Status.MEASURED, value=value)
+    retrieval: Outcome[RetrievalResult] = Outcome(status=Status.SKIPPED, reason="not asked")
+    if is_retrieved:
+        retrieval = Outcome(status=Status.MEASURED, value=result)
     trace = Trace(
         case=Case(id="a", query="q", expectations=expectations),
-        retrieval=Outcome(status=Status.MEASURED, value=result),
+        retrieval=retrieval,
         generation=generation,
     )
     return Plan(parse_metrics("expectations")).score([trace])[0][0]
@@ -131,6 +138,61 @@ def test_sources_are_looked_at_without_an_answer() -> None:
     assert scored(None, both[0], ids=["a.md"]).value == 1.0
     assert scored(None, *both, ids=["a.md"]).value == 1.0
     assert scored(None, both[1], ids=["a.md"]).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Ten [docs/b.md].",
+        "Ten [B.md, p. 3].",
+        "Ten (source: b.md).",
+        "Ten (see b.md).",
+        "Ten, see [the page](https://example.org/docs/b.md).",
+        "Ten.\n\nSources:\n- a.md\n- b.md (page 2)",
+        "Ten. Source: b.md",
+        "Ten \u30104:0\u2020b.md\u3011.",
+        "Ten [b.md#3].",
+    ],
+)
+def test_an_answer_cites_what_it_names_in_brackets_and_in_its_sources(answer: str) -> None:
+    for kind in (K.SOURCE, K.CITES):
+        assert scored(answer, expect(kind, "b.md"), is_retrieved=False).value == 1.0
+        assert scored(answer, expect(kind, "other-b.md"), ids=["x"]).value == 0.0
+
+
+def test_a_name_in_the_text_of_an_answer_is_no_citation() -> None:
+    assert scored("Look into b.md for it.", expect(K.CITES, "b.md"), ids=["b.md"]).value == 0.0
+
+
+def test_a_mark_cites_the_document_of_its_chunk() -> None:
+    cites = expect(K.CITES, "b.md")
+    assert scored("Ten [2].", cites, sources=["a.md", "b.md"]).value == 1.0
+    assert scored("Ten [1].", cites, sources=["a.md", "b.md"]).value == 0.0
+    assert scored("Ten [1].", expect(K.CITES, "b.md", negated=True), sources=["a.md"]).value == 1.0
+
+
+def test_marks_of_chunks_without_names_are_skipped_and_do_not_fail() -> None:
+    assert scored("Ten [1].", expect(K.CITES, "b.md")).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    "citation", ["b.md", "docs/b.md#4", {"source": "b.md"}, {"url": "x/b.md"}, 2, "2"]
+)
+def test_a_system_cites_names_ranks_and_objects(citation: object) -> None:
+    cell = scored("Ten.", expect(K.CITES, "b.md"), sources=["a.md", "b.md"], citations=[citation])
+    assert cell.value == 1.0
+
+
+def test_without_names_of_chunks_a_remark_in_brackets_decides_nothing() -> None:
+    source = expect(K.SOURCE, "b.md")
+    assert scored("Ten [see below].", source).status is Status.SKIPPED
+    assert scored("Ten. Source: a.md", source).value == 0.0
+
+
+@given(st.from_regex(r"[a-z]{1,8}(-[a-z]{1,5})?\.(md|pdf|html)", fullmatch=True))
+def test_any_file_that_is_named_in_brackets_is_cited(name: str) -> None:
+    assert scored(f"It is ten [{name}].", expect(K.CITES, name)).value == 1.0
+    assert scored(f"It is ten [{name}].", expect(K.CITES, f"x{name}")).value == 0.0
 
 
 def test_a_hostile_pattern_fails_its_case_after_a_second() -> None:

@@ -1,0 +1,128 @@
+"""Which documents a system used for an answer: those that it retrieved, and those that it cites.
+
+A document goes by the id of a chunk, the part of it before ``#``, or a field of the chunk's
+metadata such as ``source``; with and without folders.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ragbench.core.metric import Skip
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.io.recorded import CITED
+from ragbench.io.values import SOURCE_FIELDS, as_citations
+from ragbench.metrics.citations import cited
+from ragbench.text.citations import bracketed_names, listed_sources
+
+
+def spelled(text: str) -> str:
+    """A text in one form of Unicode, without case, and with single spaces."""
+    folded = unicodedata.normalize("NFC", text).casefold()
+    return " ".join(unicodedata.normalize("NFC", folded).split())
+
+
+def retrieved_names(result: RetrievalResult[Any]) -> frozenset[str]:
+    """Every form of the names of the retrieved documents; empty if no id or source is known."""
+    names = list(result.context_ids or ())
+    for metadata in result.context_metadata or ():
+        names += _names_of(metadata)
+    return _all_forms(names)
+
+
+class CitedNames(NamedTuple):
+    """Which documents an answer cites."""
+
+    names: frozenset[str]
+    """Every form of their names."""
+    are_documents: bool
+    """Whether a name is surely that of a document. Words in brackets may be a remark."""
+    are_known: bool = True
+    """False if the answer has marks, and no chunk behind them has a name."""
+
+
+def cited_names(
+    generation: GenerationResult[Any], retrieval: RetrievalResult[Any] | None
+) -> CitedNames:
+    """The documents that an answer cites.
+
+    They are in its text (``[returns.md]``, ``Source: returns.md``), in what its system or the
+    record says that it cites, and behind its marks (``[1]`` is the first chunk).
+    """
+    documents = list(_said_names(generation, retrieval))
+    has_marks = False
+    if retrieval is not None:
+        sentences = cited(generation, retrieval)
+        if not isinstance(sentences, Skip):
+            has_marks = True
+            for sentence in sentences:
+                for place in sentence.chunks:
+                    if place is not None:
+                        documents += _names_at(retrieval, place)
+    listed = list(listed_sources(generation.response))
+    names = _all_forms([*documents, *listed, *bracketed_names(generation.response)])
+    return CitedNames(
+        names=names,
+        are_documents=bool(documents or listed),
+        are_known=bool(documents or listed) or not has_marks,
+    )
+
+
+def wanted_names(names: Iterable[str]) -> frozenset[str]:
+    """Names of documents as a case gives them, in the form in which they are compared."""
+    return frozenset(spelled(name) for name in names)
+
+
+def _said_names(
+    generation: GenerationResult[Any], retrieval: RetrievalResult[Any] | None
+) -> Iterator[str]:
+    """The names that the system's metadata or the record gives.
+
+    A number that is not an id is the rank of a chunk, from 1.
+    """
+    metadata: Mapping[str, Any] = generation.metadata or {}
+    for field in (CITED, "citations"):
+        for name in as_citations(metadata.get(field)):
+            yield name
+            if retrieval is not None and name.isdecimal():
+                yield from _names_of_number(retrieval, name)
+
+
+def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[str]:
+    ids = list(retrieval.context_ids or ())
+    place = ids.index(number) if number in ids else int(number[:9]) - 1
+    if 0 <= place < len(retrieval):
+        yield from _names_at(retrieval, place)
+
+
+def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
+    """The names of one chunk and its document."""
+    if result.context_ids:
+        yield result.context_ids[place]
+    if result.context_metadata:
+        yield from _names_of(result.context_metadata[place])
+
+
+def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
+    for field in SOURCE_FIELDS:
+        name = metadata.get(field) if metadata else None
+        if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "":
+            yield str(name)
+
+
+def _all_forms(names: Iterable[str]) -> frozenset[str]:
+    forms: set[str] = set()
+    for name in names:
+        forms.update(_forms(name))
+    return frozenset(forms)
+
+
+def _forms(name: str) -> Iterator[str]:
+    """A name as it is, without the number of a chunk (`doc#3`), and without folders."""
+    whole = spelled(name)
+    document = whole.rpartition("#")[0] or whole
+    for form in (whole, document):
+        yield form
+        yield form.replace("\\", "/").rpartition("/")[2]
