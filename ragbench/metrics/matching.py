@@ -29,8 +29,10 @@ from ragbench.core.result import RetrievalResult
 from ragbench.text.tokens import multilingual_tokens
 
 COMPARING = 2
-"""The version of how retrieved chunks are compared with relevant ones. It is a part of the version of
-each metric that reads a ranking, so that values of another one in a run's folder are not used.
+"""The version of how retrieved chunks are compared with relevant ones.
+
+It is a part of the version of each metric that reads a ranking, so that values of another one in a
+run's folder are not used.
 
 2: a text that is retrieved twice is one chunk."""
 _LONG = 40
