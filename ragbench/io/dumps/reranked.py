@@ -70,8 +70,10 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def holds_ranking(value: object) -> bool:
-    """Whether a record has a list that is named as a ranking."""
-    return any(items and _is_ranking(path) for path, items in _lists_in(value))
+    """Whether a record has a list, or numbers by id, that is named as a ranking."""
+    if any(items and _is_ranking(path) for path, items in _lists_in(value)):
+        return True
+    return _scores_by_id(value) is not None
 
 
 def unread_ranking(value: object, chunks: str) -> str | None:
@@ -81,7 +83,7 @@ def unread_ranking(value: object, chunks: str) -> str | None:
             continue
         if _ranks_unread(path, items):
             return path
-    return None
+    return _scores_by_id(value)
 
 
 def _ranks_unread(path: str, items: Hits) -> bool:
@@ -89,10 +91,9 @@ def _ranks_unread(path: str, items: Hits) -> bool:
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
         return not _are_falling(items)
-    has_place = [_has_place_alone(item) for item in items]
     if _name_of(path) in named("reranker")["results"]:
-        return any(has_place)
-    return all(has_place)
+        return any(_has_place_alone(item) or _is_score_alone(item) for item in items)
+    return all(_has_place_alone(item) for item in items)
 
 
 def _are_falling(items: Hits) -> bool:
@@ -110,6 +111,29 @@ def _has_place_alone(item: object) -> bool:
     return any(type(place) is int for place in places)
 
 
+def _is_score_alone(item: object) -> bool:
+    """Whether an object has a score, and no text of its own or deeper."""
+    if not is_object(item) or _document_of(item).text is not None:
+        return False
+    scores = (item.get(name) for name in named("reranker")["score"])
+    return not _is_stores_hit(item) and any(type(score) in (int, float) for score in scores)
+
+
+def _scores_by_id(value: object) -> str | None:
+    """The path of an object that is named as a ranking, and has a number by a document's id."""
+    ids = {
+        _document_of(item).id
+        for path, items in _lists_in(value)
+        if _are_inputs(path, items)
+        for item in items
+    }
+    for path, held in _objects_in(value):
+        are_numbers = all(type(number) in (int, float) for number in held.values())
+        if _is_ranking(path) and are_numbers and not ids.isdisjoint(held):
+            return path
+    return None
+
+
 # --- lists of a record, and which of them is which
 
 
@@ -120,6 +144,18 @@ def _lists_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[s
     elif is_object(value) and depth <= _DEEPEST:
         for name, held in value.items():
             yield from _lists_in(held, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _objects_in(
+    value: object, path: str = "", depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    value = opened_json(value)
+    if not is_object(value) or depth > _DEEPEST:
+        return
+    if path:
+        yield path, value
+    for name, held in value.items():
+        yield from _objects_in(held, f"{path}.{name}" if path else name, depth + 1)
 
 
 def _name_of(path: str) -> str:
@@ -186,7 +222,7 @@ def _place_of(item: Mapping[str, object]) -> int | None:
 def _score_of(item: Mapping[str, object]) -> float | None:
     names = (*named("reranker")["score"], *named("hit")["score"])
     scores = (item.get(name) for name in names)
-    return next((score for score in scores if type(score) in (int, float)), None)  # type: ignore[misc]
+    return next((score for score in scores if isinstance(score, int | float)), None)
 
 
 def _document_of(item: object) -> _Document:
