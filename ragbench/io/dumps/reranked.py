@@ -56,6 +56,35 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
     Raises:
         ValueProblem: a result is none of the documents, or names one that another one names, too.
     """
+    for request, results in _requests_in(value):
+        return [request.in_order(results)]
+    return None
+
+
+def request_fields(value: object) -> frozenset[str]:
+    """The fields of a record that hold the documents of a request, and its results."""
+    for request, _ in _requests_in(value):
+        return frozenset(path.partition(".")[0] for path in (request.path, request.results))
+    return frozenset()
+
+
+def own_hits(hits: Hits) -> list[dict[str, object]]:
+    """What `reranked` gives, as chunks of ragbench's own form."""
+    chunks: list[dict[str, object]] = []
+    for hit in hits:
+        assert is_object(hit)
+        document = hit["document"]
+        assert is_object(document)
+        chunk = {"text": document["text"], "score": hit["relevance_score"]}
+        if "id" in document or "index" in hit:
+            chunk["id"] = document.get("id", hit.get("index"))
+        if "metadata" in hit:
+            chunk["metadata"] = hit["metadata"]
+        chunks.append(chunk)
+    return chunks
+
+
+def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
     lists = dict(_lists_in(value))
     for path, items in lists.items():
         if not _may_be_results(path, items):
@@ -64,9 +93,11 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
         if len(inputs) != 1:
             continue
         results = _results_in(path, items)
-        if results is not None:
-            return [_Request(inputs[0], lists[inputs[0]], path).in_order(results)]
-    return None
+        if results is None:
+            continue
+        request = _Request(inputs[0], lists[inputs[0]], path)
+        if _is_ranking(path) or any(map(request.may_hold, results)):
+            yield request, results
 
 
 def holds_ranking(value: object) -> bool:
@@ -281,6 +312,16 @@ class _Request:
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
         self._are_texts = all(isinstance(item, str) for item in items)
+
+    def may_hold(self, result: _Result) -> bool:
+        """Whether a result refers to the documents, rather than being a document of its own."""
+        own = result.document
+        if result.place is not None or own.text is None:
+            return True
+        return any(
+            own.text == asked.text or (own.id is not None and own.id == asked.id)
+            for asked in self.documents
+        )
 
     def in_order(self, results: Sequence[_Result]) -> Hits:
         """The documents that the results name, as hits of a reranker's response.
