@@ -64,7 +64,7 @@ def _rules() -> tuple[Mapping[str, str], str]:
     About 40 files, a few milliseconds.
     """
     whole = hashlib.sha256()
-    read = [files("ragbench.io") / "chunk_identity.py"]
+    read = [one for one in files("ragbench.io").iterdir() if one.name == "chunk_identity.py"]
     for package in ("ragbench.text", "ragbench.validators"):
         read += sorted(files(package).iterdir(), key=lambda one: one.name)
     for file in read:

@@ -281,7 +281,7 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
     """
     results: list[_Result] = []
     for item in items:
-        known = item if is_object(item) else {}
+        known: Mapping[str, object] = item if is_object(item) else {}
         place, score = _place_of(known), _score_of(known)
         document = _document_of(item)
         if document.id is None and document.text is None and (place is None or score is None):

@@ -125,7 +125,7 @@ def test_a_dump_names_chunks_by_the_rule(tmp_path: Path) -> None:
 
 
 def test_validators_name_chunks_by_the_rule() -> None:
-    inspected = inspect_chunks("When?", [Chunk(**fields) for fields in TWICE])
+    inspected = inspect_chunks("When?", [Chunk(id=one["id"], text=one["text"]) for one in TWICE])
     assert [chunk.id for chunk in inspected.chunks] == NAMES
 
 
@@ -149,7 +149,7 @@ def test_a_chunk_is_relevant_if_one_of_its_mentions_says_so(tmp_path: Path) -> N
     path = lines(tmp_path / "d.jsonl", [{"query": "When?", "chunks": chunks}])
     with open_dump(path) as dump:
         (retrieval,) = dump
-    assert retrieval.relevant_ids == {"hours.md"}
+    assert retrieval.relevant_ids == frozenset({"hours.md"})
 
 
 TEXTS = [
