@@ -25,6 +25,13 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpMapping
 from ragbench.io.dumps.forms import RANKED, find_form
 from ragbench.io.dumps.guess import guess_mapping
+from ragbench.io.dumps.reranked import (
+    holds_ranking,
+    own_hits,
+    request_fields,
+    reranked,
+    unread_ranking,
+)
 from ragbench.io.encoding import decoded
 from ragbench.io.entries import (
     LOOK,
@@ -196,6 +203,9 @@ class _Opening:
             reader = file.rows
         reader = self._narrowed(reader)
         sample = list(islice(self._quietly(reader), LOOK))
+        if name in CONTAINERS and dump_form is None and self._has_reranked(sample):
+            reader = partial(_reranked_rows, reader)
+            sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
             return dump
         return self._of_rows(name, reader, sample)
@@ -217,6 +227,19 @@ class _Opening:
 
     # --- records with fields
 
+    def _has_reranked(self, sample: Sequence[Row]) -> bool:
+        """Whether questions hold a reranker's results, and the documents that they are of."""
+        if "retrieved_contexts" in self.fields:
+            return False
+        for row in sample[:_GUESSED_FROM]:
+            bound = {target for target, _ in self.names[tuple(row.values)].bindings}
+            try:
+                if "query" in bound and reranked(find_form("cohere"), row.values) is not None:
+                    return True
+            except ValueProblem:
+                return True  # reported with its line when the rows are read
+        return False
+
     def _as_dump(
         self, sample: Sequence[Row], form: str | None, dump_form: DumpForm | None
     ) -> EntrySource | None:
@@ -225,6 +248,9 @@ class _Opening:
         Where they are, and hold chunks that no recognised name is of, these fields are named.
         """
         bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
+        if dump_form is None and "retrieved_contexts" not in self.fields:
+            for row in sample[:_GUESSED_FROM]:
+                _refuse_ranking(row, dict(self.names[tuple(row.values)].bindings))
         bound = {target for target, _ in bindings}
         has_query = "." in self.fields.get("query", "") or "query" in bound
         gold = {source for target, source in bindings if target not in outcome_fields()}
@@ -437,6 +463,44 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
     if "chunk_score" in found and mapping.scores is not None:
         found["chunk_score"] += f" ({mapping.scores.value})"
     return found
+
+
+def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Iterator[Row]:
+    """Rows with what a reranker left of their documents as their contexts."""
+    form = find_form("cohere")
+    for row in reader(source, problems=problems):
+        try:
+            lists = reranked(form, row.values)
+        except ValueProblem as problem:
+            message = str(problem).replace("--field chunks=", "--field retrieved_contexts=")
+            problems.add(message, path=row.path, line=row.line)
+            continue
+        if lists is None:
+            yield row
+            continue
+        fields = request_fields(row.values)
+        values = {name: value for name, value in row.values.items() if name not in fields}
+        yield row._replace(values={**values, "retrieved_contexts": own_hits(lists[0])})
+
+
+def _refuse_ranking(row: Row, sources: Mapping[str, str]) -> None:
+    """Refuses recorded contexts beside a reranker's results that are not understood.
+
+    Raises:
+        DataError: a row has both.
+    """
+    source = sources.get("retrieved_contexts") or sources.get("retrieved_context_ids")
+    if source is None or not holds_ranking(row.values):
+        return
+    ranking = unread_ranking(row.values, source)
+    if ranking is None:
+        return
+    message = (
+        f"field '{ranking}' ranks the chunks in '{source}', and either may be what generation was "
+        f"given. Choose one: --field retrieved_contexts={ranking}, if it has texts, or --field "
+        f"retrieved_contexts={source}"
+    )
+    raise DataError([Problem(message=message, path=row.path, line=row.line, field=ranking)])
 
 
 def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> Row:

@@ -28,6 +28,13 @@ from ragbench.core.record import Record, field
 from ragbench.core.result import RetrievalResult
 from ragbench.text.tokens import multilingual_tokens
 
+COMPARING = 2
+"""The version of how retrieved chunks are compared with relevant ones.
+
+It is a part of the version of each metric that reads a ranking, so that values of another one in a
+run's folder are not used.
+
+2: a text that is retrieved twice is one chunk."""
 _LONG = 40
 """Characters from which a text is long enough to be recognised when it is not verbatim."""
 _SHARED = 0.5

@@ -32,6 +32,7 @@ from typing import (
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.metrics.matching import COMPARING
 from ragbench.plugins import is_own
 from ragbench.safe_text import did_you_mean
 from ragbench.text.declining import RULES
@@ -205,10 +206,7 @@ class _Signature:
             self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
-        # The rules of declining are a part of the formula. A user's own version stays as it is
-        # written: the digest of its formula has the rules.
-        declines = options.get("abstains", False) or "declined" in arguments
-        rules = RULES - 1 if declines and is_own(str(self.function.__module__)) else 0
+        rules = self._rules(arguments, abstains=options.get("abstains", False))
         reads = "retriever" if needs & _RETRIEVER else "overall"
         group = options.get("group") or ("generator" if needs & _GENERATOR else reads)
         return MetricDefinition(
@@ -232,6 +230,17 @@ class _Signature:
                 prepare=options.get("prepare"),
             ),
         )
+
+    def _rules(self, arguments: Sequence[str], *, abstains: bool) -> int:
+        """What the rules that a formula rests on add to its version.
+
+        A user's own version stays as it is written: the digest of its formula has the rules.
+        """
+        if not is_own(str(self.function.__module__)):
+            return 0
+        declining = RULES - 1 if abstains or "declined" in arguments else 0
+        comparing = COMPARING - 1 if "ranking" in arguments else 0
+        return declining + comparing
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
         try:

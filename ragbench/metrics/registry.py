@@ -27,6 +27,7 @@ from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import compiled, described
+from ragbench.metrics.matching import COMPARING
 from ragbench.metrics.metric import definition_of, definitions_in
 from ragbench.plugins import Registry, is_own, load_attribute, load_target
 from ragbench.text.declining import RULES
@@ -236,6 +237,8 @@ def _identified(definition: MetricDefinition) -> MetricDefinition:
     digest = _formula_digest(formula.function)
     if definition.abstains or "declined" in formula.arguments:
         digest = fingerprint((digest, RULES))[:16]
+    if "ranking" in formula.arguments:
+        digest = fingerprint((digest, COMPARING))[:16]
     return replace(definition, digest=digest)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import rises
-from ragbench.core.record import Record, replace
+from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, WarningKind
+from ragbench.io.chunk_identity import NamedChunks, name_chunks
 from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question
 from ragbench.text.tables import Patterns
@@ -39,15 +40,13 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
     """Gives every chunk an id of its own and says what is wrong with the retrieval.
 
     A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
-    first stays; a chunk with another text under a known id is called ``"id#2"``. Chunks without
-    text stay, so that the verdict names them.
+    first stays; a chunk with another text under a known id is called ``"id#2"``: see
+    `ragbench.io.chunk_identity`. Chunks without text stay, so that the verdict names them.
     """
-    kept, about_ids = [*chunks], list[_Found]()
-    ids = {chunk.id for chunk in chunks}
-    if len(ids) < len(kept) or any(id != id.strip() or not id for id in ids):
-        kept, about_ids = _with_own_ids(chunks)
+    named_chunks = name_chunks(chunks)
+    kept = named_chunks.chunks
     found = [*_about_query(query, len(kept))]
-    for kind, what, those in (*about_ids, *_about_texts(query, kept)):
+    for kind, what, those in (*_about_ids(named_chunks), *_about_texts(query, kept)):
         if those:
             number = "1 chunk" if len(those) == 1 else f"{len(those)} chunks"
             examples = tuple(chunk.id for chunk in those[:_EXAMPLES])
@@ -63,7 +62,7 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
             kind = WarningKind.MIXED_SCORE_DIRECTIONS
             message = "the scores rise from the first chunk to the last: the best one comes last"
         found.append(DumpWarning(kind=kind, message=message, count=len(scores)))
-    return InspectedChunks(chunks=tuple(kept), found=tuple(found))
+    return InspectedChunks(chunks=kept, found=tuple(found))
 
 
 _Found = tuple[WarningKind, str, Sequence[Chunk]]
@@ -89,33 +88,15 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
 
 
-def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[_Found]]:
-    kept: list[Chunk] = []
-    texts: dict[str, set[str]] = {}
-    ids: set[str] = set()
-    unnamed: list[Chunk] = []
-    twice: list[Chunk] = []
-    renamed: list[Chunk] = []
-    for place, chunk in enumerate(chunks, start=1):
-        name = chunk.id.strip() or f"#{place}"
-        if chunk.text in texts.get(name, ()):
-            twice.append(chunk)
-            continue
-        texts.setdefault(name, set()).add(chunk.text)
-        free = (f"{name}#{number}" for number in count(max(len(texts[name]), 2)))
-        own = name if name not in ids else next(one for one in free if one not in ids)
-        ids.add(own)
-        kept.append(chunk if own == chunk.id else replace(chunk, id=own))
-        if not chunk.id.strip():
-            unnamed.append(kept[-1])
-        if own != name:
-            renamed.append(kept[-1])
-    again = "given twice with the same id and text: counted once"
-    return kept, [
-        (WarningKind.MISSING_ID, "without an id: called by place, such as '#1'", unnamed),
-        (WarningKind.DUPLICATE_ID, again, twice),
-        (WarningKind.DUPLICATE_ID, "with the id of another one: called 'id#2' and so on", renamed),
-    ]
+def _about_ids(named_chunks: NamedChunks) -> Iterator[_Found]:
+    what = "without an id: called by place, such as '#1'"
+    yield WarningKind.MISSING_ID, what, named_chunks.unnamed
+    what = "given twice with the same id and text: counted once"
+    yield WarningKind.DUPLICATE_ID, what, named_chunks.again
+    what = "with the id of another one: called 'id#2' and so on"
+    yield WarningKind.DUPLICATE_ID, what, named_chunks.renamed
+    what = "with the text of an earlier chunk and no other id: counted once"
+    yield WarningKind.DUPLICATE_TEXT, what, named_chunks.same_text
 
 
 def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:

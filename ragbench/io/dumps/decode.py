@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cache
-from itertools import count
 from typing import cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
+from ragbench.io.chunk_identity import NamedChunks, name_chunks
 from ragbench.io.dumps.form import (
     MAPPABLE,
     OWN,
@@ -55,26 +56,53 @@ class RawRetrieval(Record):
 class _Noted:
     """Ids of the chunks that something is wrong with, by what it is, and how the first one is."""
 
-    found: dict[WarningKind, tuple[str, list[str]]] = field(
-        default_factory=dict[WarningKind, "tuple[str, list[str]]"]
+    found: dict[_Fault, tuple[str, list[str]]] = field(
+        default_factory=dict["_Fault", "tuple[str, list[str]]"]
     )
 
-    def add(self, kind: WarningKind, id: str, detail: str = "") -> None:
-        self.found.setdefault(kind, (detail, []))[1].append(id)
+    def add(self, fault: _Fault, id: str, detail: str = "") -> None:
+        self.found.setdefault(fault, (detail, []))[1].append(id)
 
     def warnings(self) -> Iterator[DumpWarning]:
-        for kind, (detail, ids) in self.found.items():
+        for fault, (detail, ids) in self.found.items():
+            kind, text = _WARNINGS[fault]
             number, have = ("1 chunk", "has") if len(ids) == 1 else (f"{len(ids)} chunks", "have")
-            message = _WARNINGS[kind].format(number=number, have=have, detail=detail)
+            message = text.format(number=number, have=have, detail=detail)
             examples = tuple(ids[:_EXAMPLES])
             yield DumpWarning(kind=kind, message=message, count=len(ids), chunk_ids=examples)
 
 
+class _Fault(Enum):
+    MALFORMED = auto()
+    NO_ID = auto()
+    SHARED_ID = auto()
+    AGAIN = auto()
+    AGAIN_BY_TEXT = auto()
+    NO_SCORE = auto()
+
+
 _WARNINGS = {
-    WarningKind.MALFORMED_CHUNK: "{number} left out: {detail}",
-    WarningKind.MISSING_ID: "{number} {have} no id: the place in the list is used",
-    WarningKind.DUPLICATE_ID: "{number} with an id that an earlier chunk has: renamed ({detail})",
-    WarningKind.INVALID_SCORE: "{number} with a score that is not a finite number ({detail})",
+    _Fault.MALFORMED: (WarningKind.MALFORMED_CHUNK, "{number} left out: {detail}"),
+    _Fault.NO_ID: (
+        WarningKind.MISSING_ID,
+        "{number} {have} no id: the place in the list is used",
+    ),
+    _Fault.SHARED_ID: (
+        WarningKind.DUPLICATE_ID,
+        "{number} with an id that an earlier chunk has: renamed ({detail})",
+    ),
+    _Fault.AGAIN: (
+        WarningKind.DUPLICATE_ID,
+        "{number} given twice with the same id and text: counted once",
+    ),
+    _Fault.AGAIN_BY_TEXT: (
+        WarningKind.DUPLICATE_TEXT,
+        "{number} with the text of an earlier chunk and no other id: counted once",
+    ),
+    _Fault.NO_SCORE: (
+        WarningKind.INVALID_SCORE,
+        "{number} with a score that is not a finite number ({detail})",
+    ),
 }
 
 
@@ -134,25 +162,28 @@ class Decoder:
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
         noted = _Noted()
         chunks: list[Chunk] = []
-        labels: dict[str, bool] = {}
-        used: set[str] = set()
-        for place, hit in enumerate(raw.hits, start=1):
-            chunk = self._chunk(hit, place, used, noted)
+        ranks: list[int] = []
+        labels: list[bool | None] = []
+        for rank, hit in enumerate(raw.hits, start=1):
+            chunk = self._chunk(hit, rank, noted)
             if chunk is None:
                 continue
             chunks.append(chunk)
-            if self.mapping.relevant and (label := self._label(hit, "relevant")) is not None:
-                labels[chunk.id] = label
+            ranks.append(rank)
+            if self.mapping.relevant:
+                labels.append(self._label(hit, "relevant"))
+        named_chunks = name_chunks(chunks, ranks)
+        _note_names(named_chunks, chunks, noted)
         value, labelled = raw.record.values, self.mapping.answer_present
         relevant, answers = None, tuple[str, ...]()
         if is_object(value) and not self._labels.isdisjoint(value):
             relevant, answers = _labelling(value)
-        if labels:
-            relevant = frozenset(id for id, label in labels.items() if label)
+        if any(label is not None for label in labels):
+            relevant = _labelled(named_chunks, labels)
         return RetrievalDump(
             query_id=query_id,
             query=query,
-            chunks=tuple(chunks),
+            chunks=named_chunks.chunks,
             warnings=tuple(noted.warnings()) if noted.found else (),
             answer_present=self._label(value, "answer_present") if labelled else None,
             relevant_ids=relevant,
@@ -182,28 +213,25 @@ class Decoder:
         names = (self.mapping.id, self.mapping.text, self.mapping.score)
         return all(row.get(name) in (None, "") for name in names if name)
 
-    def _chunk(self, hit: object, place: int, used: set[str], noted: _Noted) -> Chunk | None:
+    def _chunk(self, hit: object, rank: int, noted: _Noted) -> Chunk | None:
+        """A hit as a chunk; its id is empty where it has none."""
         if isinstance(hit, str):
             hit = {self.mapping.text or "text": hit}
         if not is_object(hit):
             what = f"expected text or an object, found {describe(hit)}"
-            noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
+            noted.add(_Fault.MALFORMED, f"#{rank}", what)
             return None
         found = self._find["text"](hit)
         text = "" if found is None else text_of(found)
         if text is None:
             what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
-            noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
+            noted.add(_Fault.MALFORMED, f"#{rank}", what)
             return None
-        given = self._find["id"](hit)
-        id = given.strip() if type(given) is str and "\x00" not in given else ""
-        if not id or id in used:
-            id = _other_id(given, place, used, noted)
-        used.add(id)
+        id = _id_of(self._find["id"](hit))
         said = self._find["score"](hit)
         score = as_score(said)
         if score is None and said is not None:
-            noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(said))
+            noted.add(_Fault.NO_SCORE, f"#{rank}", describe(said))
         elif score is not None and self.mapping.scores is ScoreKind.DISTANCE:
             score = -score
         held = self._find["metadata"](hit)
@@ -252,20 +280,41 @@ def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "")
     return decoder.retrieval(raw, query_id, query)
 
 
-def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:
-    """The id of a chunk where it is a number, missing or that of an earlier one."""
+def _id_of(value: object) -> str:
+    """An id as text; empty where there is none."""
+    if type(value) is str and "\x00" not in value:
+        return value.strip()
     try:
-        id = "" if given is None else as_id(given).strip()
+        return "" if value is None else as_id(value).strip()
     except ValueProblem:
-        id = ""
-    if not id:
-        id = f"#{place}"
-        noted.add(WarningKind.MISSING_ID, id)
-    if id in used:
-        renamed = next(f"{id}#{n}" for n in count(2) if f"{id}#{n}" not in used)
-        noted.add(WarningKind.DUPLICATE_ID, renamed, f"{id} is now {renamed}")
-        id = renamed
-    return id
+        return ""
+
+
+def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], noted: _Noted) -> None:
+    """Notes which chunks go by another name than the dump's."""
+    for chunk in named_chunks.unnamed:
+        noted.add(_Fault.NO_ID, chunk.id)
+    if named_chunks.renamed:
+        ids = {
+            named_chunks.chunks[place].id: chunk.id
+            for place, chunk in zip(named_chunks.places, chunks, strict=True)
+            if chunk.id
+        }
+        for chunk in named_chunks.renamed:
+            noted.add(_Fault.SHARED_ID, chunk.id, f"{ids[chunk.id]} is now {chunk.id}")
+    for chunk in named_chunks.again:
+        noted.add(_Fault.AGAIN, chunk.id)
+    for chunk in named_chunks.same_text:
+        noted.add(_Fault.AGAIN_BY_TEXT, chunk.id)
+
+
+def _labelled(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
+    """The names of chunks that a mention of them says are relevant."""
+    return frozenset(
+        named_chunks.chunks[place].id
+        for place, label in zip(named_chunks.places, labels, strict=True)
+        if label
+    )
 
 
 def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tuple[str, ...]]:

@@ -26,7 +26,7 @@ from ragbench.io.dumps.form import (
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.dumps.reranked import unread_ranking
+from ragbench.io.dumps.reranked import holds_ranking, unread_ranking
 from ragbench.io.fields import named, says_gold, squash
 from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_list, is_object
 from ragbench.safe_text import listed_names
@@ -62,6 +62,7 @@ def guess_mapping(
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values, names = [record.values for record in records], named("retrieval")
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
+    is_own = is_own and not any(map(holds_ranking, values))
     own = _Place("chunks", forms()["plain"])
     place = own if is_own else _place(records, form, given.get("chunks"))
     query = given.get("query") or _first(values, names["query"])

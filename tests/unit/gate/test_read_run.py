@@ -237,7 +237,7 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     manifest = Manifest(
         dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
         rag=RagInfo(name=facts["rag"], description={}, stages={}), settings={}, packages={},
-        metrics=(replace(METRIC, name=facts["metric"]),), git=None,
+        metrics=(replace(METRIC, name=facts["metric"], version=1),), git=None,
     )  # fmt: skip
     write_manifest(manifest, place / "manifest.json")
     with Journal(place / "journal.sqlite") as journal:
