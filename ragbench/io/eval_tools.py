@@ -52,6 +52,8 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
                 problems.add_kind("whose contexts", message, path=row.path, line=row.line)
                 continue
             values = _ragas_test_set(values)
+            if "reference_contexts" in values:
+                source.roles["reference_contexts"] = "contexts"
         row = row._replace(values=values)
         if isinstance(values.get("user_input"), list):
             yield from conversation_rows(row, "user_input", problems)
@@ -126,6 +128,7 @@ def _deepeval_case(
             except ValueProblem as problem:
                 problems.add(str(problem), path=row.path, line=row.line, field=name)
                 return None
+        source.roles[target] = name
         case[target] = value
     return case
 
@@ -161,8 +164,12 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
     """Yields a row per result; claims and their checks are left out."""
     names = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, named("array")["ragchecker"]):
-        taken = {names[n]: v for n, v in row.values.items() if n in names}
-        yield row._replace(values=taken)
+        case: dict[str, object] = {}
+        for name, value in row.values.items():
+            if name in names:
+                source.roles[names[name]] = name
+                case[names[name]] = value
+        yield row._replace(values=case)
 
 
 # --- promptfoo

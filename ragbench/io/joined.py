@@ -40,6 +40,7 @@ from ragbench.io.rankings import (
     without_itself,
 )
 from ragbench.io.recorded import recorded_outcome
+from ragbench.io.roles import case_roles, outcome_roles, retrieval_roles
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source
 from ragbench.safe_text import counted, shortened_line
@@ -324,6 +325,7 @@ def _described(
         failed=failed,
         timed=timed,
         answers=answers,
+        roles=(*case_roles(cases.roles), *outcome_roles(answers.roles)),
         notes=(
             *cases.notes,
             *answers.notes,
@@ -426,7 +428,10 @@ def open_dump(
     shared: dict[str, Any] = {
         "queries": queries, "split": split, "encoding": encoding, "only": only,
     }  # fmt: skip
-    if form not in _WHOLE_FORMS:
+    is_whole = form in _WHOLE_FORMS
+    if form in _RENAMED_FORMS and not overrides:
+        is_whole = True
+    if not is_whole:
         given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
         with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
@@ -441,6 +446,7 @@ def open_dump(
             mapping=replace(OWN, format=source.info.form),
             problems=problems,
             notes=source.info.notes,
+            roles=retrieval_roles(source.info.roles),
             _retrievals=_retrievals(source, problems),
         )
 
@@ -449,6 +455,9 @@ _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
     | RANKED.keys()
 )
+_RENAMED_FORMS = frozenset({"azure-results", "langsmith"})
+"""Other tools' results, whose names mean something else to a reader of dumps. With a mapping of the
+user's, they are read by it."""
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
     "DATASET --outputs FILE"
