@@ -1,8 +1,9 @@
 """What a source has recorded, joined with the cases of a dataset, or as retrievals alone.
 
 Answers are joined by id where one has an id that a case has and their questions agree; else by the
-exact question. Which answer belongs to which case is decided once, over both sources whole, and
-kept in a temporary file: memory stays flat.
+exact question. Predictions of LlamaIndex have neither, and are joined by their order. Which answer
+belongs to which case is decided once, over both sources whole, and kept in a temporary file: memory
+stays flat.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
+from ragbench.io.llamaindex import IN_ORDER
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     WITHOUT_ITSELF,
@@ -196,6 +198,7 @@ class _Counts:
     cases: int = 0
     by_id: int = 0
     by_query: int = 0
+    by_order: int = 0
     disagreeing: int = 0
     """Cases with the id of an answer to another question."""
     own: int = 0
@@ -207,7 +210,7 @@ class _Counts:
 
     @property
     def joined(self) -> int:
-        return self.by_id + self.by_query
+        return self.by_id + self.by_query + self.by_order
 
     @property
     def without(self) -> int:
@@ -215,7 +218,34 @@ class _Counts:
         return self.cases - self.joined - self.empty
 
 
+def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    """Gives each case the answer at its place.
+
+    Raises:
+        DataError: there are more or fewer answers than cases: no place is then known.
+    """
+    counts = _Counts()
+    for entry in cases:
+        counts.cases += 1
+        counts.own += bool(entry.recorded)
+    (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
+    if records != counts.cases:
+        message = (
+            f"holds {counted(records, 'prediction')}, and {cases.info.path} "
+            f"{counted(counts.cases, 'case')}: predictions belong to the examples of their dataset "
+            "by their order, so that there must be as many. Name the dataset that they were made "
+            f"on: ragbench eval DATASET --outputs {answers.path}"
+        )
+        raise DataError([Problem(message=message, path=answers.path)])
+    for position in range(counts.cases):
+        counts.by_order += 1
+        _take(db, position, position)
+    return counts
+
+
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    if answers.form == IN_ORDER:
+        return _pair_in_order(db, cases, answers)
     counts = _Counts()
     judged = set[int]()
     for position, entry in enumerate(cases):
@@ -339,7 +369,11 @@ def _notes(
 ) -> Iterator[str]:
     ways = [
         f"{count:,} by {way}"
-        for way, count in (("id", counts.by_id), ("question", counts.by_query))
+        for way, count in (
+            ("id", counts.by_id),
+            ("question", counts.by_query),
+            ("their order", counts.by_order),
+        )
         if count
     ]
     yield f"outputs of {path}: {' and '.join(ways)} joined with {counted(counts.cases, 'case')}"
@@ -455,7 +489,7 @@ _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
     | RANKED.keys()
 )
-_RENAMED_FORMS = frozenset({"azure-results", "langsmith"})
+_RENAMED_FORMS = frozenset({"azure-results", "langsmith", "mlflow", "phoenix", "trulens"})
 """Other tools' results, whose names mean something else to a reader of dumps. With a mapping of the
 user's, they are read by it."""
 _NO_CHUNKS = (

@@ -47,7 +47,16 @@ class Roles(Record):
 
     def of(self, mapping: Mapping[str, str]) -> tuple[FieldRole, ...]:
         """A role for each field of a case, or of what a system did, that has a source."""
-        return tuple([self._role(target, source) for target, source in mapping.items()])
+        roles: list[FieldRole] = []
+        chunks = mapping.get("retrieved_contexts", "")
+        for target, source in mapping.items():
+            if target in HIT_FIELDS and "retrieved_contexts" in self.of_form:
+                source = self.of_form["retrieved_contexts"] + source.removeprefix(chunks)
+            role = self._role(target, source)
+            # An id that a form's reader makes, and metadata that it collects, have no field.
+            if role.source or target not in ("id", "metadata"):
+                roles.append(role)
+        return tuple(roles)
 
     def _role(self, target: str, source: str) -> FieldRole:
         form = self._form_of(target)
@@ -65,7 +74,7 @@ class Roles(Record):
         return FieldRole(field=target, source=source, reason=reason, form=form, path=self.path)
 
     def _form_of(self, target: str) -> str:
-        if target in HIT_FIELDS:
+        if target in HIT_FIELDS and self.chunk_form not in _NAMED_CHUNKS:
             return self.chunk_form
         if target == "retrieved_contexts" and self.response_form:
             return self.response_form

@@ -44,6 +44,7 @@ from ragbench.io.fields import (
     outcome_fields,
     says_gold,
 )
+from ragbench.io.llamaindex import IN_ORDER
 from ragbench.io.only import Only
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
@@ -61,6 +62,10 @@ _DUMP = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts":
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
+
+
+_FOR_JOINING = frozenset({"verdicts", IN_ORDER})
+"""Formats without questions."""
 
 
 def open_source(
@@ -188,7 +193,7 @@ class _Opening:
                 return self._dump(form, problems)
         if name in RANKED and not self.place.is_folder:
             return self._run(name)
-        if name == "verdicts" and not self.is_join:
+        if name in _FOR_JOINING and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
         reader: Reader = partial(reader_of(name), kind="cases")
