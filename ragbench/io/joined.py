@@ -33,7 +33,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
-from ragbench.io.llamaindex import IN_ORDER
+from ragbench.io.llamaindex import IN_ORDER, IN_ORDER_OF
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     WITHOUT_ITSELF,
@@ -222,8 +222,15 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
     """Gives each case the answer at its place.
 
     Raises:
-        DataError: there are more or fewer answers than cases: no place is then known.
+        DataError: the cases are none of LlamaIndex, or there are more or fewer of them.
     """
+    if cases.info.form != IN_ORDER_OF:
+        message = (
+            "holds predictions of LlamaIndex, which belong to the examples of their dataset by "
+            f"their order alone, and {cases.info.path} is none of its datasets. Name that: "
+            f"ragbench eval rag_dataset.json --outputs {answers.path}"
+        )
+        raise DataError([Problem(message=message, path=answers.path)])
     counts = _Counts()
     for entry in cases:
         counts.cases += 1

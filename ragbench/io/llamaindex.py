@@ -21,6 +21,8 @@ from ragbench.io.source import Kind, Problems, Row, Source
 
 IN_ORDER = "llamaindex-predictions"
 """The format whose records belong to cases by their order."""
+IN_ORDER_OF = "llamaindex"
+"""The format of these cases."""
 _FIELDS = {
     "query": "query",
     "reference_answer": "reference",

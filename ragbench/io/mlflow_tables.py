@@ -48,7 +48,7 @@ def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     """Yields one row per question."""
     for row in container_rows(source, problems, named("array")["cases"]):
         try:
-            if "request" in row.values and not _EXPECTED.isdisjoint(row.values):
+            if "request" in row.values and "inputs" not in row.values:
                 case = _of_request(row, source)
             elif mlflow_results(row.values):
                 yield _of_results(row, source)
@@ -131,7 +131,10 @@ def _object(values: Values, name: str) -> Values:
         return {}
     if not is_object(value):
         raise _FieldProblem(
-            name, f"expected an object, as MLflow writes it, found {describe(value)}"
+            name,
+            f"expected an object, as MLflow writes it, found {describe(value)}. Where MLflow did "
+            f"not write the file: --format NAME (csv, json, jsonl ...) --field query={name} "
+            "--field expectations=",
         )
     return value
 
