@@ -40,6 +40,7 @@ from ragbench.io.json_files import (
     lists_of_objects,
     read_json_arrays,
     records_of,
+    shown_rows_of_split,
     shown_value,
 )
 from ragbench.io.limits import UnreadableError
@@ -145,8 +146,7 @@ def _shown_records(whole: object) -> Sequence[object]:
     if not is_object(whole):
         return ()
     if is_split_table(whole):
-        # The last row may be cut off where the beginning of the file ends.
-        return [dict(zip(whole["columns"], row, strict=False)) for row in whole["data"]]
+        return shown_rows_of_split(whole)
     records = None
     with suppress(UnreadableError):  # the reader says so, once it knows the whole file
         records = records_of(whole, kind="cases")
@@ -401,7 +401,7 @@ def _envelope(whole: object) -> str | None:
     if "tests" in keys and not {"prompts", "providers", "targets", "defaultTest"}.isdisjoint(keys):
         return "promptfoo-config"
     predictions = as_list(whole.get("predictions"))
-    if keys == {"predictions"} and predictions and all(map(_is_prediction, predictions)):
+    if {*keys} == {"predictions"} and predictions and all(map(_is_prediction, predictions)):
         return "llamaindex-predictions"
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"

@@ -557,6 +557,11 @@ def is_split_table(value: Mapping[str, Any]) -> bool:
     return all(isinstance(name, str) for name in names) and all(map(is_list, rows))
 
 
+def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """As `rows_of_split`, of the beginning of a file: its last row may be cut off."""
+    return [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
+
+
 def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The records of a table with its names apart.
 

@@ -20,7 +20,7 @@ def roles_section(roles: Sequence[FieldRole]) -> Section:
     for role in roles:
         row = (role.field, role.source, role.because)
         rows.append((*row, role.path) if len(paths) > 1 else row)
-    columns = ("field", "read from", "because of")
+    columns: tuple[str, ...] = ("field", "read from", "because of")
     if len(paths) > 1:
         columns = (*columns, "in")
     return Section(title="Read as follows", columns=columns, rows=rows, hint=_HINT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def written(name: str, value: object) -> str:
     return name
 
 
-def table(name: str, rows: Sequence[dict[str, object]]) -> str:
+def table(name: str, rows: Sequence[Mapping[str, object]]) -> str:
     """A table as pandas writes it: objects as Python prints them."""
     with Path(name).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0]])
@@ -295,7 +295,7 @@ def test_the_reference_of_phoenix_is_what_was_retrieved(ragbench: Ragbench) -> N
 
 def test_documents_of_phoenix_are_the_retrieval_of_their_span(ragbench: Ragbench) -> None:
     rows: list[dict[str, object]] = []
-    for span, place, text, value in (
+    for span, place, text, similarity in (
         ("s1", 1, "Towels.", 0.4),
         ("s1", 0, TEXT, 0.9),
         ("s2", 0, "Lost badges.", 0.7),
@@ -307,7 +307,7 @@ def test_documents_of_phoenix_are_the_retrieval_of_their_span(ragbench: Ragbench
                 "context.trace_id": f"t-{span}",
                 "input": json.dumps({"query": f"{QUESTION} {span}"}),
                 "reference": text,
-                "document_score": value,
+                "document_score": similarity,
             }
         )
     path = table("documents.csv", rows)
