@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import Record, field
+from ragbench.core.roles import FieldRole
 
 
 class Share(Record):
@@ -104,6 +105,8 @@ class DumpSummary(Record):
 
     dump: str
     mapping: Mapping[str, str | None]
+    roles: tuple[FieldRole, ...] = ()
+    """Where the query and the chunks were read from, and why."""
     validator: str
     identity: str
     """Changes whenever the same dump could get other verdicts."""

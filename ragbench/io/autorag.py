@@ -28,7 +28,9 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name != "retrieval_gt":
-                case[_NAMES.get(name, name)] = value
+                target = _NAMES.get(name, name)
+                source.roles[target] = name
+                case[target] = value
         try:
             groups = _groups(row.values.get("retrieval_gt"))
             if row.cells and isinstance(answers := case.get("answers"), str):
@@ -37,6 +39,7 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
             continue
         if groups is not None:
+            source.roles["reference_context_ids"] = "retrieval_gt"
             case["reference_context_ids"] = [id for group in groups for id in group]
             has_alternatives = any(len(group) > 1 for group in groups)
             if has_alternatives:

@@ -44,9 +44,13 @@ def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name in _CONTEXT:
-                case |= _retrieved(value)
-            else:
-                case[_FIELDS.get(name, name)] = value
+                retrieved = _retrieved(value)
+                source.roles.update(dict.fromkeys(retrieved, name))
+                case |= retrieved
+                continue
+            target = _FIELDS.get(name, name)
+            source.roles[target] = name
+            case[target] = value
         yield row._replace(values=case, cells=False)
 
 

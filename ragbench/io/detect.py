@@ -36,9 +36,11 @@ from ragbench.io.json_files import (
     array_of,
     asked_of,
     decode_head,
+    is_split_table,
     lists_of_objects,
     read_json_arrays,
     records_of,
+    shown_rows_of_split,
     shown_value,
 )
 from ragbench.io.limits import UnreadableError
@@ -143,6 +145,8 @@ def _shown_records(whole: object) -> Sequence[object]:
         return whole
     if not is_object(whole):
         return ()
+    if is_split_table(whole):
+        return shown_rows_of_split(whole)
     records = None
     with suppress(UnreadableError):  # the reader says so, once it knows the whole file
         records = records_of(whole, kind="cases")
@@ -312,7 +316,13 @@ _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response 
 def _signs() -> list[Sign]:
     spans = read_table("span_forms.toml")
     rows: list[dict[str, Any]] = [
-        {"form": "traces", "spans": name, "all": sign, "types": form.get("types", {})}
+        {
+            "form": "traces",
+            "spans": name,
+            "all": sign,
+            "none": form.get("none", ""),
+            "types": form.get("types", {}),
+        }
         for name, form in spans["form"].items()
         for sign in form["signs"]
     ]
@@ -344,11 +354,22 @@ def langsmith_experiment(names: Iterable[str]) -> bool:
     )
 
 
+_MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
+
+
+def mlflow_results(names: Iterable[str]) -> bool:
+    """Whether the columns of a table are those that ``mlflow.evaluate`` writes."""
+    texts = [*map(str, names)]
+    return "outputs" in texts and any(_MLFLOW_SCORE.fullmatch(name) for name in texts)
+
+
 def sign_of(record: Mapping[str, object]) -> Sign | None:
     """By which a record is known to be of a tool; None when its fields say nothing of one."""
     keys = record.keys()
     if langsmith_experiment(keys):
         return Sign(form="langsmith", all=frozenset(), types={})
+    if mlflow_results(keys):
+        return Sign(form="mlflow", all=frozenset(), types={})
     for sign in _signs():
         if (
             sign.all <= keys
@@ -379,6 +400,9 @@ def _envelope(whole: object) -> str | None:
         raise UnreadableError("it is a result that ragbench wrote, without questions")
     if "tests" in keys and not {"prompts", "providers", "targets", "defaultTest"}.isdisjoint(keys):
         return "promptfoo-config"
+    predictions = as_list(whole.get("predictions"))
+    if {*keys} == {"predictions"} and predictions and all(map(_is_prediction, predictions)):
+        return "llamaindex-predictions"
     if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
     if is_object(results):
@@ -389,6 +413,11 @@ def _envelope(whole: object) -> str | None:
         return "mtrag"
     sign = sign_of(as_object(next(iter(as_list(results)), None)))
     return None if sign is None else sign.form
+
+
+def _is_prediction(value: object) -> bool:
+    """Whether a record is one of LlamaIndex: an answer with its contexts, and nothing else."""
+    return is_object(value) and bool(value) and value.keys() <= {"response", "contexts"}
 
 
 def _first_rows(source: Source, container: str, text: str) -> list[object]:

@@ -12,6 +12,7 @@ from typing import cast
 
 from ragbench.core.outcome import Status
 from ragbench.core.record import Record, field, replace
+from ragbench.core.roles import FieldRole
 from ragbench.core.trace import Entry
 from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
@@ -29,6 +30,8 @@ class SourceInfo(Record):
     form: str
     mapping: Mapping[str, str]
     """Field of a case, or of what a system did, to the field of the source that holds it."""
+    roles: tuple[FieldRole, ...] = ()
+    """The same with the reason for each, those of joined answers after those of the cases."""
     unused: tuple[str, ...] = ()
     """Fields of the source that mean nothing known: they are kept as metadata."""
     looked: int = 0

@@ -52,6 +52,8 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
                 problems.add_kind("whose contexts", message, path=row.path, line=row.line)
                 continue
             values = _ragas_test_set(values)
+            if "reference_contexts" in values:
+                source.roles["reference_contexts"] = "contexts"
         row = row._replace(values=values)
         if isinstance(values.get("user_input"), list):
             yield from conversation_rows(row, "user_input", problems)
@@ -126,6 +128,7 @@ def _deepeval_case(
             except ValueProblem as problem:
                 problems.add(str(problem), path=row.path, line=row.line, field=name)
                 return None
+        source.roles[target] = name
         case[target] = value
     return case
 
@@ -161,8 +164,12 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
     """Yields a row per result; claims and their checks are left out."""
     names = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, named("array")["ragchecker"]):
-        taken = {names[n]: v for n, v in row.values.items() if n in names}
-        yield row._replace(values=taken)
+        case: dict[str, object] = {}
+        for name, value in row.values.items():
+            if name in names:
+                source.roles[names[name]] = name
+                case[names[name]] = value
+        yield row._replace(values=case)
 
 
 # --- promptfoo
@@ -176,7 +183,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, named("array")["promptfoo"]))
-    for row in _one_part(rows, _promptfoo_parts(rows), source):
+    for row in one_part(rows, _promptfoo_parts(rows), source):
         values = row.values
         test = as_object(values.get("testCase"))
         given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
@@ -259,7 +266,7 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
         list(group) for _, group in groupby(rows, lambda row: [row.values.get(n) for n in names])
     ]
     parts = [str(group[0].values.get("query_run") or "1") for group in groups]
-    for group in _one_part(groups, parts, source):
+    for group in one_part(groups, parts, source):
         first = group[0].values
         passages = [row.values for row in group if not is_missing(row.values.get("passage"))]
         answers = (row.values.get("generated_answer") for row in group)
@@ -283,7 +290,7 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
 _ItemT = TypeVar("_ItemT")
 
 
-def _one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> Iterator[_ItemT]:
+def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> Iterator[_ItemT]:
     """The items of the part that is wanted, which has to be said where there are several.
 
     Several systems' answers to a question are not several answers of one system.

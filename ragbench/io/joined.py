@@ -1,8 +1,9 @@
 """What a source has recorded, joined with the cases of a dataset, or as retrievals alone.
 
 Answers are joined by id where one has an id that a case has and their questions agree; else by the
-exact question. Which answer belongs to which case is decided once, over both sources whole, and
-kept in a temporary file: memory stays flat.
+exact question. Predictions of LlamaIndex have neither, and are joined by their order. Which answer
+belongs to which case is decided once, over both sources whole, and kept in a temporary file: memory
+stays flat.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_responses
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
+from ragbench.io.llamaindex import IN_ORDER, IN_ORDER_OF
 from ragbench.io.only import Only
 from ragbench.io.rankings import (
     WITHOUT_ITSELF,
@@ -40,6 +42,7 @@ from ragbench.io.rankings import (
     without_itself,
 )
 from ragbench.io.recorded import recorded_outcome
+from ragbench.io.roles import case_roles, outcome_roles, retrieval_roles
 from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.sources import open_source
 from ragbench.safe_text import counted, shortened_line
@@ -195,6 +198,7 @@ class _Counts:
     cases: int = 0
     by_id: int = 0
     by_query: int = 0
+    by_order: int = 0
     disagreeing: int = 0
     """Cases with the id of an answer to another question."""
     own: int = 0
@@ -206,7 +210,7 @@ class _Counts:
 
     @property
     def joined(self) -> int:
-        return self.by_id + self.by_query
+        return self.by_id + self.by_query + self.by_order
 
     @property
     def without(self) -> int:
@@ -214,7 +218,41 @@ class _Counts:
         return self.cases - self.joined - self.empty
 
 
+def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    """Gives each case the answer at its place.
+
+    Raises:
+        DataError: the cases are none of LlamaIndex, or there are more or fewer of them.
+    """
+    if cases.info.form != IN_ORDER_OF:
+        message = (
+            "holds predictions of LlamaIndex, which belong to the examples of their dataset by "
+            f"their order alone, and {cases.info.path} is none of its datasets. Name that: "
+            f"ragbench eval rag_dataset.json --outputs {answers.path}"
+        )
+        raise DataError([Problem(message=message, path=answers.path)])
+    counts = _Counts()
+    for entry in cases:
+        counts.cases += 1
+        counts.own += bool(entry.recorded)
+    (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
+    if records != counts.cases:
+        message = (
+            f"holds {counted(records, 'prediction')}, and {cases.info.path} "
+            f"{counted(counts.cases, 'case')}: predictions belong to the examples of their dataset "
+            "by their order, so that there must be as many. Name the dataset that they were made "
+            f"on: ragbench eval DATASET --outputs {answers.path}"
+        )
+        raise DataError([Problem(message=message, path=answers.path)])
+    for position in range(counts.cases):
+        counts.by_order += 1
+        _take(db, position, position)
+    return counts
+
+
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    if answers.form == IN_ORDER:
+        return _pair_in_order(db, cases, answers)
     counts = _Counts()
     judged = set[int]()
     for position, entry in enumerate(cases):
@@ -324,6 +362,7 @@ def _described(
         failed=failed,
         timed=timed,
         answers=answers,
+        roles=(*case_roles(cases.roles), *outcome_roles(answers.roles)),
         notes=(
             *cases.notes,
             *answers.notes,
@@ -337,7 +376,11 @@ def _notes(
 ) -> Iterator[str]:
     ways = [
         f"{count:,} by {way}"
-        for way, count in (("id", counts.by_id), ("question", counts.by_query))
+        for way, count in (
+            ("id", counts.by_id),
+            ("question", counts.by_query),
+            ("their order", counts.by_order),
+        )
         if count
     ]
     yield f"outputs of {path}: {' and '.join(ways)} joined with {counted(counts.cases, 'case')}"
@@ -426,7 +469,10 @@ def open_dump(
     shared: dict[str, Any] = {
         "queries": queries, "split": split, "encoding": encoding, "only": only,
     }  # fmt: skip
-    if form not in _WHOLE_FORMS:
+    is_whole = form in _WHOLE_FORMS
+    if form in _RENAMED_FORMS and not overrides:
+        is_whole = True
+    if not is_whole:
         given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
         with open_responses(path, format=format, **given, **shared) as dump:
             yield dump
@@ -441,6 +487,7 @@ def open_dump(
             mapping=replace(OWN, format=source.info.form),
             problems=problems,
             notes=source.info.notes,
+            roles=retrieval_roles(source.info.roles),
             _retrievals=_retrievals(source, problems),
         )
 
@@ -449,6 +496,9 @@ _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
     | RANKED.keys()
 )
+_RENAMED_FORMS = frozenset({"azure-results", "langsmith", "mlflow", "phoenix", "trulens"})
+"""Other tools' results, whose names mean something else to a reader of dumps. With a mapping of the
+user's, they are read by it."""
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
     "DATASET --outputs FILE"

@@ -372,7 +372,9 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     if is_object(value):
         records = records_of(value, kind=kind, split=source.split, notes=source.notes)
         items: object = None if records is None else records.items
-        if records is None and asked_of(value):  # it is a record itself
+        if is_split_table(value):
+            items = rows_of_split(value)
+        elif records is None and asked_of(value):  # it is a record itself
             items = rows_of_columns(value, f"{source.name}: ") or [value]
         if items is None:
             _note_no_array(value, named("array")[kind], source, problems)
@@ -388,7 +390,9 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if is_object(value):
         lists = [*filter(is_list, (getter(path)(value) for path in paths))]
         items: object = next(filter(None, lists), lists[0] if lists else None)
-        if items is None and (records := records_of(value, kind="cases")) is not None:
+        if is_split_table(value):
+            items = rows_of_split(value)
+        elif items is None and (records := records_of(value, kind="cases")) is not None:
             items = records.items
         if items is None and asked_of(value):
             items = rows_of_columns(value, f"{source.name}: ") or [value]
@@ -537,6 +541,42 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
             f"{place}columns of different lengths ({sizes}): give each one entry per case"
         )
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+_SPLIT = frozenset({"columns", "index", "data"})
+
+
+def is_split_table(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a table with its names apart: pandas' ``orient="split"``.
+
+    MLflow stores its tables so.
+    """
+    names, rows = value.get("columns"), value.get("data")
+    if not is_list(names) or not is_list(rows) or not value.keys() <= _SPLIT:
+        return False
+    return all(isinstance(name, str) for name in names) and all(map(is_list, rows))
+
+
+def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """As `rows_of_split`, of the beginning of a file: its last row may be cut off."""
+    return [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
+
+
+def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The records of a table with its names apart.
+
+    Raises:
+        UnreadableError: a row has more or fewer values than there are names.
+    """
+    names = value["columns"]
+    rows: list[Mapping[str, Any]] = []
+    for number, row in enumerate(value["data"], start=1):
+        if len(row) != len(names):
+            raise UnreadableError(
+                f"row {number} of 'data' has {len(row)} values, for {len(names)} columns"
+            )
+        rows.append(dict(zip(names, row, strict=True)))
+    return rows
 
 
 def line_value(

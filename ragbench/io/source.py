@@ -112,6 +112,9 @@ class Source:
     limits: ReadLimits = field(default_factory=ReadLimits)
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What a reader had to choose, in words and in order; shared by copies of the source."""
+    roles: dict[str, str] = field(default_factory=dict[str, str])
+    """Of another tool's form: the field of a record to the tool's name for it, as far as a reader
+    gave it another one; shared by copies of the source."""
     is_packed: bool = field(default=False, init=False)
     """Whether its bytes were found to be compressed, once it was opened."""
     is_wide: bool = field(default=False, init=False)

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ragbench.core.roles import FieldRole
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
@@ -50,10 +51,12 @@ from ragbench.io.fields import (
     outcome_fields,
     says_gold,
 )
+from ragbench.io.llamaindex import IN_ORDER
 from ragbench.io.only import Only
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
+from ragbench.io.roles import Roles, dump_roles
 from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
 from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
@@ -66,6 +69,10 @@ _DUMP = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts":
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
+
+
+_FOR_JOINING = frozenset({"verdicts", IN_ORDER})
+"""Formats without questions."""
 
 
 def open_source(
@@ -174,6 +181,8 @@ class _Opening:
     only: Only | None
     is_join: bool
     stack: ExitStack
+    response_form: str = ""
+    """The form by which a field was found to hold a store's response."""
 
     def open(self, form: str | None) -> EntrySource:
         name, dump_form, problems = form, None, Problems()
@@ -191,7 +200,7 @@ class _Opening:
                 return self._dump(form, problems)
         if name in RANKED and not self.place.is_folder:
             return self._run(name)
-        if name == "verdicts" and not self.is_join:
+        if name in _FOR_JOINING and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
         reader: Reader = partial(reader_of(name), kind="cases")
@@ -277,6 +286,7 @@ class _Opening:
             if not mapping.chunks:
                 return self._dump(form, Problems())
             self.fields.setdefault("retrieved_contexts", mapping.chunks)
+            self.response_form = mapping.format
             if mapping.query is not None and not has_query:
                 self.fields.setdefault("query", mapping.query)
                 if mapping.query_id is not None:
@@ -358,6 +368,7 @@ class _Opening:
             path=self.place.name,
             form=form,
             mapping=bound,
+            roles=self._roles(form, bound, chunks),
             unused=unused,
             # A folder without texts has the queries and judgements of a ranking.
             uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
@@ -377,6 +388,22 @@ class _Opening:
             ).records(replace(self.place), reader),
             held=self.stack,
         )
+
+    def _roles(
+        self, form: str, mapping: Mapping[str, str], chunks: Retrieved
+    ) -> tuple[FieldRole, ...]:
+        chunk_form = ""
+        if chunks.decoder is not None:
+            chunk_form = chunks.decoder.mapping.format
+        roles = Roles(
+            path=self.place.name,
+            form=form,
+            named=frozenset(name for name, path in self.overrides.fields.items() if path),
+            of_form=self.place.roles,
+            response_form=self.response_form,
+            chunk_form=chunk_form,
+        )
+        return roles.of(mapping)
 
     # --- ids with scores
 
@@ -446,7 +473,8 @@ class _Opening:
         opened = replace(self, fields={})._of_rows(mapping.format, reader, known)
         named = ("query", "query_id", "chunks", "id", "text", "score")
         paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
-        opened.info = replace(opened.info, mapping=paths, notes=notes)
+        roles = dump_roles(mapping, place.name, self._overrides())
+        opened.info = replace(opened.info, mapping=paths, roles=roles, notes=notes)
         return opened
 
 

@@ -26,6 +26,7 @@ from msgspec import structs
 
 from ragbench.core.metric import STORED_FACTS, Metric, metric_of
 from ragbench.core.record import Record, field
+from ragbench.core.roles import FieldRole
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
@@ -253,6 +254,8 @@ class Manifest(Record):
     """Stages that nobody could be asked for, and why: only what the source recorded is there."""
     notes: tuple[str, ...] = ()
     """What a reader of scores must know of the source: answers that belong to no case ..."""
+    roles: tuple[FieldRole, ...] = ()
+    """Where each field of the cases was read from, and why; empty for cases from no file."""
     judge: Mapping[str, Any] | None = None
     """Who judged: see `ragbench.stages.judge`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION

@@ -212,6 +212,7 @@ def drafted(asked: Evaluation, draw: Draw) -> Manifest:
         packages={name: version for name, version, _ in distributions() if name in _PACKAGES},
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
+        roles=tuple(settings.roles),
         judge=None if asked.judge is None else asked.judge.info,
     )
 

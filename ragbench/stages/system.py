@@ -10,6 +10,7 @@ from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.record import Record
+from ragbench.core.roles import FieldRole
 from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
 from ragbench.io.only import Selection
@@ -60,6 +61,8 @@ class EvalSettings(Record):
     """Where the dataset came from, in the report; by default the path that was given."""
     notes: Sequence[str] = ()
     """What a reader of scores must know of the source; stands in the report."""
+    roles: Sequence[FieldRole] = ()
+    """Where the fields of the cases were read from, and why; stands in the report."""
     rag_name: str | None = None
     """The system's name in reports; its class when not given."""
     rag_description: Mapping[str, Any] | None = None

@@ -164,6 +164,7 @@ def evaluate(
                 name=settings.name or dataset_name(str(cases)),
                 source=str(cases) if settings.source is None else settings.source,
                 notes=(*settings.notes, *opened.info.notes),
+                roles=opened.info.roles,
             )
             cases = opened
         elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):

@@ -323,6 +323,7 @@ class _Judging:
         return DumpSummary(
             dump=dump.name,
             mapping={name: None if one is None else str(one) for name, one in mapping.items()},
+            roles=dump.roles,
             validator=self.validator,
             identity=fingerprint((self.identity, mapping)),
             queries=tally.verdicts,

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeReport, Report, StageCount, Summary
+from ragbench.core.roles import FieldRole
 from ragbench.core.unfulfilled import Unfulfilled, unfulfilled
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import DEFAULT
@@ -19,6 +22,7 @@ from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
+from ragbench.views.roles import roles_section
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -127,6 +131,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
         ],
         most=_LONGEST_TABLE,
     )
+    yield roles_section(_roles(report.manifest))
     yield _origin(report.manifest)
 
 
@@ -275,6 +280,11 @@ def _slices(report: Report) -> Section:
         hint="In brackets the 95% interval of that slice alone: among many slices some stand out "
         "by chance. report.json holds all of them, and how many cases were measured.",
     )
+
+
+def _roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
+    """Those of a run; an older run has none."""
+    return [msgspec.convert(role, FieldRole) for role in manifest.get("roles", ())]
 
 
 def _origin(manifest: Mapping[str, Any]) -> Section:

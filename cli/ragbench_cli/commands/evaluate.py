@@ -19,6 +19,7 @@ from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
     from ragbench.core.report import Report, Summary
+    from ragbench.core.roles import FieldRole
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import Judging
     from ragbench.stages.on_workers import Workers
@@ -355,6 +356,13 @@ class _Opened:
         digest = fingerprint((source.dataset, identity))
         return run_name(dataset_name(source.dataset), self.system.name, digest)
 
+    def _roles(self) -> tuple[FieldRole, ...]:
+        """Where what is measured was read from; asking again, nothing recorded is measured."""
+        from ragbench.io.roles import case_roles
+
+        roles = self.source.info.roles
+        return case_roles(roles) if self.options.cases.ask_again else roles
+
     def run(self, folder: Path, collect: Collect) -> Report:
         """Asks as often as is wanted, scores, and puts canaries to the judge."""
         from ragbench.metrics.matching import Matching
@@ -368,6 +376,7 @@ class _Opened:
             name=dataset_name(cases.dataset), source=cases.dataset, rag_name=system.name,
             rag_description=system.description, top_k=asking.top_k, turns=asking.turns,
             notes=(*(() if cases.ask_again else self.source.info.notes), *system.notes),
+            roles=self._roles(),
             selection=self.selection, matching=Matching(options.measuring.matched),
             corpus=system.documents, locator=system.locator,
             trust_stored=keeping.reuse, retry_failed=keeping.retry_failed,

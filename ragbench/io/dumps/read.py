@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from ragbench.core.chunk import Chunk, origin_of
+from ragbench.core.roles import FieldRole
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import size_of_address, version_of_address
@@ -33,6 +34,7 @@ from ragbench.io.encoding import decoded
 from ragbench.io.limits import UnreadableError
 from ragbench.io.only import Only
 from ragbench.io.rankings import read_queries
+from ragbench.io.roles import dump_roles
 from ragbench.io.source import IdRegister, Problems, Source, derived_id, noting_read_errors
 from ragbench.io.values import ValueProblem
 
@@ -78,6 +80,8 @@ class OpenDump:
     whole: str = ""
     """Why they cannot, where the dump is named by an address."""
     notes: tuple[str, ...] = ()
+    roles: tuple[FieldRole, ...] = ()
+    """Where the query and the chunks are read from, and why."""
     _retrievals: Iterator[RetrievalDump]
 
     def __iter__(self) -> Iterator[RetrievalDump]:
@@ -147,6 +151,7 @@ def open_responses(
             split=ranges,
             whole=whole,
             notes=tuple(source.notes),
+            roles=dump_roles(decoder.mapping, source.name, overrides or {}),
             _retrievals=_retrievals(decoder, records, known, query, problems),
         )
 

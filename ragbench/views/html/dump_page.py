@@ -15,6 +15,7 @@ from ragbench.views.html import charts
 from ragbench.views.html.case import anchor
 from ragbench.views.html.document import document_page
 from ragbench.views.html.page import Page
+from ragbench.views.roles import roles_section
 from ragbench.views.validation import summary_lines
 
 _WORST = 50
@@ -83,6 +84,7 @@ class DumpPage:
                     *([] if compared is None else _against(compared, self._changed)),
                     *self._depths(min(self._longest, _DEEPEST)),
                     Section(title="Worst queries", details=worst),
+                    roles_section(summary.roles),
                 ],
             )
         )

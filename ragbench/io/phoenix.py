@@ -1,0 +1,118 @@
+"""Tables of Phoenix that are no spans: questions with documents, documents, experiments.
+
+Facts of the forms:
+
+- ``get_qa_with_reference`` writes ``context.span_id, input, output, reference``. ``reference`` is
+  what was retrieved, all documents joined by blank lines; it is no right answer.
+- ``get_retrieved_documents`` writes a row a document: ``context.span_id, document_position,
+  context.trace_id, input, reference, document_score``, where ``reference`` is its text.
+- an experiment's download has ``example_id, repetition_number, input, reference_output, output,
+  error, latency_ms`` and annotations. The keys of inputs and outputs are the user's own.
+
+Annotations are kept as metadata: another tool's scores are not measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ragbench.io.detect import container_rows
+from ragbench.io.experiments import Experiment, PartNames, experiment_case, part_of, spelled
+from ragbench.io.fields import named
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.spans import said
+from ragbench.io.values import as_score, is_missing
+
+_SPAN, _PLACE, _SCORE = "context.span_id", "document_position", "document_score"
+_IN_ONE_TEXT = (
+    "Phoenix joins all retrieved documents of a question to one text under 'reference': it counts "
+    "as one chunk. get_retrieved_documents writes each document with its score"
+)
+_PARTS = PartNames(inputs="input", outputs="output", reference="reference_output")
+
+
+def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per question; of an experiment, one per run."""
+    rows = container_rows(source, problems, named("array")["cases"])
+    for span, group in groupby(rows, lambda row: row.values.get(_SPAN) or row.line):
+        first, *more = group
+        if "reference_output" in first.values:
+            yield _run(first, source)
+        elif _PLACE in first.values:
+            yield _documents([first, *more], span, source)
+        else:
+            for row in (first, *more):
+                yield _answer(row, source)
+
+
+def _answer(row: Row, source: Source) -> Row:
+    """A question with its answer, and the documents as one text."""
+    source.notes[_IN_ONE_TEXT] = None
+    source.roles |= {
+        "id": _SPAN,
+        "query": "input",
+        "response": "output",
+        "retrieved_contexts": "reference",
+    }
+    text = row.values.get("reference")
+    case: dict[str, object] = {
+        "id": row.values.get(_SPAN),
+        "query": said(row.values.get("input"), "question"),
+        "response": said(row.values.get("output"), "answer"),
+        "retrieved_contexts": None if is_missing(text) else [text],
+        "metadata": _rest(row, (_SPAN, "input", "output", "reference")),
+    }
+    return row._replace(values=case, cells=False)
+
+
+def _documents(rows: Sequence[Row], span: object, source: Source) -> Row:
+    """What a retriever found: its documents by their position."""
+    source.roles |= {
+        "id": _SPAN,
+        "query": "input",
+        "retrieved_contexts": "reference",
+        "retrieved_scores": _SCORE,
+    }
+    ranked = sorted(rows, key=lambda row: as_score(row.values.get(_PLACE)) or 0.0)
+    found = [row for row in ranked if not is_missing(row.values.get("reference"))]
+    scores = [as_score(row.values.get(_SCORE)) for row in found]
+    case: dict[str, object] = {
+        "id": span,
+        "query": said(rows[0].values.get("input"), "question"),
+        "retrieved_contexts": [row.values["reference"] for row in found],
+    }
+    if scores and None not in scores:
+        case["retrieved_scores"] = scores
+    return rows[0]._replace(values=case, cells=False)
+
+
+def _run(row: Row, source: Source) -> Row:
+    """A run of an experiment."""
+    values = dict(row.values)
+    if row.cells:
+        values = {name: spelled(value) for name, value in values.items()}
+    names = ("input", "output", "reference_output", "error", "latency_ms", "repetition_number")
+    example, number = values.get("example_id"), values.get("repetition_number")
+    case = experiment_case(
+        Experiment(
+            inputs=part_of(values.get("input")),
+            outputs=part_of(values.get("output")),
+            reference=part_of(values.get("reference_output")),
+            rest={name: value for name, value in values.items() if name not in names},
+            names=_PARTS,
+        ),
+        source.roles,
+    )
+    # A repetition is another answer to the same question.
+    is_first = as_score(number) in (None, 1.0)
+    case["id"] = example if is_first else f"{example}/{number}"
+    case["cluster"] = example
+    case["error"] = values.get("error")
+    case["milliseconds"] = values.get("latency_ms")
+    source.roles |= {"id": "example_id", "cluster": "example_id", "milliseconds": "latency_ms"}
+    return row._replace(values=case, cells=False)
+
+
+def _rest(row: Row, names: Sequence[str]) -> dict[str, object]:
+    return {name: value for name, value in row.values.items() if name not in names}

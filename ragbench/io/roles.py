@@ -1,0 +1,124 @@
+"""Says of each field of a source for which of the three reasons it has its role.
+
+A field has a role because its name is a documented one, because it belongs to a tool's form that
+was recognised whole, or because the user named it with ``--field``. Reports show it, so that a
+reader sees what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ragbench.core.record import Record, field
+from ragbench.core.roles import FieldRole, RoleReason
+from ragbench.io.detect import CONTAINERS
+from ragbench.io.dumps.form import DumpMapping
+from ragbench.io.fields import HIT_FIELDS, outcome_fields
+
+_OWN_FORMS = frozenset({*CONTAINERS, "ragbench", "run", "export", "report", "verdicts"})
+"""Formats whose fields go by ragbench's names alone."""
+_NAMED_CHUNKS = frozenset({"", "plain", "ragbench"})
+"""Forms of chunks that no tool writes: their fields go by their names."""
+_OF_DUMPS: Mapping[str, str] = {
+    "query": "query",
+    "query_id": "id",
+    "chunks": "retrieved_contexts",
+    **{name: target for target, name in HIT_FIELDS.items()},
+}
+"""What a dump calls its parts, as fields of a case and of a chunk."""
+_OF_RETRIEVALS = frozenset(
+    {"retrieved_contexts", "retrieved_context_ids", "retrieved_scores", *HIT_FIELDS}
+)
+
+
+class Roles(Record):
+    """Finds the reasons for the fields of one source."""
+
+    path: str
+    form: str
+    named: Collection[str]
+    """The fields that the user named with ``--field``."""
+    of_form: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the tool calls a field that its reader gave another name."""
+    response_form: str = ""
+    """The form by which a field is known to hold a store's response; empty without one."""
+    chunk_form: str = ""
+    """The form of the chunks, where they are objects."""
+
+    def of(self, mapping: Mapping[str, str]) -> tuple[FieldRole, ...]:
+        """A role for each field of a case, or of what a system did, that has a source."""
+        roles: list[FieldRole] = []
+        chunks = mapping.get("retrieved_contexts", "")
+        for target, source in mapping.items():
+            if target in HIT_FIELDS and "retrieved_contexts" in self.of_form:
+                source = self.of_form["retrieved_contexts"] + source.removeprefix(chunks)
+            role = self._role(target, source)
+            # An id that a form's reader makes, and metadata that it collects, have no field.
+            if role.source or target not in ("id", "metadata"):
+                roles.append(role)
+        return tuple(roles)
+
+    def _role(self, target: str, source: str) -> FieldRole:
+        form = self._form_of(target)
+        reason = RoleReason.FORM
+        if target in self.named:
+            reason = RoleReason.FIELD
+        elif form in _OWN_FORMS or form in _NAMED_CHUNKS:
+            reason = RoleReason.NAME
+        elif target in self.of_form:
+            source = self.of_form[target]
+        elif source == target:
+            source = ""  # the form's reader may have given it this name
+        if reason is not RoleReason.FORM:
+            form = ""
+        return FieldRole(field=target, source=source, reason=reason, form=form, path=self.path)
+
+    def _form_of(self, target: str) -> str:
+        if target in HIT_FIELDS and self.chunk_form not in _NAMED_CHUNKS:
+            return self.chunk_form
+        if target == "retrieved_contexts" and self.response_form:
+            return self.response_form
+        return self.form
+
+
+def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple[FieldRole, ...]:
+    """The roles of the fields of a dump, under the names that a case has for them.
+
+    Args:
+        mapping: how the dump is read.
+        path: the dump, as the user called it.
+        named: the fields that the user named, in the words of a dump.
+    """
+    roles: list[FieldRole] = []
+    for name, target in _OF_DUMPS.items():
+        source = getattr(mapping, name)
+        if source is None:
+            continue
+        form = ""
+        reason = RoleReason.NAME
+        is_of_response = name not in ("query", "query_id") and mapping.layout == "queries"
+        if name in named:
+            reason = RoleReason.FIELD
+        elif is_of_response and mapping.format not in _NAMED_CHUNKS:
+            reason = RoleReason.FORM
+            form = mapping.format
+        roles.append(FieldRole(field=target, source=source, reason=reason, form=form, path=path))
+    return tuple(roles)
+
+
+def case_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
+    """The roles without those of what a system did: it is not used."""
+    left_out = {*outcome_fields(), *HIT_FIELDS}
+    return tuple([role for role in roles if role.field not in left_out])
+
+
+def outcome_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
+    """The roles of what a system did, and of the fields by which it is joined with cases."""
+    taken = {"id", "query", *outcome_fields(), *HIT_FIELDS}
+    return tuple([role for role in roles if role.field in taken])
+
+
+def retrieval_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
+    """The roles of what a validator is given: the query and its chunks."""
+    taken = {"id", "query", *_OF_RETRIEVALS}
+    return tuple([role for role in roles if role.field in taken])

@@ -1,0 +1,76 @@
+"""TruLens' records: the table of ``get_records_and_feedback``.
+
+Facts of the form: a row per record with ``app_id``, ``record_id``, ``input``, ``output``, ``ts``,
+``latency`` (seconds), ``total_tokens``, and the JSON of app, record, cost and performance. The mean
+of a feedback function is under its name, what it was called with under ``NAME_calls``. There is no
+column with what was retrieved. ``tags`` is ``-`` where there are none.
+
+The other tool's scores are kept as metadata: they are not measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ragbench.io.detect import container_rows
+from ragbench.io.eval_tools import one_part
+from ragbench.io.fields import named
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.spans import said
+from ragbench.io.values import is_missing
+
+_FIELDS: Mapping[str, str] = {
+    "record_id": "id",
+    "latency": "seconds",
+    "total_tokens": "total_tokens",
+}
+_LEFT_OUT = frozenset({"app_json", "record_json", "cost_json", "perf_json", "tags"})
+"""What repeats other columns, or says nothing of a case."""
+_WITHOUT_TEXTS = (
+    "a table of TruLens' records has no column with what was retrieved: metrics of retrieval are "
+    "skipped. Traces have it"
+)
+
+
+def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row per record. Of several apps, `source.split` names one."""
+    rows = list(container_rows(source, problems, named("array")["cases"]))
+    parts = [_app(row.values) for row in rows]
+    if rows:
+        source.notes[_WITHOUT_TEXTS] = None
+    for row in one_part(rows, parts, source):
+        case = _case(row, source, problems)
+        if case is not None:
+            yield row._replace(values=case, cells=False)
+
+
+def _app(values: Mapping[str, object]) -> str:
+    """The app as its user names it, with its version; else its id."""
+    names = [values.get("app_name"), values.get("app_version")]
+    known = [str(name) for name in names if isinstance(name, str) and not is_missing(name)]
+    return " ".join(known) or str(values.get("app_id"))
+
+
+def _case(row: Row, source: Source, problems: Problems) -> dict[str, object] | None:
+    """The fields of a record; None, and a problem, where it does not say what was asked."""
+    query = said(row.values.get("input"), "question")
+    if query is None:
+        message = "expected the question of a record, as text or in an object"
+        problems.add(message, path=row.path, line=row.line, field="input")
+        return None
+    source.roles |= {"query": "input", "response": "output"}
+    case: dict[str, object] = {"query": query, "response": said(row.values.get("output"), "answer")}
+    kept: dict[str, object] = {}
+    for name, value in row.values.items():
+        if name in _LEFT_OUT or name in ("input", "output"):
+            continue
+        if isinstance(value, str) and is_missing(value):
+            continue
+        target = _FIELDS.get(name)
+        if target is None:
+            kept[name] = value
+        else:
+            source.roles[target] = name
+            case[target] = value
+    case["metadata"] = kept
+    return case

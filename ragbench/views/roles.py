@@ -1,0 +1,26 @@
+"""What each field was read from and why, as a section of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragbench.core.roles import FieldRole
+from ragbench.views.document import Section
+
+_HINT = (
+    "A field has a role because its name is one of ragbench's, because it belongs to a tool's form "
+    "that was recognised whole, or because --field names it."
+)
+
+
+def roles_section(roles: Sequence[FieldRole]) -> Section:
+    """A row for each field; of several files, each row names its own."""
+    paths = {role.path for role in roles}
+    rows: list[tuple[str, ...]] = []
+    for role in roles:
+        row = (role.field, role.source, role.because)
+        rows.append((*row, role.path) if len(paths) > 1 else row)
+    columns: tuple[str, ...] = ("field", "read from", "because of")
+    if len(paths) > 1:
+        columns = (*columns, "in")
+    return Section(title="Read as follows", columns=columns, rows=rows, hint=_HINT)
