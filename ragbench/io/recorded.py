@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from ragbench.core.cited_sources import CITED_SOURCES
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import RetrievalDump, WarningKind
@@ -23,9 +24,6 @@ from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
-CITED = "cited_sources"
-"""Under which name an answer's metadata holds the documents that a record has it cite. It differs
-from ``citations``, which are a system's own: those the metrics of citations check."""
 ERROR = "RecordedError"
 """Type of a failure of which the source has the message alone."""
 
@@ -169,7 +167,7 @@ def _generation(said: Mapping[str, Any]) -> Outcome[Any] | None:
         usage[name] = int(count) if count.is_integer() else count
     metadata = usage
     if "citations" in said:
-        metadata = {**usage, CITED: list(said["citations"])}
+        metadata = {**usage, CITED_SOURCES: list(said["citations"])}
     candidates, abstained = said.get("multi_responses"), said.get("abstained")
     response = said.get("response", candidates[0] if candidates else None)
     # A text beside an error is not an answer: it may be the error itself, or half an answer.

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice, product
@@ -15,6 +15,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 import orjson
 
 from ragbench.core.case import Evidence, Expectation, ExpectationKind, Turn
+from ragbench.core.cited_sources import as_citations
 from ragbench.core.patterns import PatternProblem, checked_pattern
 from ragbench.io.fields import named, squash
 
@@ -395,37 +396,6 @@ def as_expected_ids(value: object) -> tuple[str, ...]:
 
 
 _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "file_name", "name")
-
-
-SOURCE_FIELDS = (
-    "source", "document_id", "doc_id", "document", "file", "file_name", "filename", "file_path",
-    "path", "url", "title",
-)  # fmt: skip
-"""Fields of a chunk's metadata, or of a citation, that name its document."""
-
-
-def as_citations(value: object) -> tuple[str, ...]:
-    """The names of the documents that an answer cites: texts, numbers, or objects with names.
-
-    What has no name is skipped: it names no document that a case could expect.
-    """
-    names: list[str] = []
-    citations: Sequence[object] = [value]
-    if isinstance(value, (list, tuple)):
-        citations = cast("Sequence[object]", value)
-    for citation in citations:
-        names += citation_names(citation)
-    return tuple(dict.fromkeys(names))
-
-
-def citation_names(citation: object) -> Iterator[str]:
-    """Every name of the document or chunk that a citation has; none for an unknown form."""
-    names: list[object] = [citation]
-    if is_object(citation):
-        names = [citation.get(field) for field in ("id", "chunk_id", "name", *SOURCE_FIELDS)]
-    for name in names:
-        if type(name) is int or (isinstance(name, str) and name.strip()):
-            yield str(name).strip()
 
 
 def as_patterns(value: object) -> tuple[str, ...]:

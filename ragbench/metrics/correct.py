@@ -10,9 +10,9 @@ from operator import mul
 from typing import Any
 
 from ragbench.metrics.metric import metric
+from ragbench.metrics.word_lists import correct_table, opposites, word_list
 from ragbench.text.amounts import Amount, Wording, wording
 from ragbench.text.citations import MARKS, without_citations
-from ragbench.text.tables import table
 
 _CITE = (
     "logistic regression fitted on people's labels: EVOUNA (Wang et al. 2023, arXiv:2305.12421), "
@@ -42,7 +42,7 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     if response == reference or is_same(response, reference):
         return SAME
     compared = AnswerBeside(query, response, reference, known)
-    weights = _table()["weights"]["long" if compared.is_long else "short"]
+    weights = correct_table()["weights"]["long" if compared.is_long else "short"]
     total = sum(map(mul, weights.values(), compared.features().values()))
     found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
     if compared.contradiction():
@@ -80,26 +80,6 @@ _LIKE = 0.75
 """From which likeness on two words may be one, spelled in two ways."""
 _LONG = 12
 """Telling words from which a reference is no longer one fact."""
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    return table("ragbench.metrics", "correct")
-
-
-@cache
-def word_list(kind: str) -> frozenset[str]:
-    return frozenset(_table()["words"][kind].split())
-
-
-@cache
-def opposites() -> Mapping[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for row in _table()["words"]["opposites"]:
-        sides = [frozenset(side.split()) for side in row.split("|")]
-        whole = frozenset[str]().union(*sides)
-        found |= {word: whole - side for side in sides for word in side}
-    return found
 
 
 _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ragbench.metrics.correct import opposites, word_list
+from ragbench.metrics.word_lists import opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
 from ragbench.text.citations import MARKS, NAMED
 from ragbench.text.language import function_words, guess_language, recognised_language

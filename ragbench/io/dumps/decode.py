@@ -10,6 +10,7 @@ from functools import cache
 from typing import cast
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.cited_sources import SOURCE_FIELDS
 from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.chunk_identity import NamedChunks, name_chunks
@@ -31,7 +32,6 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.fields import named
 from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
-    SOURCE_FIELDS,
     ValueProblem,
     as_answers,
     as_id,

@@ -1,0 +1,34 @@
+"""Words that the comparison of answers knows: denials, opposites; from metrics/correct.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from ragbench.text.tables import table
+
+
+@cache
+def correct_table() -> Mapping[str, Any]:
+    """The words, and the weights of what they say of an answer."""
+    return table("ragbench.metrics", "correct")
+
+
+@cache
+def word_list(kind: str) -> frozenset[str]:
+    """The words of a kind, such as ``denials``."""
+    return frozenset(correct_table()["words"][kind].split())
+
+
+@cache
+def opposites() -> Mapping[str, frozenset[str]]:
+    """For each word that has them, the words of its other side: hot, and cold."""
+    opposites_of: dict[str, frozenset[str]] = {}
+    for row in correct_table()["words"]["opposites"]:
+        sides = [frozenset(side.split()) for side in row.split("|")]
+        every_word = frozenset[str]().union(*sides)
+        for side in sides:
+            for word in side:
+                opposites_of[word] = every_word - side
+    return opposites_of
