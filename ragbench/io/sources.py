@@ -214,6 +214,7 @@ class _Opening:
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and dump_form is None and self._has_reranked(sample):
             reader = partial(_reranked_rows, reader)
+            self.response_form = _RERANKED
             sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
             return dump
@@ -395,6 +396,8 @@ class _Opening:
         chunk_form = ""
         if chunks.decoder is not None:
             chunk_form = chunks.decoder.mapping.format
+        if self.response_form == _RERANKED:
+            chunk_form = _RERANKED
         roles = Roles(
             path=self.place.name,
             form=form,
@@ -493,6 +496,10 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
     return found
 
 
+_RERANKED = "reranker"
+"""What a reader of roles calls a reranker's results beside its documents."""
+
+
 def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Iterator[Row]:
     """Rows with what a reranker left of their documents as their contexts."""
     form = find_form("cohere")
@@ -507,6 +514,7 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
             yield row
             continue
         fields = request_fields(row.values)
+        source.roles["retrieved_contexts"] = ", ".join(sorted(fields))
         values = {name: value for name, value in row.values.items() if name not in fields}
         yield row._replace(values={**values, "retrieved_contexts": own_hits(lists[0])})
 

@@ -59,6 +59,15 @@ def test_a_form_is_named_with_the_fields_that_the_tool_writes(ragbench: Ragbench
     }
 
 
+def test_a_rerankers_results_are_named_beside_their_documents(ragbench: Ragbench) -> None:
+    results = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]
+    row = {"query": "When?", "documents": ["Towels.", TEXT], "results": results}
+    ragbench("eval", lines("reranked.jsonl", [row]), "-o", "run").ok()
+    roles = roles_of_run()
+    assert roles["query"] == ("query", "name")
+    assert roles["retrieved_contexts"] == ("documents, results", "reranker")
+
+
 def test_the_page_and_report_md_have_a_row_for_each_field(ragbench: Ragbench) -> None:
     path = lines("said.jsonl", [ANSWERED])
     ragbench("eval", path, "--field", "retrieved_contexts=docs", "-o", "run").ok()
