@@ -309,6 +309,7 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
         "be judged at all, and 5 for a test. Add cases about other documents, or demand min"
         for check in checks
         if check.kind is CheckKind.DROP
+        and check.outcome is not GateOutcome.NOT_JUDGED
         and (drop := check.drop) is not None
         and drop.clusters < LEAST
         and drop.loss > drop.tolerance

@@ -310,6 +310,15 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert gate(before, now, wanted).colour == "green"
 
 
+def test_a_metric_that_nobody_named_is_no_demand_however_few_cases_it_is_measured_on() -> None:
+    skipped: list[float | str] = ["skipped"] * 8
+    now = run({"m": [1.0] * 10, "rare": [0.0, 0.0, *skipped]})
+    before = run({"m": [1.0] * 10, "rare": [1.0, 1.0, *skipped]})
+    verdict = gate(now, before, config(m={"max_drop": 0.1}))
+    assert verdict.outcome is PASSED
+    assert check_of(verdict, "rare").outcome is GateOutcome.NOT_JUDGED
+
+
 @pytest.mark.parametrize(("left", "outcome"), [
     (["abstained"] * 59, CANNOT_TELL), (["failed"] * 2, CANNOT_TELL), (["failed"], PASSED),
     (["skipped"] * 59, PASSED),
