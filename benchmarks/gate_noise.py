@@ -27,6 +27,7 @@ from ragbench.core.case_table import CaseTable, Cells
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.errors import ConfigError
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
@@ -314,7 +315,11 @@ def simulate(
                 baseline: Any = runs[0] if mean_of == 1 else baseline_of(runs)
                 kind_number = list(CHANGES).index(name)
                 now = run_of(world, CHANGES[name], (*base, 1, kind_number), day=20)
-                verdict = gate(now, baseline, config)
+                try:
+                    verdict = gate(now, baseline, config)
+                except ConfigError:  # a named metric that hardly a case has
+                    counts[name].colours["refused"] += 1
+                    continue
                 counts[name].colours[verdict.colour] += 1
                 for check in verdict.checks:
                     if check.outcome.value == "failed":
