@@ -133,8 +133,8 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             if not isinstance(error, sqlite3.Error):
                 self.flush()
-        except sqlite3.Error as failed:
-            error = failed
+        except sqlite3.Error as flush_error:
+            error = flush_error
         finally:
             self._db.close()
         if isinstance(error, sqlite3.Error):
@@ -146,27 +146,36 @@ class Journal(AbstractContextManager["Journal"]):
         Args:
             if_due: only where a crash would cost too much: by the clock, and by the work of others.
         """
-        now, scores = time.monotonic(), self.scores
-        if if_due and self._at_risk < _AT_RISK and now - self._flushed < _INTERVAL:
+        now = time.monotonic()
+        is_due = self._at_risk >= _AT_RISK or now - self._flushed >= _INTERVAL
+        if if_due and not is_due:
             return
-        self._flushed, self._at_risk = now, 0.0
+        self._flushed = now
+        self._at_risk = 0.0
+        scores = self.scores
         if not (self._new_outcomes or self._confirmed or any(scores.new.values())):
             return
         if self._new_outcomes and self.before_flush is not None:
             self.before_flush()
-        db = self._db
-        with transaction(db):
-            db.executemany(_TEXT, self._new_texts)
-            db.executemany(_OUTCOME, self._new_outcomes)
+        with transaction(self._db):
+            self._write_outcomes()
             if self._confirmed:
-                db.executemany(_CONFIRM, self._confirmed)
+                self._db.executemany(_CONFIRM, self._confirmed)
             scores.write(self.runs.epoch)
-        self._new_texts.clear()
-        self._new_outcomes.clear()
+        # Only now: what a transaction that failed did not write is still to be written.
+        self._clear_outcomes()
         self._confirmed.clear()
         scores.compared.clear()
-        for written in scores.new.values():
-            written.clear()
+        for new_rows in scores.new.values():
+            new_rows.clear()
+
+    def _write_outcomes(self) -> None:
+        self._db.executemany(_TEXT, self._new_texts)
+        self._db.executemany(_OUTCOME, self._new_outcomes)
+
+    def _clear_outcomes(self) -> None:
+        self._new_texts.clear()
+        self._new_outcomes.clear()
 
     def is_empty(self) -> bool:
         """Whether it holds no outcome by now."""
@@ -198,91 +207,101 @@ class Journal(AbstractContextManager["Journal"]):
             epoch: the one in which these outcomes are valid, where it has begun.
         """
         self.flush()
-        db, count, whole = self._db, 0, blake2b(digest_size=SIZE)
+        db = self._db
         with transaction(db):
             db.execute("DELETE FROM report")  # it is of the cases of before
             db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
         is_new = db.execute("SELECT 1 FROM cases LIMIT 1").fetchone() is None
-        rows = enumerate(cases, start=1)
-        while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
-            placed = [row for row, *_ in batch]
+        count = 0
+        dataset_hash = blake2b(digest_size=SIZE)
+        numbered = enumerate(cases, start=1)
+        while batch := [_placed_case(case, place) for place, case in islice(numbered, _BATCH)]:
+            rows = [placed.row for placed in batch]
+            window = [RunCase(placed.row[3], placed.case, placed.row[2]) for placed in batch]
+            recorded = [placed.recorded for placed in batch]
             with transaction(db):
                 # A case whose id already has a position in this order is not written.
-                if db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
-                    raise DataError([self._repeated(placed)])
-                window = [RunCase(row[3], case, row[2]) for row, case, _ in batch]
+                if db.executemany(_PLACE_CASE, rows).rowcount != len(rows):
+                    raise DataError([self._repeated(rows)])
                 if not is_new:
                     self._number(window)
-                if any(recorded for *_, recorded in batch):
-                    self._record(window, [recorded for *_, recorded in batch], epoch)
+                if any(recorded):
+                    self._record(window, recorded, epoch)
             count += len(batch)
-            whole.update(b"".join([row[2] for row in placed]))
-            self.placed_digest = count, whole.hexdigest()
+            dataset_hash.update(b"".join([case_digest for _, _, case_digest, _ in rows]))
+            self.placed_digest = count, dataset_hash.hexdigest()
             yield window
         self.was_empty = db.execute(_ANY).fetchone() is None
 
     def _forget(self) -> None:
         """Drops what waits to be stored: the cases that it is of were not placed."""
         self._known_texts.clear()
-        self._new_texts.clear()
-        self._new_outcomes.clear()
+        self._clear_outcomes()
 
-    def _repeated(self, batch: Sequence[_CaseRow]) -> Problem:
+    def _repeated(self, rows: Sequence[_CaseRow]) -> Problem:
+        """The first of some cases whose id an earlier case has."""
         query = "SELECT position FROM cases WHERE id = ?"
-        found = ((self._db.execute(query, row[:1]).fetchone()[0], row) for row in batch)
-        first, row = next((first, row) for first, row in found if first != row[3])
+        for case_id, _, _, position in rows:
+            (earlier,) = self._db.execute(query, (case_id,)).fetchone()
+            if earlier != position:
+                break
+        else:
+            raise AssertionError("no id is there twice")
         return Problem(
-            message=f"cases {first} and {row[3]} have the same id '{row[0]}': make ids unique",
+            message=f"cases {earlier} and {position} have the same id '{case_id}': make ids unique",
             field="id",
         )
 
     def _number(self, window: Sequence[RunCase]) -> None:
         """Gives cases the numbers that they have, where there were some before."""
-        ids = [one.case.id for one in window]
+        ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
-        found = dict(self._db.execute(query, ids))
-        for one in window:
-            one.number = found[one.case.id]
+        numbers = dict(self._db.execute(query, ids))
+        for run_case in window:
+            run_case.number = numbers[run_case.case.id]
 
-    def _record(self, window: Sequence[RunCase], given: Sequence[Recorded], epoch: int) -> None:
+    def _record(self, window: Sequence[RunCase], recorded: Sequence[Recorded], epoch: int) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
-        for one, recorded in zip(window, given, strict=True):
-            for stage, outcome in recorded.items():
+        for run_case, outcomes in zip(window, recorded, strict=True):
+            for stage, outcome in outcomes.items():
                 encoded = encode_outcome(stage, outcome)
-                self.record_outcome(one.number, stage, RECORDED, outcome, encoded, epoch)
+                self.record_outcome(run_case.number, stage, RECORDED, outcome, encoded, epoch)
                 if outcome.known is not Known.RECORDED:
                     outcome = replace(outcome, known=Known.RECORDED)
-                one.settled[stage] = StageOutcome(outcome, encoded.joined, encoded.output)
-        self._db.executemany(_TEXT, self._new_texts)
-        self._db.executemany(_OUTCOME, self._new_outcomes)
-        self._new_texts.clear()
-        self._new_outcomes.clear()
+                run_case.settled[stage] = StageOutcome(outcome, encoded.joined, encoded.output)
+        self._write_outcomes()
+        self._clear_outcomes()
 
     def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
         """The run's cases in order, a window at a time; only those with these ids, where given."""
         if ids is not None:
-            for at in range(0, len(ids), _BATCH):
-                some = ids[at : at + _BATCH]
-                chosen = self._db.execute(
-                    "SELECT number, id, digest, body FROM cases "
-                    f"WHERE position IS NOT NULL AND id IN ({marks(some)})",
-                    tuple(some),
-                )
-                found = {row[1]: RunCase(row[0], decode_case(*row[1::2]), row[2]) for row in chosen}
-                yield [found[id] for id in some if id in found]
+            yield from self._cases_of(ids)
             return
-        last = 0
+        last_position = 0
         while rows := self._db.execute(
             "SELECT number, id, position, digest, body FROM cases "
             "WHERE position > ? ORDER BY position LIMIT ?",
-            (last, _BATCH),
+            (last_position, _BATCH),
         ).fetchall():
             yield [
                 RunCase(number, decode_case(case_id, body), case_digest)
                 for number, case_id, _, case_digest, body in rows
             ]
-            last = rows[-1][2]
+            last_position = rows[-1][2]
+
+    def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
+        for start in range(0, len(ids), _BATCH):
+            batch = ids[start : start + _BATCH]
+            rows = self._db.execute(
+                "SELECT number, id, digest, body FROM cases "
+                f"WHERE position IS NOT NULL AND id IN ({marks(batch)})",
+                tuple(batch),
+            )
+            run_cases: dict[str, RunCase] = {}
+            for number, case_id, case_digest, body in rows:
+                run_cases[case_id] = RunCase(number, decode_case(case_id, body), case_digest)
+            yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
         """Some cases of the run, drawn by a seed, in its order."""
@@ -307,11 +326,13 @@ class Journal(AbstractContextManager["Journal"]):
 
     def cases_digest(self) -> tuple[int, str]:
         """How many cases the run has, and the dataset's fingerprint: of their digests, in order."""
-        count, whole = 0, blake2b(digest_size=SIZE)
+        count = 0
+        dataset_hash = blake2b(digest_size=SIZE)
         query = "SELECT digest FROM cases WHERE position IS NOT NULL ORDER BY position"
-        for count, (one,) in enumerate(self._db.execute(query), 1):  # noqa: B007
-            whole.update(one)
-        return count, whole.hexdigest()
+        for (case_digest,) in self._db.execute(query):
+            count += 1
+            dataset_hash.update(case_digest)
+        return count, dataset_hash.hexdigest()
 
     # --- stages
 
@@ -333,24 +354,40 @@ class Journal(AbstractContextManager["Journal"]):
         epoch: int = 0,
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
-        run, said = 0, _RECORDED
+        run = 0
+        known = Known.RECORDED
         if key != RECORDED:
             if self._path is None:
                 return
             self._at_risk += outcome.seconds or 0.0
-            epoch, run, said = self.runs.epoch, self.runs.number, Known.ASKED.value
+            epoch = self.runs.epoch
+            run = self.runs.number
+            known = Known.ASKED
             if not self.was_empty:  # another outcome may have been the valid one so far
                 self._confirmed.append((epoch, number, stage, key))
-        known = self._known_texts
-        if len(known) > _KNOWN_TEXTS:
-            known.clear()
+        stored_texts = self._known_texts
+        if len(stored_texts) > _KNOWN_TEXTS:
+            stored_texts.clear()
         for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
-            if text_key not in known:
-                known.add(text_key)
+            if text_key not in stored_texts:
+                stored_texts.add(text_key)
                 self._new_texts.append((text_key, hidden(text)))
-        at = (number, stage, epoch, run, key, outcome.status.value, said)
-        behind = (outcome.seconds, outcome.sharing, encoded.output)
-        self._new_outcomes.append((*at, encoded.joined, encoded.body, *behind))
+        # In the order of the table's columns.
+        row = (
+            number,
+            stage,
+            epoch,
+            run,
+            key,
+            outcome.status.value,
+            known.value,
+            encoded.joined,
+            encoded.body,
+            outcome.seconds,
+            outcome.sharing,
+            encoded.output,
+        )
+        self._new_outcomes.append(row)
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""
@@ -362,14 +399,13 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> dict[tuple[int, bytes], StoredOutcome]:
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
-        where = f"stage = ? AND number IN ({marks(numbers)})"
-        rows = self._db.execute(f"{_SELECT} WHERE {where}", (stage, *numbers))
-        found = {
-            row[:2]: StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])
-            for row in rows
-        }
-        self.load_texts(found.values())
-        return found
+        rows = self._db.execute(
+            f"{_SELECT} WHERE stage = ? AND number IN ({marks(numbers)})",
+            (stage, *numbers),
+        )
+        stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
+        self.load_texts(stored.values())
+        return stored
 
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
@@ -378,27 +414,24 @@ class Journal(AbstractContextManager["Journal"]):
             f"{_SELECT} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
             (stage, self.runs.epoch, *numbers),
         )
-        return {
-            row[0]: StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])
-            for row in rows
-        }
+        return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
         """Reads the texts of a window's outcomes, whose `texts` are then at hand."""
         if self._new_texts:
             self.flush()
-        joined = b"".join([one.texts for one in outcomes])
-        keys = [*{joined[at : at + SIZE] for at in range(0, len(joined), SIZE)}]
+        digests = b"".join([outcome.texts for outcome in outcomes])
+        keys = [*{digests[start : start + SIZE] for start in range(0, len(digests), SIZE)}]
         self._near = {}
-        for at in range(0, len(keys), _BATCH):
-            some = keys[at : at + _BATCH]
-            query = f"SELECT digest, text FROM texts WHERE digest IN ({marks(some)})"
-            self._near.update(self._db.execute(query, some))
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            query = f"SELECT digest, text FROM texts WHERE digest IN ({marks(batch)})"
+            self._near.update(self._db.execute(query, batch))
 
     def texts(self, stored: StoredOutcome) -> list[str]:
         """The texts of an outcome, in order."""
         digests = stored.texts
-        keys = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
+        keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
         if not self._near.keys() >= {*keys}:
             self.load_texts([stored])
         try:
@@ -409,9 +442,17 @@ class Journal(AbstractContextManager["Journal"]):
             ) from None
 
 
-def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Case, Recorded]:
-    case = each.case if isinstance(each, Entry) else each
-    recorded: Recorded = each.recorded if isinstance(each, Entry) else {}
+class _PlacedCase(NamedTuple):
+    """A case on its way into the journal."""
+
+    row: _CaseRow
+    case: Case
+    recorded: Recorded
+
+
+def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
+    case = entry if isinstance(entry, Case) else entry.case
+    recorded: Recorded = {} if isinstance(entry, Case) else entry.recorded
     try:
         if not case.id.isascii():
             check_text(case.id)
@@ -422,4 +463,11 @@ def _case_row(each: Case | Entry, position: int) -> tuple[_CaseRow, Case, Record
     except (ValueError, TypeError) as error:
         place = f"case {position} ({case.id!a})"
         raise DataError([Problem(message=f"{place} cannot be stored: {error}")]) from error
-    return (case.id, body, digest((case.id.encode(), body)), position), case, recorded
+    case_digest = digest((case.id.encode(), body))
+    return _PlacedCase((case.id, body, case_digest, position), case, recorded)
+
+
+def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
+    """A row of `_SELECT`, whose first column is the case's number."""
+    _, key, status, known, *others = row
+    return StoredOutcome(key, _STATUSES[status], _KNOWN[known], *others)
