@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,25 @@ def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ
     Args:
         variable: of the environment; it names another place, or says ``off``.
     """
-    named = environ.get(variable, "").strip()
-    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with suppress(RuntimeError):  # of a user without a home
-        if named != "off":
-            return Path(named or f"{base}/ragbench/{name}").expanduser()
-    return None
+    place = environ.get(variable, "").strip()
+    if place == "off":
+        return None
+    if not place:
+        base = environ.get("XDG_CACHE_HOME") or "~/.cache"
+        place = f"{base}/ragbench/{name}"
+    try:
+        return Path(place).expanduser()
+    except RuntimeError:  # of a user without a home
+        return None
 
 
 def digest(*texts: str) -> bytes:
-    found = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        found.update(len(data).to_bytes(8, "big") + data)
-    return found.digest()
+        # With its length in front: texts that are cut elsewhere are other texts.
+        hashed.update(len(data).to_bytes(8, "big") + data)
+    return hashed.digest()
 
 
 class ScoreStore(AbstractContextManager["ScoreStore"]):
@@ -54,9 +59,11 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         """Scores that a model was asked for."""
         self.reused = 0
         """Scores that were known."""
-        self._lock, place = threading.Lock(), path or ":memory:"
+        self._lock = threading.Lock()
         try:
-            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path or ":memory:", isolation_level=None, check_same_thread=False
+            )
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_TABLE)
         except sqlite3.Error as error:
@@ -71,9 +78,9 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
             rows = self._db.execute(
                 "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
             ).fetchall()
-            found = {bytes(key): json.loads(value) for key, value in rows}
-            self.reused += sum(key in found for key in set(keys))
-        return found
+            values = {bytes(key): json.loads(value) for key, value in rows}
+            self.reused += sum(key in values for key in set(keys))
+        return values
 
     def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]

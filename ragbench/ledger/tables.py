@@ -67,8 +67,9 @@ def _to_read(path: Path) -> str:
     Where nobody has it open, it is read as one that does not change: else SQLite would leave files
     of its own beside it.
     """
-    still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-    return f"{path.absolute().as_uri()}?mode=ro{still}"
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    is_open = path.with_name(f"{path.name}-wal").exists()
+    return address if is_open else f"{address}&immutable=1"
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -128,8 +129,8 @@ def transaction(
 
     Inside of another one it is a part of that.
     """
-    is_part = db.in_transaction
-    if is_part:
+    is_inside_another = db.in_transaction
+    if is_inside_another:
         yield
         return
     db.execute("BEGIN IMMEDIATE")
@@ -165,17 +166,19 @@ class RunTables:
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
         """What it asked again, and why."""
 
-    def keep(self, **named: bytes | str | int) -> None:
+    def keep(self, **values: bytes | str | int) -> None:
         """Stores values under their names."""
-        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", named.items())
-        self.kept |= named
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+        self.kept |= values
 
     def stands(self, asked: bytes) -> bool:
         """Whether the latest run is complete, was asked for the same, and asked nobody itself.
 
         What it asked another run reuses, and says so in its report.
         """
-        if not asked or self.kept.get("asked") != asked or self.report() is None or self.notes:
+        if not asked or self.kept.get("asked") != asked:
+            return False
+        if self.report() is None or self.notes:
             return False
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
@@ -192,9 +195,9 @@ class RunTables:
                 self.keep(setting=setting, epoch=self.epoch)
             if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
-                kept = hidden(orjson.dumps(list(notes)).decode())
-                self.number = self._db.execute(insert, (started, kept)).lastrowid or 0
-                self.notes = tuple(orjson.loads(kept))
+                masked_notes = hidden(orjson.dumps(list(notes)).decode())
+                self.number = self._db.execute(insert, (started, masked_notes)).lastrowid or 0
+                self.notes = tuple(orjson.loads(masked_notes))
         self.is_interrupted = True
 
     def origins(self) -> dict[str, tuple[int, str]]:
@@ -241,7 +244,8 @@ _BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
 _NO_CELL = "."
 _MOST_METRICS = 400
 _METRICS = "SELECT identity, judge, metric FROM metrics"
-_TABLES = ("cells", "matched", "causes", "judgements")
+_TABLES_BESIDE = ("matched", "causes", "judgements")
+"""What is stored beside the cells, in this order."""
 _METRIC_SCORES = (
     "SELECT cases.id AS case_id, '{name}' AS metric, "
     "CASE substr(cells.status, {place}, 1) WHEN 'm' THEN 'measured' "
@@ -272,7 +276,7 @@ class ScoreTables:
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
         self._db = db
         self._flush = flush
-        self.new: dict[str, dict[Any, Any]] = {table: {} for table in _TABLES}
+        self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
         """What was recorded and is not written yet: by table and key the rest of the row."""
         self.compared: set[int] = set()
         """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
@@ -283,67 +287,73 @@ class ScoreTables:
 
     def write(self, epoch: int) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
-        db, rows, notes = self._db, list[tuple[object, ...]](), list[tuple[int, int, bytes]]()
-        new_cells, *beside = self.new.values()
+        db = self._db
+        new_cells: dict[int, CaseCells] = self.new["cells"]
+        if not self.were_empty:
+            rescored = [(number,) for number in new_cells]
+            db.executemany("DELETE FROM notes WHERE number = ?", rescored)
+            db.executemany("DELETE FROM causes WHERE number = ?", rescored)
+            compared = [(number,) for number in self.compared]
+            db.executemany("DELETE FROM matched WHERE number = ?", compared)
+        rows: list[tuple[object, ...]] = []
+        notes: list[tuple[int, int, bytes]] = []
         for number, (question, answer, cells) in new_cells.items():
             letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
             values = [None if cell is None else cell.value for cell in cells]
             rows.append((number, epoch, question, answer, "".join(letters), *values))
             for metric, cell in enumerate(cells):
                 if cell is not None and cell.value is None:
-                    detail = hidden(cell.reason or "").encode()
-                    if (failure := cell.failure) is not None:
-                        # The traceback of an earlier stage's failure is in its outcome.
-                        is_own = failure.stage == "score"
-                        detail = encoded(failure if is_own else replace(failure, traceback=None))
-                    notes.append((number, metric, detail))
-        if not self.were_empty:
-            numbers = [(number,) for number in new_cells]
-            db.executemany("DELETE FROM notes WHERE number = ?", numbers)
-            db.executemany("DELETE FROM causes WHERE number = ?", numbers)
-            matched = [(number,) for number in self.compared]
-            db.executemany("DELETE FROM matched WHERE number = ?", matched)
-        places = ",".join("?" * (self.columns + 5))
-        db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({places})", rows)
+                    notes.append((number, metric, _detail(cell)))
+        question_marks = ",".join("?" * (self.columns + 5))
+        db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({question_marks})", rows)
         db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
-        for table, found in zip(_TABLES[1:], beside, strict=True):
-            written = [(*key, *rest) for key, rest in found.items()]
-            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", written)
+        for table in _TABLES_BESIDE:
+            # Each has a key of two columns, or of one and a body of two.
+            rows = [(*key, *body) for key, body in self.new[table].items()]
+            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", rows)
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
         """The number of each metric in this journal; new ones get a column."""
-        rows = self._db.execute(_METRICS)
-        known: dict[tuple[str, bytes], int] = {row[:2]: row[2] for row in rows}
-        missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in known)
-        if len(known) + len(missing) > _MOST_METRICS:
+        numbers_of = self._stored_metrics()
+        missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in numbers_of)
+        if len(numbers_of) + len(missing) > _MOST_METRICS:
             raise ConfigError(
                 f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
                 "included: use --fresh, or another folder"
             )
         with transaction(self._db):
             for identity, judge, name in missing:
-                number = known[identity, judge] = len(known)
+                number = len(numbers_of)
+                numbers_of[identity, judge] = number
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
                 self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
-            numbers = [known[identity, judge] for identity, judge, _ in metrics]
+            numbers = [numbers_of[identity, judge] for identity, judge, _ in metrics]
             self._db.execute("UPDATE metrics SET position = NULL")
-            places = enumerate(numbers)
-            self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", places)
-            self._db.execute("DROP VIEW scores")
-            parts = [
-                _METRIC_SCORES.format(number=number, place=number + 1, name=name.replace("'", "''"))
-                for number, (_, _, name) in zip(numbers, metrics, strict=True)
-            ]
-            view = f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}"
-            self._db.execute(view)
-        self.columns = len(known)
+            positions = enumerate(numbers)
+            self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", positions)
+            self._view_scores(numbers, [name for _, _, name in metrics])
+        self.columns = len(numbers_of)
         return numbers
+
+    def _stored_metrics(self) -> dict[tuple[str, bytes], int]:
+        """The number of each metric in the journal, by identity and judge."""
+        rows = self._db.execute(_METRICS)
+        return {(identity, judge): number for identity, judge, number in rows}
+
+    def _view_scores(self, numbers: Sequence[int], names: Sequence[str]) -> None:
+        """Makes the view ``scores`` that of these metrics."""
+        parts: list[str] = []
+        for number, name in zip(numbers, names, strict=True):
+            quoted = name.replace("'", "''")
+            parts.append(_METRIC_SCORES.format(number=number, place=number + 1, name=quoted))
+        self._db.execute("DROP VIEW scores")
+        self._db.execute(f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}")
 
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
         """The number of each metric, by identity and judge; None for one that is not there."""
-        known: dict[Any, int] = {row[:2]: row[2] for row in self._db.execute(_METRICS)}
-        return [known.get(metric) for metric in metrics]
+        numbers_of = self._stored_metrics()
+        return [numbers_of.get(metric) for metric in metrics]
 
     def record(
         self,
@@ -363,26 +373,24 @@ class ScoreTables:
             self.new["cells"][number] = cells
         if matches is not None:
             self.compared.add(number)
-            for stage, one in matches.items():
-                self.new["matched"][number, stage] = (encoded(one),)
+            for stage, matched in matches.items():
+                self.new["matched"][number, stage] = (encoded(matched),)
         if cause is not None:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        notes = {(number, metric): detail for number, metric, detail in self._of("notes", numbers)}
-        return {
-            row[0]: CaseCells(
-                row[2],
-                row[3],
-                [
-                    None
-                    if letter == _NO_CELL
-                    else _cell(letter, row[5 + at], notes.get((row[0], at)))
-                    for at, letter in enumerate(row[4].ljust(self.columns, _NO_CELL))
-                ],
-            )
-            for row in self._of("cells", numbers)
-        }
+        details = {(number, metric): body for number, metric, body in self._of("notes", numbers)}
+        cells_of: dict[int, CaseCells] = {}
+        for number, _, question, answer, letters, *values in self._of("cells", numbers):
+            cells: list[Cell | None] = []
+            # A case that was scored before a metric came has no letter for it.
+            for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
+                cell = None
+                if letter != _NO_CELL:
+                    cell = _cell(letter, values[metric], details.get((number, metric)))
+                cells.append(cell)
+            cells_of[number] = CaseCells(question, answer, cells)
+        return cells_of
 
     def _of(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
         self._flush()
@@ -391,10 +399,10 @@ class ScoreTables:
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
-        found: dict[int, dict[str, Matched]] = {}
+        matched_of: dict[int, dict[str, Matched]] = {}
         for number, stage, body in self._of("matched", numbers):
-            found.setdefault(number, {})[stage] = decoded(Matched, body)
-        return found
+            matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
+        return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
@@ -411,6 +419,16 @@ class ScoreTables:
         return {
             (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
         }
+
+
+def _detail(cell: Cell) -> bytes:
+    """Why a cell has no value: its reason, or its failure."""
+    failure = cell.failure
+    if failure is None:
+        return hidden(cell.reason or "").encode()
+    if failure.stage != "score":  # the traceback of an earlier stage's failure is in its outcome
+        failure = replace(failure, traceback=None)
+    return encoded(failure)
 
 
 # Cells never change and most metrics take few values: one object serves every case.
