@@ -96,9 +96,16 @@ def search_collection(address: str, **mapping: str) -> None:
 
 
 def ragas() -> None:
+    """Its metrics of texts, one that asks a model on this machine, and its form of a dataset."""
     from ragbench import export_run
+    from tests.llm_server import FaultServer
 
     score("ragas:exact_match", "ragas:non_llm_context_recall")
+    with FaultServer() as server:
+        model = ("--llm-model", "m", "--llm-base-url", server.url)
+        run("eval", str(cases()), "--out", "judged", "-m", "ragas:faithfulness", *model)
+    report = json.loads(Path("judged/report.json").read_text("utf-8"))
+    assert report["judging"]["lines"][0]["answers"] >= 1, report["judging"]
     export_run("run", "ragas", "samples.jsonl")
     from ragbench.plugins import import_ragas
 
