@@ -133,9 +133,15 @@ def check_broken_are_named(extra: str, folder: Path) -> None:
         broken.mkdir()
         (broken / f"{name}.py").write_text(f"raise ImportError({BROKEN!r})\n", "utf-8")
         state, detail = doctor(folder, broken)[_line(extra)]
-        is_named = f"'{name.replace('_', '-')}'" in detail and BROKEN in detail
+        is_named = f"'{called(name, folder)}'" in detail and BROKEN in detail
         if state != "failed" or not is_named:
             raise NotWorkingError(f"doctor, with {name} broken: {state}: {detail}")
+
+
+def called(module: str, folder: Path) -> str:
+    """The package of a module, as ragbench calls it."""
+    program = f"from ragbench.errors import installed_name; print(installed_name({module!r}))"
+    return call([folder / "environment" / "bin" / "python", "-c", program], folder).strip()
 
 
 def doctor(folder: Path, *broken: Path) -> dict[str, tuple[str, str]]:

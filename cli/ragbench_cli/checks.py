@@ -155,8 +155,8 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """What importing each extra that is installed shows, several at a time."""
     whole = [extra for extra, packages in by_extra.items() if not _installed(packages)[1]]
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
-        found = pool.map(lambda extra: import_problem(extra or CORE), whole)
-        return dict(zip(whole, found, strict=True))
+        problems = pool.map(import_problem, [extra or CORE for extra in whole])
+        return dict(zip(whole, problems, strict=True))
 
 
 def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:

@@ -74,6 +74,9 @@ def test_packages_of_an_extra_are_imported() -> None:
     ("text", "rouge_score", "raise AttributeError('np.float_ was removed')",
      "its package 'rouge-score' cannot be imported: AttributeError: np.float_ was removed. "
      "Install it with: pip install --force-reinstall 'ragbench[text]'"),
+    ("hf", "pandas", "raise ValueError('numpy.dtype size changed')",
+     "its package 'datasets' cannot be imported: 'pandas', which it imports, raises ValueError: "
+     "numpy.dtype size changed. Install it with: pip install --force-reinstall 'ragbench[hf]'"),
     ("hf", "pyarrow", "import os; os._exit(7)", "ended Python with exit code 7"),
     ("core", "semchunk", "raise ImportError('wrong ELF class')",
      "semchunk: ImportError: wrong ELF class. Install it with: pip install --force-reinstall "),
