@@ -21,7 +21,7 @@ import tomllib
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -196,7 +196,9 @@ def import_packages_of(*parts: object) -> None:
 
 def _held_by(part: object) -> list[object]:
     """The values of a record's fields; those of another object are its own business."""
-    names = getattr(part, "__dataclass_fields__", None) or getattr(part, "__struct_fields__", ())
+    names: Iterable[str] = getattr(part, "__dataclass_fields__", ())
+    if not names:
+        names = getattr(part, "__struct_fields__", ())
     return [getattr(part, name, None) for name in names]
 
 
