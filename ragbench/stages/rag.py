@@ -284,11 +284,13 @@ class Locator(Protocol):
 
     def has_gold(self, case: Case) -> bool:
         """Whether a retrieval for the case should find anything that is known."""
+        ...
 
     def located(
         self, inputs: Sequence[LocateInput], top_k: int | None = None
     ) -> Sequence[GoldSearch]:
         """For each case and its retrieval, where its gold is."""
+        ...
 
 
 def locate_stage(
