@@ -15,7 +15,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -308,6 +308,8 @@ def simulate(
     counts = {name: Counts() for name in only}
     for number in range(worlds):
         world = world_of(size, 1000 * seed + number)
+        if kind == "named":  # what somebody names is measured
+            world = replace(world, is_labelled=True)
         for name in only:
             for pair in range(pairs):
                 base = (seed, number, pair)
