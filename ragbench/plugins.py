@@ -151,12 +151,20 @@ def extras() -> Mapping[str, tuple[str, ...]]:
     return {extra: tuple(modules) for extra, modules in table.items()}
 
 
-def extra_problem(extra: str) -> str:
-    """Imports all that ragbench imports for an extra; the error in words, empty without one."""
+def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> str:
+    """Imports all that ragbench imports for an extra; the error in words, empty without one.
+
+    Args:
+        extra: its name, or `CORE`.
+        begins: called with the name of a package before it is imported, which may end the process.
+    """
     try:
-        if extra == "ragas":
-            import_ragas()
         for module in extras().get(extra, ()):
+            package = module.partition(".")[0]
+            if begins is not None:
+                begins(installed_name(package))
+            if package == "ragas":
+                import_ragas()
             require(module, extra=extra)
     except MissingExtraError as error:
         if extra != CORE:

@@ -90,11 +90,12 @@ _NOT_SHOWN = ("all", "dev")
 _LONGEST_IMPORT = 180.0
 """Seconds that all packages of an extra may take to import."""
 _MARK = "ragbench-import:"
+_BEGINS = "ragbench-begins:"
 _IMPORTING = """
 import sys
 sys.path[:] = {path!r}
 from ragbench.plugins import extra_problem
-problem = extra_problem({extra!r})
+problem = extra_problem({extra!r}, lambda package: print({begins!r}, package, flush=True))
 sys.stdout.flush()
 print({mark!r}, problem)
 """
@@ -105,7 +106,7 @@ def import_problem(extra: str) -> str:
 
     A compiled package that is broken may end the process, and packages print what they like.
     """
-    program = _IMPORTING.format(path=sys.path, extra=extra, mark=_MARK)
+    program = _IMPORTING.format(path=sys.path, extra=extra, mark=_MARK, begins=_BEGINS)
     command = [sys.executable, "-W", "ignore", "-c", program]
     try:
         done = subprocess.run(
@@ -117,9 +118,20 @@ def import_problem(extra: str) -> str:
     _, mark, problem = done.stdout.rpartition(_MARK)
     if mark:
         return problem.strip()
+    return _end_of_python(extra, done)
+
+
+def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
+    """Which package ended the process that imported it, and what mends that."""
+    _, begun, rest = done.stdout.rpartition(_BEGINS)
+    package = f"its package '{rest.split()[0]}'" if begun else "its packages"
     lines = done.stderr.strip().splitlines()
     last = f": {lines[-1]}" if lines else ""
-    return f"importing its packages ended Python with exit code {done.returncode}{last}"
+    installed = "ragbench" if extra == CORE else f"'ragbench[{extra}]'"
+    return (
+        f"importing {package} ended Python with exit code {done.returncode}{last}. "
+        f"Install it with: pip install --force-reinstall {installed}"
+    )
 
 
 def check_installation() -> Checks:

@@ -77,7 +77,9 @@ def test_packages_of_an_extra_are_imported() -> None:
     ("hf", "pandas", "raise ValueError('numpy.dtype size changed')",
      "its package 'datasets' cannot be imported: 'pandas', which it imports, raises ValueError: "
      "numpy.dtype size changed. Install it with: pip install --force-reinstall 'ragbench[hf]'"),
-    ("hf", "pyarrow", "import os; os._exit(7)", "ended Python with exit code 7"),
+    ("hf", "pyarrow", "import os; os._exit(7)",
+     "importing its package 'datasets' ended Python with exit code 7. Install it with: pip install "
+     "--force-reinstall 'ragbench[hf]'"),
     ("core", "semchunk", "raise ImportError('wrong ELF class')",
      "semchunk: ImportError: wrong ELF class. Install it with: pip install --force-reinstall "),
 ])  # fmt: skip
