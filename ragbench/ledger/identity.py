@@ -96,24 +96,25 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     if id(value) in at.within or at.depth == 0:
         return {"class": _qualified_name(type(value))}
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
-    return _held(value, name, inside)
+    return _with_parts(value, name, inside)
 
 
-def _held(value: object, name: str, at: At) -> Any:
+def _with_parts(value: object, name: str, at: At) -> Any:
+    """A container, a class, a function or an object: what has parts to follow."""
     if isinstance(value, Mapping):
-        held = cast("Mapping[object, object]", value)
-        if len(held) <= _LONGEST:
-            return {str(key): described(entry, str(key), at) for key, entry in held.items()}
-        pairs = [[described(key, "", at), entry] for key, entry in held.items()]
-        return {"entries": len(held), "digest": _digest_of(pairs, "", at)}
+        mapping = cast("Mapping[object, object]", value)
+        if len(mapping) <= _LONGEST:
+            return {str(key): described(entry, str(key), at) for key, entry in mapping.items()}
+        pairs = [[described(key, "", at), entry] for key, entry in mapping.items()]
+        return {"entries": len(mapping), "digest": _digest_of(pairs, "", at)}
     if isinstance(value, (list, tuple, deque)):
         entries = list(cast("Iterable[object]", value))
         if len(entries) <= _LONGEST:
             return [described(entry, name, at) for entry in entries]
         return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
-        plain = [described(v, name, at) for v in cast("set[object]", value)]
-        return sorted(plain, key=lambda entry: json.dumps(entry, sort_keys=True))
+        members = [described(member, name, at) for member in cast("set[object]", value)]
+        return sorted(members, key=lambda member: json.dumps(member, sort_keys=True))
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
     if isinstance(value, re.Pattern):
@@ -132,11 +133,11 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN | orjson.OPT_PASSTHROUGH_DATETIME))
     except TypeError:
-        whole = hashlib.sha256()
+        list_hash = hashlib.sha256()
         for entry in entries:
             plain = described(entry, name, at)
-            whole.update(json.dumps(plain, sort_keys=True).encode() + b"\n")
-        return whole.hexdigest()[:16]
+            list_hash.update(json.dumps(plain, sort_keys=True).encode() + b"\n")
+        return list_hash.hexdigest()[:16]
 
 
 # --- functions and objects
@@ -145,34 +146,44 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
-        given = {"args": list(call.args), "keywords": call.keywords}
-        held = {key: described(entry, "", at) for key, entry in given.items() if entry}
-        return {"partial": described(call.func, "", at), **held}
+        description: dict[str, Any] = {"partial": described(call.func, "", at)}
+        return description | _not_empty(at, args=list(call.args), keywords=call.keywords)
     plain = inspect.unwrap(function)
     inner = getattr(plain, "__func__", plain)
-    found: dict[str, Any] = {"function": _qualified_name(plain), "source": _source_digest(inner)}
-    if "<lambda>" in found["function"]:  # there may be several on one line
-        found["code"] = _compiled_digest(inner)
-    held = {
-        "defaults": getattr(inner, "__defaults__", None),
-        "keyword_defaults": getattr(inner, "__kwdefaults__", None),
-        "closure": _closed_over(inner),
-        "wrapped_with": _closed_over(function) if function is not plain else None,
-    }
-    bound = getattr(function, "__self__", None)
-    if bound is not None and not isinstance(bound, types.ModuleType):
-        held["self"] = bound
-    return found | {key: described(entry, "", at) for key, entry in held.items() if entry}
+    name = _qualified_name(plain)
+    description = {"function": name, "source": _source_digest(inner)}
+    if "<lambda>" in name:  # there may be several on one line
+        description["code"] = _compiled_digest(inner)
+    wrapped_with: list[object] = []
+    if function is not plain:
+        wrapped_with = _closed_over(function)
+    bound_to = getattr(function, "__self__", None)
+    if isinstance(bound_to, types.ModuleType):
+        bound_to = None
+    return description | _not_empty(
+        at,
+        defaults=getattr(inner, "__defaults__", None),
+        keyword_defaults=getattr(inner, "__kwdefaults__", None),
+        closure=_closed_over(inner),
+        wrapped_with=wrapped_with,
+        self=bound_to,
+    )
+
+
+def _not_empty(at: At, **parts: object) -> dict[str, Any]:
+    """What a function holds on to, described; nothing of what it has none of."""
+    return {name: described(part, "", at) for name, part in parts.items() if part}
 
 
 def _closed_over(function: object) -> list[object]:
-    found: list[object] = []
+    """The values of the names that a function takes from around it."""
+    values: list[object] = []
     for cell in getattr(function, "__closure__", None) or ():
         try:
-            found.append(cell.cell_contents)
+            values.append(cell.cell_contents)
         except ValueError:  # not filled yet
-            found.append(None)
-    return found
+            values.append(None)
+    return values
 
 
 def _object(value: Any, at: At) -> Any:
@@ -181,63 +192,83 @@ def _object(value: Any, at: At) -> Any:
             return described(value.tolist(), "", At(_DEEPEST_FOREIGN))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
-    kind = type(cast("object", value))
-    found: dict[str, Any] = {"class": _qualified_name(kind)}
-    if is_own(kind.__module__):
-        name, identity = getattr(value, "name", None), getattr(value, "identity", None)
+    cls = type(cast("object", value))
+    description: dict[str, Any] = {"class": _qualified_name(cls)}
+    if is_own(cls.__module__):
+        name = getattr(value, "name", None)
         if isinstance(name, str):
-            found["name"] = name
+            description["name"] = name
+        identity = getattr(value, "identity", None)
         if isinstance(identity, Mapping):
             # All that it depends on, in its own words: a path there is an address.
             literal = at._replace(contents=False)
-            found["identity"] = described(cast("object", identity), "", literal)
-            return found
+            description["identity"] = described(cast("object", identity), "", literal)
+            return description
     settings = settings_of(value)
-    maker = _maker_of(kind.__module__)
+    maker = _maker_of(cls.__module__)
     if maker == "user":
         key = "class_sources" if "sources" in settings else "sources"
-        found[key] = described_class(kind)["sources"]
+        description[key] = described_class(cls)["sources"]
     if maker == "installed":
         at = at._replace(depth=min(at.depth, _DEEPEST_FOREIGN))
-    return found | {key: described(entry, key, at) for key, entry in settings.items()}
+    for setting, entry in settings.items():
+        description[setting] = described(entry, setting, at)
+    return description
 
 
 def settings_of(value: object) -> dict[str, Any]:
     """What an object was built with, as far as it says."""
-    kind = type(value)
-    maker = _maker_of(kind.__module__)
-    settings = fields(value) if is_dataclass(value) else ()
-    if maker in ("ragbench", "standard") and kind.__module__ != "types":
-        known = [one.name for one in settings if one.metadata.get("setting", True)]
-        return {name: getattr(value, name) for name in known if not name.startswith("_")}
-    found: dict[str, Any] = {}
-    for owner in reversed(kind.__mro__):
+    cls = type(value)
+    maker = _maker_of(cls.__module__)
+    dataclass_fields = fields(value) if is_dataclass(value) else ()
+    if maker in ("ragbench", "standard") and cls.__module__ != "types":
+        names = [field.name for field in dataclass_fields if field.metadata.get("setting", True)]
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}
+    settings: dict[str, Any] = {}
+    for owner in reversed(cls.__mro__):
         if _maker_of(owner.__module__) == "user":
-            found |= {
-                key: held
-                for key, held in vars(owner).items()
-                if not key.startswith("_")
-                and key not in ("model_config", "model_fields")
-                and isinstance(held, _PLAIN_ATTRIBUTES)
-            }
-        slots: object = vars(owner).get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else tuple(cast("Iterable[str]", slots)):
-            if slot not in ("__dict__", "__weakref__") and hasattr(value, slot):
-                found[slot] = getattr(value, slot)
-    found |= getattr(value, "__dict__", {})
-    for one in settings:
-        if not one.metadata.get("setting", True):
-            found.pop(one.name, None)
+            settings |= _class_settings(owner)
+        for slot in _slots_of(owner):
+            if hasattr(value, slot):
+                settings[slot] = getattr(value, slot)
+    settings |= getattr(value, "__dict__", {})
+    for field in dataclass_fields:
+        if not field.metadata.get("setting", True):
+            settings.pop(field.name, None)
     private = getattr(value, "__pydantic_private__", None)
-    found |= private if isinstance(private, dict) else {}
+    if isinstance(private, dict):
+        settings |= cast("dict[str, Any]", private)
     if maker == "installed":
+        settings = _foreign_settings(settings)
+    return {name: settings[name] for name in sorted(settings) if not name.startswith("__")}
+
+
+def _class_settings(cls: type) -> dict[str, Any]:
+    """The plain values that a user's class holds itself, such as ``top_k = 5``."""
+    settings: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        is_of_pydantic = name in ("model_config", "model_fields")
+        if not name.startswith("_") and not is_of_pydantic and isinstance(value, _PLAIN_ATTRIBUTES):
+            settings[name] = value
+    return settings
+
+
+def _slots_of(cls: type) -> list[str]:
+    slots: object = vars(cls).get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else list(cast("Iterable[str]", slots))
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of an object of an installed package, without its state."""
+    public: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name.startswith("_"):
+            continue
         # Frameworks give their objects random names.
-        found = {
-            key: "random" if isinstance(held, str) and _RANDOM_NAME.fullmatch(held) else held
-            for key, held in found.items()
-            if not key.startswith("_")
-        }
-    return {key: found[key] for key in sorted(found) if not key.startswith("__")}
+        is_random = isinstance(value, str) and _RANDOM_NAME.fullmatch(value)
+        public[name] = "random" if is_random else value
+    return public
 
 
 # --- texts and paths
@@ -249,9 +280,10 @@ def _text(value: str | PurePath, name: str, at: At) -> str:
         return MASK
     path = _named_path(value, name) if at.contents else None
     if path is not None:
-        content = path_content(path)
-        if content.digest not in (ABSENT, "too large"):
-            return f"{'folder' if path.is_dir() else 'file'}#{content.digest.rpartition(':')[2]}"
+        digest = path_content(path).digest
+        if digest not in (ABSENT, "too large"):
+            kind = "folder" if path.is_dir() else "file"
+            return f"{kind}#{digest.rpartition(':')[2]}"
     if not _ABSOLUTE.fullmatch(text):
         return mask_text(text)
     try:
@@ -265,17 +297,20 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
     """The file or folder that a setting names; None where it names none that is there."""
     text = str(value)
     if isinstance(value, str):
-        hinted = bool(text) and _NAMES_A_PATH.search(name) is not None
         if len(text) > 1_000 or "://" in text or "\0" in text:
             return None
-        if not hinted and not _LOOKS_LIKE_PATH.fullmatch(text):
+        is_named_so = bool(text) and _NAMES_A_PATH.search(name) is not None
+        if not is_named_so and not _LOOKS_LIKE_PATH.fullmatch(text):
             return None
     try:
         path = Path(text).expanduser().absolute()
+        if not path.exists():
+            return None
         # The project, and what it lies in, is no input, and has no end of files.
         around = (Path.cwd(), *Path.cwd().parents, Path.home())
-        is_one = path.exists() and not (path.is_dir() and Path(os.path.normpath(path)) in around)
-        return path if is_one else None
+        if path.is_dir() and Path(os.path.normpath(path)) in around:
+            return None
+        return path
     except (OSError, RuntimeError, ValueError):
         return None
 
@@ -291,7 +326,8 @@ def _qualified_name(thing: object) -> str:
     if module in (None, "__main__"):
         return name
     # Where a class of ragbench lies is not part of what it is: files move between versions.
-    return f"{'ragbench' if is_own(module) else module}:{name}"
+    package = "ragbench" if is_own(module) else module
+    return f"{package}:{name}"
 
 
 def described_class(cls: type) -> dict[str, Any]:
@@ -313,7 +349,8 @@ def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user
     if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
         return "standard"
     file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return "installed" if "site-packages" in file or "dist-packages" in file else "user"
+    is_installed = "site-packages" in file or "dist-packages" in file
+    return "installed" if is_installed else "user"
 
 
 def _source_digest(thing: Any) -> str | None:
@@ -334,13 +371,13 @@ def _compiled_digest(thing: Any) -> str | None:
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):
         return compiled(code)
-    members = vars(thing).items() if inspect.isclass(thing) else ()
-    found = {
-        name: _compiled_digest(member)
-        for name, member in members
-        if isinstance(getattr(member, "__code__", None), types.CodeType)
-    }
-    return short_digest(json.dumps(found, sort_keys=True).encode()) if found else None
+    if not inspect.isclass(thing):
+        return None
+    methods: dict[str, str | None] = {}
+    for name, member in vars(thing).items():
+        if isinstance(getattr(member, "__code__", None), types.CodeType):
+            methods[name] = _compiled_digest(member)
+    return short_digest(json.dumps(methods, sort_keys=True).encode()) if methods else None
 
 
 def compiled(code: types.CodeType) -> str:
@@ -350,12 +387,15 @@ def compiled(code: types.CodeType) -> str:
 
 def _code(code: types.CodeType) -> tuple[object, ...]:
     constants: list[object] = []
-    for one in code.co_consts:
-        # The order in which a set shows its elements differs from process to process.
-        if isinstance(one, frozenset):
-            constants.append(f"{{{sorted(map(repr, cast('frozenset[object]', one)))}}}")
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            constants.append(_code(constant))
+        elif isinstance(constant, frozenset):
+            # The order in which a set shows its elements differs from process to process.
+            members = sorted(map(repr, cast("frozenset[object]", constant)))
+            constants.append(f"{{{members}}}")
         else:
-            constants.append(_code(one) if isinstance(one, types.CodeType) else repr(one))
+            constants.append(repr(constant))
     return code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars
 
 
@@ -366,35 +406,41 @@ def short_digest(data: bytes) -> str:
 
 def imported_sources(function: Any) -> list[str]:
     """Digests of the file of a function and of all files beside it that those import, sorted."""
-    first = inspect.getsourcefile(function)
-    waiting, found = [Path(first)] if first else [], dict[Path, str]()
+    own_file = inspect.getsourcefile(function)
+    waiting = [Path(own_file)] if own_file else []
+    digests: dict[Path, str] = {}
     while waiting:
         path = waiting.pop()
-        if path in found or not path.is_file():
+        if path in digests or not path.is_file():
             continue
         text = path.read_bytes().replace(b"\r\n", b"\n")
-        found[path] = short_digest(text)
+        digests[path] = short_digest(text)
         try:
             waiting += _imported_beside(path, ast.parse(text))
         except SyntaxError:  # a notebook's, or a template
             continue
-    return sorted(found.values())
+    return sorted(digests.values())
 
 
 def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
     """The files that the import statements of a module may mean, from its folder upwards."""
-    roots = [path.parent, *path.parent.parents][:4]
+    folders = [path.parent, *path.parent.parents][:4]
     for node in ast.walk(tree):
-        names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
         if isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            above = roots[max(0, node.level - 1) :][:1] if node.level else roots
-            places = [module, *(f"{module}.{name}".strip(".") for name in names)]
+            package = node.module or ""
+            modules = [package]
+            for alias in node.names:
+                modules.append(f"{package}.{alias.name}".strip("."))
+            roots = folders
+            if node.level:  # relative: one dot is the module's own folder
+                roots = folders[node.level - 1 : node.level]
         elif isinstance(node, ast.Import):
-            above, places = roots, names
+            modules = [alias.name for alias in node.names]
+            roots = folders
         else:
             continue
-        for root in above:
-            for place in filterfalse(is_own, places):  # a version of ragbench is a package's
-                inside = root.joinpath(*place.split("."))
-                yield from (inside.with_suffix(".py"), inside / "__init__.py")
+        for root in roots:
+            for module in filterfalse(is_own, modules):  # a version of ragbench is a package's
+                place = root.joinpath(*module.split("."))
+                yield place.with_suffix(".py")
+                yield place / "__init__.py"
