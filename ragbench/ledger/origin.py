@@ -63,18 +63,14 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
 
 def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     """How a part differs from what it is now, or in another run; None: it is absent there."""
-    name, is_gone = part.name, now is None or now.digest == ABSENT
+    name = part.name
+    is_gone = now is None or now.digest == ABSENT
     if CHANGED_MEANWHILE in (part.digest, now and now.digest):
         sentence = f"{name} changed while it was in use"
     elif now is not None and now.digest == part.digest:
         return None
     elif part.kind == "package":
-        before, after = (
-            "not there" if one is None else one.detail.removeprefix("version ") or one.digest
-            for one in (part, now)
-        )
-        changed = f"{before} -> {after}" if before != after else f"{after} has other files"
-        sentence = f"package {name}: {changed}"
+        sentence = f"package {name}: {_versions(part, now)}"
     elif name == ARGUMENTS:
         sentence = "the arguments of the program changed"
     elif part.kind == "env":
@@ -82,15 +78,33 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
         sentence = f"environment variable {name} {state}"
     elif is_gone:
         sentence = f"{name} is not there any more"
+    elif part.digest == ABSENT:
+        sentence = f"{name} is there now"
     else:
-        sentence = f"{name} {'is there now' if part.digest == ABSENT else 'changed'}"
+        sentence = f"{name} changed"
     return Changed(part, sentence)
+
+
+def _versions(part: OriginPart, now: OriginPart | None) -> str:
+    """How a package changed, such as ``1.2 -> 1.3``."""
+    before = _version(part)
+    after = "not there" if now is None else _version(now)
+    if before == after:
+        return f"{after} has other files"
+    return f"{before} -> {after}"
+
+
+def _version(package: OriginPart) -> str:
+    return package.detail.removeprefix("version ") or package.digest
 
 
 def appeared(part: OriginPart) -> Changed:
     """Something that was not there before."""
-    what = {"package": "package {} is installed now", "env": "environment variable {} is set now"}
-    sentence = what.get(part.kind, "{} is there now").format(part.name)
+    sentences = {
+        "package": "package {} is installed now",
+        "env": "environment variable {} is set now",
+    }
+    sentence = sentences.get(part.kind, "{} is there now").format(part.name)
     return Changed(part._replace(digest=ABSENT), sentence)
 
 
@@ -101,11 +115,15 @@ def own_state(first: Iterable[OriginPart], now: Iterable[OriginPart]) -> tuple[O
     """Settings without those that a system changes itself while it is asked: counters, caches."""
     before = {part.name: part for part in first}
     after = {part.name: part for part in now}
-    changed = {name for name, part in before.items() if after.get(name, part)[2] != part[2]}
-    changed |= before.keys() - after.keys()  # a list that was empty, and is not now
+    changed = before.keys() - after.keys()  # a list that was empty, and is not now
+    for name, part in before.items():
+        if name in after and after[name].digest != part.digest:
+            changed.add(name)
     changed |= {name for name in after.keys() - before.keys() if not _is_under(name, changed)}
-    kept = [part for name, part in before.items() if not _is_under(name, changed)]
-    return (*kept, *(OriginPart("setting", name, STATE) for name in sorted(changed)))
+    settings = [part for name, part in before.items() if not _is_under(name, changed)]
+    for name in sorted(changed):
+        settings.append(OriginPart("setting", name, STATE))
+    return tuple(settings)
 
 
 def _is_under(name: str, names: Collection[str]) -> bool:
@@ -117,25 +135,31 @@ def _changed_settings(
 ) -> Iterator[Changed]:
     """How settings differ; where a source file did, the digests of sources say less than that."""
     state = {part.name for part in origin.parts if part.digest == STATE}
-    known = (part for part in origin.parts if part.kind == "setting" and part.digest != STATE)
-    before = {part.name: part for part in known}
+    before: dict[str, OriginPart] = {}
+    for part in origin.parts:
+        if part.kind == "setting" and part.digest != STATE:
+            before[part.name] = part
     now = {part.name: part for part in settings if not _is_under(part.name, state)}
     # What has another value says most: a stage of another kind has other settings altogether.
     for name in sorted(before | now, key=lambda name: name not in before or name not in now):
         if by_file and _SOURCES.search(name):
             continue
-        old, new = before.get(name), now.get(name)
+        old = before.get(name)
+        new = now.get(name)
         if old is None and new is not None:
-            shown = new.detail or f"{new.size:,} bytes"
-            yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {shown}")
+            value = new.detail or f"{new.size:,} bytes"
+            yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {value}")
         elif old is not None and (new is None or new.digest != old.digest):
-            after = "nothing" if new is None else new.detail
-            said = f"{name}: {old.detail} -> {after}"
-            if not (old.detail and after):  # see `without_texts`
-                said = f"{name} changed{_sizes(old, new)}"
-            elif _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after):
-                said = f"{name} changed"
-            yield Changed(old, said)
+            yield Changed(old, _setting_sentence(old, new))
+
+
+def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
+    after = "nothing" if new is None else new.detail
+    if not old.detail or not after:  # see `without_texts`
+        return f"{old.name} changed{_sizes(old, new)}"
+    if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after):
+        return f"{old.name} changed"
+    return f"{old.name}: {old.detail} -> {after}"
 
 
 def _sizes(old: OriginPart, new: OriginPart | None) -> str:
@@ -163,52 +187,73 @@ def without_texts(origin: Origin) -> Origin:
     system holds in a mapping or a list is one setting: its keys may be ids. Of a path outside of
     the project the last part is kept.
     """
-    objects = {
-        part.name.rpartition(".")[0]
-        for part in origin.parts
-        if part.name.endswith((".class", ".function")) and _CLASS.fullmatch(part.detail)
-    }
-    found: dict[tuple[PartKind, str], list[OriginPart]] = {}
+    objects: set[str] = set()
     for part in origin.parts:
-        name = _setting_of(part.name, objects) if part.kind == "setting" else _near(part)
-        found.setdefault((part.kind, name), []).append(part)
-    return origin._replace(parts=tuple(_bare(name, parts) for (_, name), parts in found.items()))
+        parent, _, attribute = part.name.rpartition(".")
+        if attribute in ("class", "function") and _CLASS.fullmatch(part.detail):
+            objects.add(parent)
+    by_name: dict[tuple[PartKind, str], list[OriginPart]] = {}
+    for part in origin.parts:
+        if part.kind == "setting":
+            name = _setting_of(part.name, objects)
+        else:
+            name = _name_inside(part)
+        by_name.setdefault((part.kind, name), []).append(part)
+    parts: list[OriginPart] = []
+    for (kind, name), same_name in by_name.items():
+        if kind == "setting":
+            parts.append(_setting_without_text(name, same_name))
+        else:
+            parts.append(_without_place(name, same_name[0]))
+    return origin._replace(parts=tuple(parts))
 
 
 def _setting_of(name: str, objects: Collection[str]) -> str:
+    """The part of a setting's name before the keys of a mapping or a list."""
     root = _DATA.match(name)
     if root is None:
         return name
-    known, *keys = name[root.end() :].split(".")
-    known = root[0] + known
+    attribute, *keys = name[root.end() :].split(".")
+    setting = root[0] + attribute
     for key in keys:
-        if known not in objects:
-            return known
-        known += f".{key}"
-    return known
+        if setting not in objects:
+            return setting
+        setting += f".{key}"
+    return setting
 
 
-def _near(part: OriginPart) -> str:
-    if part.kind in ("package", "env") or not (away := _AWAY.match(part.name)):
+def _name_inside(part: OriginPart) -> str:
+    """A path outside of the project by its last part and a digest; other names as they are."""
+    outside = None
+    if part.kind not in ("package", "env"):
+        outside = _AWAY.match(part.name)
+    if outside is None:
         return part.name
     digest = hashlib.sha256(part.name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{part.name[away.end() :]}#{digest}"
+    return f"{part.name[outside.end() :]}#{digest}"
 
 
-def _bare(name: str, parts: Sequence[OriginPart]) -> OriginPart:
+def _without_place(name: str, part: OriginPart) -> OriginPart:
+    if part.kind == "package":  # its detail is its version
+        return part._replace(name=name, size=0)
+    detail = part.detail.replace(part.name, name)
+    if detail.startswith("stamp "):  # the time of a file differs from machine to machine
+        detail = ""
+    return part._replace(name=name, detail=detail)
+
+
+def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
     first = parts[0]
-    if first.kind != "setting":
-        is_version = first.kind == "package"
-        detail = first.detail if is_version else first.detail.replace(first.name, name)
-        shown = "" if detail.startswith("stamp ") else detail
-        return first._replace(name=name, size=0 if is_version else first.size, detail=shown)
-    if (len(parts), first.name) == (1, name):
+    if len(parts) == 1 and first.name == name:
         is_name = _NAMES.search(name) and _NAME.fullmatch(first.detail)
         is_figure = _FIGURE.fullmatch(first.detail) or _DIGEST.fullmatch(first.detail)
-        return first if is_name or is_figure else first._replace(detail="")
-    whole = hashlib.sha256("".join(f"{one.name}\0{one.digest}\0" for one in parts).encode())
-    is_state = any(part.digest == STATE for part in parts)
-    digest = STATE if is_state else whole.hexdigest()[:32]
+        if is_name or is_figure:
+            return first
+        return first._replace(detail="")
+    digest = STATE
+    if all(part.digest != STATE for part in parts):
+        contents = "".join(f"{part.name}\0{part.digest}\0" for part in parts)
+        digest = hashlib.sha256(contents.encode()).hexdigest()[:32]
     return OriginPart("setting", name, digest, sum(part.size for part in parts))
 
 
@@ -220,31 +265,34 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
 
     Only what both have is compared: another machine has other files, packages and variables.
     """
-    others = {(part.kind, part.name): part for part in now.parts}
-    both = [
-        (part, other)
-        for part in before.parts
-        if part.kind not in ("setting", "address", "unseen")
-        if (other := others.get((part.kind, part.name))) is not None
-    ]
-    both.sort(key=lambda pair: _ORDER.index(pair[0].kind))
-    found = [
-        change._replace(sentence=f"{change.sentence}{_sizes(part, other)}")
-        if part.kind in ("code", "file", "model") and change.sentence.endswith(" changed")
-        else change
-        for part, other in both
-        if (change := change_of(part, other))
-    ]
-    by_file = any(change.part.kind == "code" for change in found)
+    parts_now = {(part.kind, part.name): part for part in now.parts}
+    changes: list[Changed] = []
+    for part in sorted(before.parts, key=_order_of):
+        part_now = parts_now.get((part.kind, part.name))
+        if part.kind not in _ORDER or part_now is None:
+            continue
+        change = change_of(part, part_now)
+        if change is None:
+            continue
+        if part.kind in _FILES and change.sentence.endswith(" changed"):
+            change = change._replace(sentence=f"{change.sentence}{_sizes(part, part_now)}")
+        changes.append(change)
+    by_file = any(change.part.kind == "code" for change in changes)
     state = [part.name for part in now.parts if part.digest == STATE]
     settings = [part for part in now.parts if part.kind == "setting" and part.digest != STATE]
-    before = before._replace(
-        parts=tuple(part for part in before.parts if not _is_under(part.name, state))
-    )
-    return (*found, *_changed_settings(before, settings, by_file=by_file))
+    compared = tuple(part for part in before.parts if not _is_under(part.name, state))
+    before = before._replace(parts=compared)
+    return (*changes, *_changed_settings(before, settings, by_file=by_file))
 
 
-_ORDER: tuple[PartKind, ...] = ("code", "file", "model", "package", "env")
+_FILES: tuple[PartKind, ...] = ("code", "file", "model")
+_ORDER: tuple[PartKind, ...] = (*_FILES, "package", "env")
+"""What is compared between two runs by name, in the order in which it is said. Settings are
+compared by themselves; of an address or a program nothing is known."""
+
+
+def _order_of(part: OriginPart) -> int:
+    return _ORDER.index(part.kind) if part.kind in _ORDER else len(_ORDER)
 
 
 # --- for users
