@@ -33,35 +33,43 @@ from ragbench.masking import hidden_bytes
 
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
-# What a run writes. Anything else in the folder is the user's.
-# The log first: were it to outlive its journal, SQLite would take it for the next journal's.
 _IN_FLIGHT = f"{_JOURNAL}-in-flight"
-_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _JOURNAL)
 _NEW_JOURNAL = f"{_JOURNAL}-new"
+# The log first: were it to outlive its journal, SQLite would take it for the next journal's.
+_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _JOURNAL)
 _NEW_JOURNAL_FILES = (f"{_NEW_JOURNAL}-wal", f"{_NEW_JOURNAL}-shm", _NEW_JOURNAL)
 _WRITTEN = (
-    "manifest.json", "report.json", "report.md", "report.html", "cases.csv", "timings.json",
+    "manifest.json",
+    "report.json",
+    "report.md",
+    "report.html",
+    "cases.csv",
+    "timings.json",
     "corpus_gold.json",
-)  # fmt: skip
+)
+"""What a run writes beside its journal. Anything else in the folder is the user's."""
 
 
-def path_of(given: object) -> Path:
+def path_of(value: object) -> Path:
     """A path, of a path or its text.
 
     Raises:
         ConfigError: it is neither.
     """
-    if isinstance(given, (str, Path)) and str(given):
-        return Path(given)
-    shown = f"{type(given).__name__} {str(given)[:60]!r}"
+    if isinstance(value, (str, Path)) and str(value):
+        return Path(value)
+    shown = f"{type(value).__name__} {str(value)[:60]!r}"
     raise ConfigError(f"a file or folder is named by its path, and not by {shown}")
 
 
 def run_around(path: Path) -> Path:
     """A run's folder, for one of the files in it; any other path as it is."""
+    is_ours = path.name in (*_WRITTEN, _JOURNAL) and path.is_file()
+    if not is_ours:
+        return path
     folder = path.parent
-    is_there = (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file()
-    return folder if is_there and path.name in (*_WRITTEN, _JOURNAL) and path.is_file() else path
+    is_run = (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file()
+    return folder if is_run else path
 
 
 def is_one_run(paths: Iterable[Path]) -> bool:
@@ -136,8 +144,9 @@ class RunFolder:
     def _refuse_foreign(self) -> None:
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
-        ours = (_LOCK, _JOURNAL)
-        if not self.exists and any(not e.name.startswith(ours) for e in self.path.iterdir()):
+        if self.exists:
+            return
+        if any(not path.name.startswith((_LOCK, _JOURNAL)) for path in self.path.iterdir()):
             raise RunMismatchError(
                 f"{self.path} is not empty and is not a run folder. Choose another with --out"
             )
@@ -155,8 +164,12 @@ class RunFolder:
 
 def run_name(dataset: str, rag: str, identity: str) -> str:
     """A readable folder name that the same command always arrives at."""
-    words = [re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") or "run" for part in (dataset, rag)]
-    return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
+    return f"{_in_a_path(dataset)}-{_in_a_path(rag)}-{identity[:8]}"
+
+
+def _in_a_path(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
+    return (plain or "run")[:40]
 
 
 REPEATS = "repeats"
@@ -274,11 +287,12 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
     # The verdicts of a validator change nothing of what the system does.
     validator = stages.pop("validate", None)
     # A summary that is worded better does not make it another metric.
-    metrics = [
-        {"name": one.name, "version": one.version}
-        | ({"digest": digest} if (digest := one.definition["digest"]) else {})
-        for one in manifest.metrics
-    ]
+    metrics: list[dict[str, object]] = []
+    for metric in manifest.metrics:
+        identity: dict[str, object] = {"name": metric.name, "version": metric.version}
+        if metric.definition["digest"]:
+            identity["digest"] = metric.definition["digest"]
+        metrics.append(identity)
     fingerprints = {
         "dataset": manifest.dataset.fingerprint,
         "metrics": fingerprint(metrics),
@@ -290,8 +304,8 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
         fingerprints["judge"] = str(manifest.judge["fingerprint"])
     if validator is not None:
         fingerprints["validate"] = validator
-    whole = {**structs.asdict(manifest), "fingerprints": fingerprints}
-    plain = orjson.loads(hidden_bytes(always_jsonable(whole)))
+    written = {**structs.asdict(manifest), "fingerprints": fingerprints}
+    plain = orjson.loads(hidden_bytes(always_jsonable(written)))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     write_atomic(path, orjson.dumps(plain, option=options))
     return msgspec.convert(plain, Manifest)
@@ -334,14 +348,19 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 def git_state(folder: Path) -> dict[str, Any] | None:
     """Commit of the repository around a folder, and whether tracked files had changes."""
-    git = ["git", "--no-optional-locks", "-C", str(folder)]
-    asked = ["status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    command = ["git", "--no-optional-locks", "-C", str(folder)]
+    command += ["status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
-        told = subprocess.run([*git, *asked], capture_output=True, text=True, check=True, timeout=5)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = told.stdout.splitlines()
-    commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), None)
+    commit = None
+    is_dirty = False
+    for line in done.stdout.splitlines():
+        if line.startswith("# branch.oid "):
+            commit = line.split()[-1]
+        elif not line.startswith("#"):
+            is_dirty = True
     if commit in (None, "(initial)"):
         return None
-    return {"commit": commit, "dirty": any(line[:1] != "#" for line in lines)}
+    return {"commit": commit, "dirty": is_dirty}
