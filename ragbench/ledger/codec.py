@@ -37,11 +37,13 @@ _DIGITS = 6
 
 def validation_object(verdict: Verdict) -> dict[str, Any]:
     """A verdict as it is published: the same verdict gives the same object."""
-    found: dict[str, Any] = msgspec.to_builtins(verdict)
-    del found["inspection"], found["details"]
-    found["relevance"] = {id: round(p, _DIGITS) for id, p in verdict.relevance.items()}
-    found["answer_probability"] = round(verdict.answer_probability, _DIGITS)
-    return found
+    published: dict[str, Any] = msgspec.to_builtins(verdict)
+    del published["inspection"]
+    del published["details"]
+    relevance = verdict.relevance.items()
+    published["relevance"] = {chunk_id: round(p, _DIGITS) for chunk_id, p in relevance}
+    published["answer_probability"] = round(verdict.answer_probability, _DIGITS)
+    return published
 
 
 def failed_verdict_object(
@@ -80,22 +82,25 @@ def encode_case(case: Case) -> bytes:
 
     Fingerprints of datasets are made of it: the form stays.
     """
-    known = [*_case_values(case)]
+    values = list(_case_values(case))
     if case.evidence:
-        known[_EVIDENCE] = [[getattr(span, name) for name in _SPAN] for span in case.evidence]
-    said: list[object] = []
+        values[_EVIDENCE] = [_values_of(span, _SPAN) for span in case.evidence]
+    at_end: list[object] = []
     if case.history:
-        said = [[[getattr(turn, name) for name in _TURN] for turn in case.history]]
+        at_end.append([_values_of(turn, _TURN) for turn in case.history])
     if case.expectations:
-        expectations: list[object] = []
-        for expectation in case.expectations:
-            expectations.append([getattr(expectation, name) for name in _EXPECTATION])
-        said = [*(said or [[]]), expectations]
+        if not case.history:
+            at_end.append([])  # holds the place of the history
+        at_end.append([_values_of(demand, _EXPECTATION) for demand in case.expectations])
     try:
-        return hidden_bytes(jsonable([*known, case.metadata, *said]))
+        return hidden_bytes(jsonable([*values, case.metadata, *at_end]))
     except TypeError:
-        _check_texts([*known, *said])
-        return hidden_bytes(jsonable([*known, readable(case.metadata), *said]))
+        _check_texts([*values, *at_end])
+        return hidden_bytes(jsonable([*values, readable(case.metadata), *at_end]))
+
+
+def _values_of(record: Record, names: Sequence[str]) -> list[object]:
+    return [getattr(record, name) for name in names]
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
@@ -123,8 +128,9 @@ def case_facts(body: bytes) -> tuple[str, Case]:
     the same.
     """
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
-    asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
-    return digest((asked,)).hex(), decode_case("", body)
+    without_labels = {**raw, "cluster": None, "tags": (), "language": None}
+    question = jsonable(list(without_labels.values()))
+    return digest((question,)).hex(), decode_case("", body)
 
 
 def right_answer(body: bytes) -> str:
@@ -187,11 +193,14 @@ def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
     """A judgement as it is published: how it ended, and each answer of the judge."""
-    cell, failure = judgement.cell, judgement.cell.failure
+    cell = judgement.cell
+    reason = cell.reason
+    if cell.failure is not None:
+        reason = f"{cell.failure.type}: {cell.failure.message}"
     return {
         "status": cell.status.value,
         "value": cell.value,
-        "reason": cell.reason if failure is None else f"{failure.type}: {failure.message}",
+        "reason": reason,
         "judge": judgement.judge,
         "steps": msgspec.to_builtins(judgement.steps, enc_hook=readable),
     }
@@ -248,26 +257,27 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
     elif not (codec := CODECS[stage]).names:
         body = encoded(outcome.value)
     else:
-        texts = [*outcome.value.contexts] if codec.has_texts else []
-        known = {name: getattr(outcome.value, name) for name in codec.names}
+        if codec.has_texts:
+            texts = list(outcome.value.contexts)
+        fields = {name: getattr(outcome.value, name) for name in codec.names}
         try:
-            body = hidden_bytes(jsonable(known))
+            body = hidden_bytes(jsonable(fields))
         except TypeError:
-            _check_texts(value for name, value in known.items() if name not in _FREE)
-            plain = {name: readable(known[name]) for name in _FREE & known.keys()}
-            body = hidden_bytes(jsonable(known | plain))
-    digests = [*map(text_digest, texts)]
+            _check_texts(value for name, value in fields.items() if name not in _FREE)
+            plain = {name: readable(fields[name]) for name in _FREE & fields.keys()}
+            body = hidden_bytes(jsonable(fields | plain))
+    digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 
 
 def decode_outcome(
-    stage: str, status: Status, texts: list[str], body: bytes, **known: Any
+    stage: str, status: Status, texts: list[str], body: bytes, **facts: Any
 ) -> Outcome[Any]:
-    """What `encode_outcome` wrote down; ``known`` are times, and how it came to be here."""
+    """What `encode_outcome` wrote down; ``facts`` are times, and how it came to be here."""
     if status is Status.FAILED:
-        return Outcome(status=status, failure=decoded(Failure, body), **known)
+        return Outcome(status=status, failure=decoded(Failure, body), **facts)
     if status is Status.SKIPPED:
-        return Outcome(status=status, reason=body.decode(), **known)
-    return Outcome(status=status, value=CODECS[stage].decode(texts, body), **known)
+        return Outcome(status=status, reason=body.decode(), **facts)
+    return Outcome(status=status, value=CODECS[stage].decode(texts, body), **facts)

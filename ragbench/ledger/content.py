@@ -46,10 +46,29 @@ _CHROMA_STATE = (
     "select count(*), max(seq_id) from embeddings_queue",
 )
 _NOT_DATA = frozenset(
-    {".eggs", ".git", ".github", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache",
-     ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode", "__pycache__",
-     "node_modules"}
-)  # fmt: skip
+    [
+        ".eggs",
+        ".git",
+        ".github",
+        ".hg",
+        ".hypothesis",
+        ".idea",
+        ".ipynb_checkpoints",
+        ".mypy_cache",
+        ".nox",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".svn",
+        ".tox",
+        ".venv",
+        ".vscode",
+        "__pycache__",
+        "node_modules",
+    ]
+)
+"""Folders of programs that work on a project."""
+_SIGNS_OF_OTHERS = ("journal.sqlite", "pyvenv.cfg")
+"""Files by which a folder is known as a run's, or a virtual environment."""
 
 
 class Content(NamedTuple):
@@ -61,16 +80,17 @@ class Content(NamedTuple):
     """Of a large file its date, so that it need not be read again."""
 
 
-_known: dict[tuple[str, str, str], Content] = {}
+_read_before: dict[tuple[str, str, str], Content] = {}
+"""By path, stamp of the file and stamp of its log."""
 
 
 def stamp_of(path: str | Path) -> str:
     """Size, dates and inode of a file: unchanged, the file is; `ABSENT` where there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116  # called for each file that is opened
+        status = os.stat(path)  # noqa: PTH116  # called for each file that is opened
     except (OSError, ValueError):
         return ABSENT
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
 def file_content(path: Path, *, before: Content | None = None) -> Content:
@@ -82,15 +102,15 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
     if before is not None and log == ABSENT and before.detail == f"stamp {stamp}":
         return before
     key = (str(path), stamp, log)
-    found = _known.get(key)
-    if found is None:
+    content = _read_before.get(key)
+    if content is None:
         try:
-            found = _read(path, stamp)
+            content = _read(path, stamp)
         except OSError:
             return Content(ABSENT)
         if _is_settled(stamp) and (log == ABSENT or _is_settled(log)):
-            _known[key] = found
-    return found
+            _read_before[key] = content
+    return content
 
 
 def _is_settled(stamp: str) -> bool:
@@ -100,22 +120,27 @@ def _is_settled(stamp: str) -> bool:
 
 
 def _read(path: Path, stamp: str) -> Content:
-    size, modified, _, _ = stamp.split(":")
-    if path.name == _CHROMA and (state := _chroma_state(path)):
-        return Content(_digest(state), int(size))
-    if int(size) > _BY_DATE:
-        return Content(f"dated:{size}:{modified}", int(size))
-    if int(size) <= _LARGEST_TEXT:
+    size_text, modified, _, _ = stamp.split(":")
+    size = int(size_text)
+    if path.name == _CHROMA:
+        state = _chroma_state(path)
+        if state:
+            return Content(_digest(state), size)
+    if size > _BY_DATE:
+        return Content(f"dated:{size}:{modified}", size)
+    if size <= _LARGEST_TEXT:
         data = path.read_bytes()
         if _TEXT.search(path.name) is not None or path.name.startswith(".env"):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
-        return Content(_digest(data + _log(path)), int(size))
+        return Content(_digest(data + _log(path)), size)
     with path.open("rb") as file:
-        whole = hashlib.file_digest(file, "sha256")
+        file_hash = hashlib.file_digest(file, "sha256")
     log = _log(path)
-    whole.update(log)
-    detail = f"stamp {stamp}" if _is_settled(stamp) and not log else ""
-    return Content(whole.hexdigest()[:32], int(size), detail)
+    file_hash.update(log)
+    detail = ""
+    if _is_settled(stamp) and not log:
+        detail = f"stamp {stamp}"
+    return Content(file_hash.hexdigest()[:32], size, detail)
 
 
 def _chroma_state(path: Path) -> bytes:
@@ -127,10 +152,10 @@ def _chroma_state(path: Path) -> bytes:
 
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base:
-            found = [base.execute(query).fetchall() for query in _CHROMA_STATE]
+            state = [base.execute(query).fetchall() for query in _CHROMA_STATE]
     except sqlite3.Error:
         return b""
-    return repr(found).encode()
+    return repr(state).encode()
 
 
 def _digest(data: bytes) -> str:
@@ -149,13 +174,13 @@ def path_content(path: Path) -> Content:
     """Digests a file, or a folder with what `files_below` finds in it."""
     if not path.is_dir():
         return file_content(path)
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for file in files_below(path):
-        if len(found) == _MOST_FILES:
+        if len(digests) == _MOST_FILES:
             return Content("too large", _MOST_FILES)
-        found[file.relative_to(path).as_posix()] = file_content(file).digest
-    text = json.dumps(found, sort_keys=True)
-    return Content(f"files:{_digest(text.encode())}", len(found))
+        digests[file.relative_to(path).as_posix()] = file_content(file).digest
+    text = json.dumps(digests, sort_keys=True)
+    return Content(f"files:{_digest(text.encode())}", len(digests))
 
 
 def files_below(
@@ -167,36 +192,39 @@ def files_below(
     are absolute paths in ``without`` and patterns of ``ignored``, relative to the folder.
     """
     is_chroma = (folder / _CHROMA).exists()
-    matches = re.compile("|".join(translate(one.rstrip("/")) for one in ignored)).match
-    met: set[str] = set()
-    for at, folders, names in os.walk(folder, followlinks=True):
-        here = Path(at)
-        if (real := os.path.realpath(at)) in met:  # links that lead back
+    matches = re.compile("|".join(translate(pattern.rstrip("/")) for pattern in ignored)).match
+    visited: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(root)
+        if real in visited:  # links that lead back
             folders.clear()
             continue
-        met.add(real)
+        visited.add(real)
+        here = Path(root)
         place = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
-        left_out = {
-            name
-            for name in (*folders, *names)
-            if str(here / name) in without
-            or (ignored and (matches(f"{place}{name}") or matches(name)))
-        }
+        left_out: set[str] = set()
+        for name in (*folders, *names):
+            is_ignored = ignored and (matches(f"{place}{name}") or matches(name))
+            if is_ignored or str(here / name) in without:
+                left_out.add(name)
+        # In place: os.walk goes into those that are left, in this order.
         folders[:] = sorted(
-            name
-            for name in folders
-            if name not in left_out
-            and name not in _NOT_DATA
-            and not name.endswith(".egg-info")
-            and not any((here / name / sign).exists() for sign in ("journal.sqlite", "pyvenv.cfg"))
+            name for name in folders if name not in left_out and _holds_data(here / name)
         )
         for name in sorted(names):
-            # SQLite's log is part of its database.
-            volatile = name.endswith("-wal") or _VOLATILE.search(name)
             if is_chroma and name == "length.bin":  # rewritten whenever it is opened
                 continue
-            if not volatile and name not in left_out:
+            # SQLite's log is part of its database.
+            is_volatile = name.endswith("-wal") or _VOLATILE.search(name)
+            if not is_volatile and name not in left_out:
                 yield here / name
+
+
+def _holds_data(folder: Path) -> bool:
+    """Whether a folder may be part of a project, and is no tool's, no environment and no run's."""
+    if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
+        return False
+    return not any((folder / sign).exists() for sign in _SIGNS_OF_OTHERS)
 
 
 def tool_settings(folder: Path, name: str) -> Sequence[str]:
@@ -226,7 +254,7 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
     for place in sys.path:
         try:
             with os.scandir(place or ".") as entries:
-                folders = [one.name for one in entries if one.name.endswith(".dist-info")]
+                folders = [entry.name for entry in entries if entry.name.endswith(".dist-info")]
         except OSError:
             continue
         for folder in sorted(folders):
@@ -240,11 +268,12 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
 @cache
 def _recorded(record: Path, written: int) -> str:
     """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
-    lines = (
-        line
-        for line in record.read_bytes().split(b"\n")
-        if b".dist-info/" not in line and b"__pycache__" not in line and line[:3] != b"../"
-    )
+    lines: list[bytes] = []
+    for line in record.read_bytes().split(b"\n"):
+        is_of_installation = b".dist-info/" in line or b"__pycache__" in line
+        is_outside = line.startswith(b"../")  # scripts, whose first line names the interpreter
+        if not is_of_installation and not is_outside:
+            lines.append(line)
     return hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
 
 
@@ -256,22 +285,37 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
     """
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield OriginPart("package", "python", python)
+    earlier = before or {}
     for name, version, folder in distributions():
-        detail, known = f"version {version}", (before or {}).get(name)
-        origin, record = folder / "direct_url.json", folder / "RECORD"
-        where: dict[str, Any] = orjson.loads(origin.read_bytes()) if origin.is_file() else {}
-        if where.get("dir_info", {}).get("editable"):  # by its files, where it lies
-            source = Path(unquote(urlsplit(str(where["url"])).path))
-            whole = hashlib.sha256(version.encode())
-            for path in files_below(source, (), tool_settings(source, "ignore")):
-                line = f"{path.relative_to(source)} {file_content(path).digest}\n"
-                whole.update(os.fsencode(line))  # the name of a file may be no text
-            yield OriginPart("package", name, whole.hexdigest()[:32], 0, detail)
+        detail = f"version {version}"
+        source = _editable_source(folder)
+        record = folder / "RECORD"
+        if source is not None:
+            yield OriginPart("package", name, _source_digest(source, version), 0, detail)
         elif not record.is_file():
             yield OriginPart("package", name, version, 0, detail)
         else:
             written = record.stat().st_ctime_ns
-            if known is not None and (known.size, known.detail) == (written, detail):
-                yield known
-                continue
-            yield OriginPart("package", name, _recorded(record, written), written, detail)
+            part = earlier.get(name)
+            if part is None or (part.size, part.detail) != (written, detail):
+                part = OriginPart("package", name, _recorded(record, written), written, detail)
+            yield part
+
+
+def _editable_source(folder: Path) -> Path | None:
+    """Where a package lies that is installed editable; None for all others."""
+    origin = folder / "direct_url.json"
+    if not origin.is_file():
+        return None
+    installed_from: dict[str, Any] = orjson.loads(origin.read_bytes())
+    if not installed_from.get("dir_info", {}).get("editable"):
+        return None
+    return Path(unquote(urlsplit(str(installed_from["url"])).path))
+
+
+def _source_digest(source: Path, version: str) -> str:
+    package_hash = hashlib.sha256(version.encode())
+    for path in files_below(source, (), tool_settings(source, "ignore")):
+        line = f"{path.relative_to(source)} {file_content(path).digest}\n"
+        package_hash.update(os.fsencode(line))  # the name of a file may be no text
+    return package_hash.hexdigest()[:32]

@@ -25,9 +25,9 @@ NOTHING = bytes(SIZE)
 
 def digest(parts: Iterable[bytes]) -> bytes:
     """Digest of several byte strings; where one ends and the next begins matters."""
-    known = tuple(parts)
-    sizes = [len(part).to_bytes(8, "big") for part in known]
-    return blake2b(b"".join([*sizes, *known]), digest_size=SIZE).digest()
+    contents = tuple(parts)
+    sizes = [len(part).to_bytes(8, "big") for part in contents]
+    return blake2b(b"".join([*sizes, *contents]), digest_size=SIZE).digest()
 
 
 def fixed_digest(*parts: bytes) -> bytes:
@@ -67,9 +67,13 @@ def readable(value: object, depth: int = 32) -> object:
         if depth == 0:
             return "<nested too deeply>"
         if isinstance(value, Mapping):
-            entries = cast("Mapping[object, object]", value).items()
-            plain = [(readable(key), readable(entry, depth - 1)) for key, entry in entries]
-            return {k if isinstance(k, str) else jsonable(k).decode(): v for k, v in plain}
+            plain: dict[str, object] = {}
+            for key, entry in cast("Mapping[object, object]", value).items():
+                name = readable(key)
+                if not isinstance(name, str):
+                    name = jsonable(name).decode()
+                plain[name] = readable(entry, depth - 1)
+            return plain
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
     if isinstance(value, Struct):
         return readable(structs.asdict(value), depth)
@@ -101,10 +105,11 @@ def _default(value: Any) -> object:
 
 
 def _class_name(value: object) -> str:
-    kind = type(value)
-    package = kind.__module__.partition(".")[0]
-    # Files of ragbench move between versions.
-    return f"<{package if package == 'ragbench' else kind.__module__}.{kind.__qualname__}>"
+    cls = type(value)
+    module = cls.__module__
+    if module.partition(".")[0] == "ragbench":  # whose files move between versions
+        module = "ragbench"
+    return f"<{module}.{cls.__qualname__}>"
 
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
