@@ -46,7 +46,7 @@ _CHROMA_STATE = (
     "select count(*), max(seq_id) from embeddings_queue",
 )
 _NOT_DATA = frozenset(
-    [
+    {
         ".eggs",
         ".git",
         ".github",
@@ -64,7 +64,7 @@ _NOT_DATA = frozenset(
         ".vscode",
         "__pycache__",
         "node_modules",
-    ]
+    }
 )
 """Folders of programs that work on a project."""
 _SIGNS_OF_OTHERS = ("journal.sqlite", "pyvenv.cfg")
