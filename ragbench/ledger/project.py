@@ -14,14 +14,14 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, cast
 
-from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
+from ragbench.core.origin import Origin, OriginPart, PartKind
 from ragbench.ledger.content import (
     ABSENT,
     Content,
@@ -45,6 +45,10 @@ from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
 _LONGEST_SHOWN = 120
+_LONGEST_LIST = 50
+"""Entries up to which each entry of a list is a part of its own."""
+_DEEPEST = 5
+"""Levels of settings whose entries are parts of their own."""
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
 _ORDER = ("unseen", "code", "file", "model", "package", "env")
@@ -69,25 +73,41 @@ class Project:
         self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
         self._here = project_folder()
         self._things = tuple(things)
-        modules = (sys.modules.get(str(getattr(one, "__module__", ""))) for one in self._things)
-        named = [*filter(None, map(file_of, modules))]
-        self._left_out |= {one for one in metrics if one not in named and _is_apart(one)}
-        loaded = [  # modules of the user's that were loaded for it, or lie where the command runs
-            file
-            for name, module in list(sys.modules.items())
-            if (file := file_of(module))
-            and (name not in self._watch.known or file.startswith(f"{self._here}{os.sep}"))
-        ]
-        files = [file for file in (*named, *loaded) if file not in self._left_out]
+        files_of_things = self._files_of_things()
+        for file in metrics:
+            if file not in files_of_things and _is_apart(file):
+                self._left_out |= {file}
+        files = [*files_of_things, *self._loaded_files()]
+        files = [file for file in files if file not in self._left_out]
         self._is_own = not files and all(is_own(type(thing).__module__) for thing in self._things)
         """Whether all of it is ragbench's, whose settings say what it is."""
-        self._folders = list(dict.fromkeys(map(project_folder, files or [str(self._here / "_")])))
+        if not files:
+            files = [str(self._here / "_")]  # the folder where the command runs
+        self._folders = list(dict.fromkeys(project_folder(file) for file in files))
         self._before: dict[str, Content] = {}
         self._packages: dict[str, OriginPart] = {}
         self._stamps: dict[OriginPart, tuple[Path, str]] = {}
         """The files of the project with what `stamp_of` said of them."""
         self._settings: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings before it was asked."""
+
+    def _files_of_things(self) -> list[str]:
+        files: list[str] = []
+        for thing in self._things:
+            module = sys.modules.get(str(getattr(thing, "__module__", "")))
+            if file := file_of(module):
+                files.append(file)
+        return files
+
+    def _loaded_files(self) -> list[str]:
+        """Modules of the user's that were loaded for it, or lie where the command runs."""
+        files: list[str] = []
+        for name, module in list(sys.modules.items()):
+            file = file_of(module)
+            is_here = file.startswith(f"{self._here}{os.sep}")
+            if file and (is_here or name not in self._watch.known):
+                files.append(file)
+        return files
 
     def knows(self, origin: Origin) -> None:
         """Takes up what an earlier run knew: unchanged large files are not read again."""
@@ -100,34 +120,38 @@ class Project:
     @cached_property
     def known(self) -> Mapping[tuple[PartKind, str], OriginPart]:
         """What is known before anything is asked, by kind and name."""
-        parts = [*packages(self._packages)]
+        parts = list(packages(self._packages))
         if not self._is_own:
+            for name, value in self._variables().items():
+                parts.append(OriginPart("env", name, env_digest(name, value)))
+            for place in (*self._folders, *self._declared_inputs()):
+                parts += self._files(place)
+        return {(part.kind, part.name): part for part in parts}
+
+    def _variables(self) -> dict[str, str]:
+        not_compared: set[str] = set()
+        for names in _known("variables").values():
+            not_compared |= names
+        variables: dict[str, str] = {}
+        for name, value in os.environ.items():
             # Those of ragbench are options, which count where they matter; Ray's say where it runs.
-            not_compared = {name for names in _known("variables").values() for name in names}
-            variables = {
-                name: value
-                for name, value in os.environ.items()
-                if name not in not_compared and not name.startswith(("RAGBENCH_", "RAY_"))
-            }
-            if not self._watch.is_command:  # a command's arguments are its settings
-                variables[ARGUMENTS] = "\0".join(sys.argv[1:])
-            parts += [
-                OriginPart("env", name, env_digest(name, value))
-                for name, value in variables.items()
-            ]
-            declared = [
-                folder / Path(name).expanduser()
-                for folder in self._folders
-                for name in tool_settings(folder, "inputs")
-            ]
-            for folder in (*self._folders, *declared):
-                parts += self._files(folder)
-        return {part[:2]: part for part in parts}
+            if name not in not_compared and not name.startswith(("RAGBENCH_", "RAY_")):
+                variables[name] = value
+        if not self._watch.is_command:  # a command's arguments are its settings
+            variables[ARGUMENTS] = "\0".join(sys.argv[1:])
+        return variables
+
+    def _declared_inputs(self) -> Iterator[Path]:
+        for folder in self._folders:
+            for name in tool_settings(folder, "inputs"):
+                yield folder / Path(name).expanduser()
 
     def _files(self, folder: Path) -> Iterator[OriginPart]:
         ignored = tool_settings(folder, "ignore")
-        listed = files_below(folder, self._left_out, ignored) if folder.is_dir() else [folder]
-        paths = [*islice(listed, _MOST_FILES + 1)]
+        listed: Iterable[Path] = [folder]
+        if folder.is_dir():
+            listed = files_below(folder, self._left_out, ignored)
+        paths = list(islice(listed, _MOST_FILES + 1))
         stamps = [stamp_of(path) for path in paths]
         size = sum(int(stamp.partition(":")[0]) for stamp in stamps if stamp != ABSENT)
         if len(paths) > _MOST_FILES or size > _MOST_BYTES:
@@ -155,20 +179,23 @@ class Project:
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""
-        found = dict(self.known)
+        by_name = dict(self.known)
         for thing in self._things:
-            if because := getattr(thing, "unseen_because", None):  # an endpoint without a version
-                found["unseen", because] = OriginPart("unseen", because, "open", 0, because)
-        for part in () if self._is_own else self._seen(found):
-            found[part[:2]] = part
+            reason = getattr(thing, "unseen_because", None)  # an endpoint without a version
+            if reason:
+                by_name["unseen", reason] = OriginPart("unseen", reason, "open", 0, reason)
+        if not self._is_own:
+            for part in self._seen(dict(by_name)):
+                by_name[part.kind, part.name] = part
         for path in self._watch.written:  # its own doing is not what it came from
-            found.pop(self._key(path), None)
-        now = setting_parts(settings or {})
-        first = self._settings.setdefault(stage, now)
-        kept = now if now == first else own_state(first, now)
-        parts = tuple(sorted({*found.values(), *kept}))
-        reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
-        return Origin(stage, parts, reach)
+            by_name.pop(self._key(path), None)
+        settings_now = setting_parts(settings or {})
+        settings_before = self._settings.setdefault(stage, settings_now)
+        if settings_now != settings_before:
+            settings_now = own_state(settings_before, settings_now)
+        parts = tuple(sorted({*by_name.values(), *settings_now}))
+        is_open = any(part.digest == "open" for part in parts)
+        return Origin(stage, parts, "open" if is_open else "closed")
 
     def _seen(self, known: Mapping[tuple[PartKind, str], OriginPart]) -> Iterator[OriginPart]:
         main = sys.modules["__main__"]
@@ -181,7 +208,8 @@ class Project:
         for name, sentence in list(self._watch.unseen.items()):
             kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
             yield OriginPart(kind, name, "open", 0, sentence)
-        for path in {file for module in list(sys.modules.values()) if (file := file_of(module))}:
+        files_of_modules = {file_of(module) for module in list(sys.modules.values())}
+        for path in files_of_modules - {""}:
             yield from self._opened(path, "", known)
         for path, stamp in list(self._watch.opened.items()):
             yield from self._opened(path, stamp, known)
@@ -197,58 +225,86 @@ class Project:
 
         The dataset and files of runs are left out; what code opens beside the cases counts.
         """
-        is_of_run = path in self._left_out or any(
-            path.startswith(f"{one}{os.sep}") and os.path.exists(f"{one}/journal.sqlite")  # noqa: PTH110
-            for one in self._left_out
-        )
-        # What has no stamp is a module's.
-        if path in self._watch.written or is_of_run or (stamp and _is_ragbenchs(path)):
+        is_module = not stamp
+        if path in self._watch.written or self._is_of_run(path):
             return
-        key = self._key(path)
-        if key not in known or not stamp:
-            now = stamp_of(path)
-            young = not stamp and now != ABSENT and int(now.split(":")[1]) > self._watch.since
-            if now == ABSENT and stamp not in ("", ABSENT):
-                if not path.startswith(tempfile.gettempdir()):
-                    yield OriginPart(*key, CHANGED_MEANWHILE)
-            elif young or (stamp and now != stamp):
-                yield OriginPart(*key, CHANGED_MEANWHILE)
-            elif key not in known:
-                content = file_content(Path(path), before=self._before.get(key[1]))
-                yield OriginPart(key[0], key[1], *content)
+        if not is_module and _is_ragbenchs(path):
+            return
+        kind, name = self._key(path)
+        is_known = (kind, name) in known
+        if is_known and not is_module:
+            return
+        now = stamp_of(path)
+        is_gone = now == ABSENT
+        if is_gone and stamp not in ("", ABSENT):
+            # A file that was there only for a while is its own doing.
+            if not path.startswith(tempfile.gettempdir()):
+                yield OriginPart(kind, name, CHANGED_MEANWHILE)
+            return
+        is_young = is_module and not is_gone and int(now.split(":")[1]) > self._watch.since
+        if is_young or (not is_module and now != stamp):
+            yield OriginPart(kind, name, CHANGED_MEANWHILE)
+        elif not is_known:
+            content = file_content(Path(path), before=self._before.get(name))
+            yield OriginPart(kind, name, *content)
+
+    def _is_of_run(self, path: str) -> bool:
+        """Whether a file is the dataset's, or one in a run's folder."""
+        if path in self._left_out:
+            return True
+        for folder in self._left_out:
+            is_inside = path.startswith(f"{folder}{os.sep}")
+            if is_inside and os.path.exists(f"{folder}/journal.sqlite"):  # noqa: PTH110
+                return True
+        return False
 
     def changed(self, origin: Origin) -> tuple[Changed, ...]:
         """What differs now from what outcomes came from; nothing of a version that was named."""
         if all(part.kind == "setting" for part in origin.parts):
             return ()
-        known, found = self.known, list[Changed]()
-        kinds = {"package"} if self._is_own else {"package", "env", "code", "file", "model"}
-        compared = {part[:2]: part for part in origin.parts if part.kind in kinds}
-        passed = {part.name for part in origin.parts if part.digest == "written"}
-        for key, part in compared.items():
-            now = known.get(key)
-            if now is None and part.kind not in ("package", "env"):
-                file = self._here / Path(part.name).expanduser()
-                here = file_content(file, before=self._before.get(part.name))
-                is_gone = here.digest == ABSENT != part.digest
-                now = None if is_gone else OriginPart(part.kind, part.name, *here)
-            if part.name not in passed and (change := change_of(part, now)):
-                found.append(change)
+        known = self.known
+        kinds: tuple[PartKind, ...] = ("package",)
+        if not self._is_own:
+            kinds = ("package", "env", "code", "file", "model")
+        compared = [part for part in origin.parts if part.kind in kinds]
+        before: dict[tuple[PartKind, str], OriginPart] = {
+            (part.kind, part.name): part for part in compared
+        }
+        own_doing = {part.name for part in origin.parts if part.digest == "written"}
+        changes: list[Changed] = []
+        for key, part in before.items():
+            if part.name in own_doing:
+                continue
+            change = change_of(part, known.get(key) or self._elsewhere(part))
+            if change is not None:
+                changes.append(change)
         for key, part in known.items():
-            if part.kind in kinds and key not in compared and part.name not in passed:
-                found.append(appeared(part))
-        found += [Changed(part, part.detail) for part in known.values() if part.digest == "open"]
-        return tuple(sorted(found, key=lambda change: _ORDER.index(change.part.kind)))
+            if part.kind in kinds and key not in before and part.name not in own_doing:
+                changes.append(appeared(part))
+        for part in known.values():
+            if part.digest == "open":
+                changes.append(Changed(part, part.detail))
+        return tuple(sorted(changes, key=lambda change: _ORDER.index(change.part.kind)))
+
+    def _elsewhere(self, part: OriginPart) -> OriginPart | None:
+        """A file outside of the project as it is now; None for what is no file, or is gone."""
+        if part.kind in ("package", "env"):
+            return None
+        path = self._here / Path(part.name).expanduser()
+        content = file_content(path, before=self._before.get(part.name))
+        if content.digest == ABSENT and part.digest != ABSENT:
+            return None
+        return OriginPart(part.kind, part.name, *content)
 
     def moved(self) -> tuple[OriginPart, ...]:
         """Files of the project that changed while it was asked, and not by its own hand."""
-        return tuple(
-            part._replace(digest=CHANGED_MEANWHILE)
-            for part, (path, stamp) in self._stamps.items()
-            if str(path) not in self._watch.written
-            and stamp_of(path) != stamp
-            and file_content(path).digest != part.digest
-        )
+        parts: list[OriginPart] = []
+        for part, (path, stamp) in self._stamps.items():
+            if str(path) in self._watch.written or stamp_of(path) == stamp:
+                continue
+            if file_content(path).digest != part.digest:
+                parts.append(part._replace(digest=CHANGED_MEANWHILE))
+        return tuple(parts)
 
 
 _TOO_LARGE = (
@@ -259,14 +315,13 @@ _TOO_LARGE = (
 
 def _is_apart(file: str) -> bool:
     """Whether no other module of its project has the name of a file's module in its text."""
-    named = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
+    module_name = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
     folder = project_folder(file)
-    texts = (
-        path.read_bytes()
-        for path in files_below(folder, (), tool_settings(folder, "ignore"))
-        if path.suffix in (".py", ".toml", ".yaml", ".yml") and str(path) != file
-    )
-    return not any(named.search(text) for text in texts)
+    for path in files_below(folder, (), tool_settings(folder, "ignore")):
+        may_import = path.suffix in (".py", ".toml", ".yaml", ".yml") and str(path) != file
+        if may_import and module_name.search(path.read_bytes()):
+            return False
+    return True
 
 
 def project_folder(file: str | Path = "") -> Path:
@@ -308,7 +363,10 @@ def _known(part: str) -> Mapping[str, frozenset[str]]:
 def _kinds() -> Mapping[str, PartKind]:
     """What a file is by its ending; any other is a file."""
     files = cast("Mapping[PartKind, frozenset[str]]", _known("files"))
-    return {ending: kind for kind, endings in files.items() for ending in endings}
+    kind_of: dict[str, PartKind] = {}
+    for kind, endings in files.items():
+        kind_of |= dict.fromkeys(endings, kind)
+    return kind_of
 
 
 def env_digest(name: str, value: str) -> str:
@@ -318,8 +376,11 @@ def env_digest(name: str, value: str) -> str:
     """
     # Keyed, and without credentials in it: nobody can look the value up in a table.
     key = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=32).digest()
-    text = (value if is_secret(name) else mask_text(value)).encode("utf-8", "backslashreplace")
-    size = 2 if is_secret(name) else 16
+    size = 2
+    if not is_secret(name):
+        value = mask_text(value)
+        size = 16
+    text = value.encode("utf-8", "backslashreplace")
     return hashlib.blake2b(text, key=key, digest_size=size).hexdigest()
 
 
@@ -333,22 +394,31 @@ def named_origin(stage: str, identity: object) -> Origin:
 
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     """What a stage is described by, one part a value."""
-    found: list[OriginPart] = []
-    waiting: list[tuple[str, object, int]] = [(str(k), one, 5) for k, one in settings.items()]
+    parts: list[OriginPart] = []
+    waiting: list[tuple[str, object, int]] = []
+    for name, value in settings.items():
+        waiting.append((str(name), value, _DEEPEST))
     while waiting:
         name, value, depth = waiting.pop()
-        inner: Iterable[tuple[object, object]] = ()
-        if depth and isinstance(value, Mapping):
-            inner = cast("Mapping[object, object]", value).items()
-        elif depth and isinstance(value, (list, tuple)) and len(cast("list[object]", value)) <= 50:
-            inner = enumerate(cast("list[object]", value))
-        below = [(f"{name}.{key}" if name else str(key), entry, depth - 1) for key, entry in inner]
-        waiting += below
-        if name and not below:
-            text = always_jsonable(cast("object", value))
+        entries = _entries_of(value) if depth else []
+        for key, entry in entries:
+            waiting.append((f"{name}.{key}" if name else str(key), entry, depth - 1))
+        if name and not entries:
+            text = always_jsonable(value)
             shown = text.decode("utf-8", "replace")
             if len(shown) > _LONGEST_SHOWN:
                 shown = f"{shown[:_LONGEST_SHOWN]} ..."
             digest = hashlib.sha256(text).hexdigest()[:32]
-            found.append(OriginPart("setting", name, digest, len(text), shown))
-    return tuple(sorted(found))
+            parts.append(OriginPart("setting", name, digest, len(text), shown))
+    return tuple(sorted(parts))
+
+
+def _entries_of(value: object) -> list[tuple[object, object]]:
+    """What a mapping or a list holds by key or place; nothing of a long list or another value."""
+    if isinstance(value, Mapping):
+        return list(cast("Mapping[object, object]", value).items())
+    if isinstance(value, (list, tuple)):
+        entries = cast("Sequence[object]", value)
+        if len(entries) <= _LONGEST_LIST:
+            return list(enumerate(entries))
+    return []
