@@ -73,13 +73,7 @@ class Watch:
         # so that an edit of equal length in the second of the import would run as the old code.
         for name in sys.modules.keys() - self.known - self._compiled:
             self._compiled.add(name)
-            source, compiled = (
-                getattr(sys.modules.get(name), one, None) for one in ("__file__", "__cached__")
-            )
-            if isinstance(source, str) and isinstance(compiled, str) and whose(source) == "project":
-                with suppress(OSError):
-                    if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116
-                        os.unlink(compiled)  # noqa: PTH108
+            _drop_young_bytecode(sys.modules.get(name))
         with _lock:
             _active.remove(self)
 
@@ -97,6 +91,17 @@ class Watch:
         self.unseen.setdefault(name, sentence)
 
 
+def _drop_young_bytecode(module: ModuleType | None) -> None:
+    """Removes the compiled file of a user's module that was edited just before its import."""
+    source = getattr(module, "__file__", None)
+    compiled = getattr(module, "__cached__", None)
+    if not isinstance(source, str) or not isinstance(compiled, str) or whose(source) != "project":
+        return
+    with suppress(OSError):
+        if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116
+            os.unlink(compiled)  # noqa: PTH108
+
+
 STARTED = time.time_ns()
 """When this process began to use ragbench, as nearly as it is known."""
 _lock = threading.RLock()
@@ -108,17 +113,19 @@ _installed = False
 def _watching() -> Collection[Watch]:
     """Whom something belongs to; in a thread of the user's own to all."""
     current = _current.get()
-    return _active if current is None or current not in _active else (current,)
+    if current is None or current not in _active:
+        return _active
+    return (current,)
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     if not _active:
         return
-    seen = _EVENTS.get(event)
-    if seen is None:
+    note = _EVENTS.get(event)
+    if note is None:
         return
     try:
-        seen(*args)
+        note(*args)
     except Exception:  # noqa: BLE001  # what is raised here would be raised by the user's open()
         for watch in _active:
             watch.meet(f"an event '{event}'", f"an event '{event}' that could not be understood")
@@ -170,18 +177,32 @@ def _seen_sqlite(database: object) -> None:
 
 # --- programs and connections
 
-_HARMLESS = frozenset({
-    "cc", "file", "gcc", "ld", "ldconfig", "lsb_release", "lscpu", "nvidia-smi", "objdump", "uname",
-})  # fmt: skip
+_HARMLESS = frozenset(
+    {
+        "cc",
+        "file",
+        "gcc",
+        "ld",
+        "ldconfig",
+        "lsb_release",
+        "lscpu",
+        "nvidia-smi",
+        "objdump",
+        "uname",
+    }
+)
 """Programs that libraries start to know the machine."""
 
 
 def _seen_process(program: object = None, *_: object) -> None:
-    name = os.path.basename(os.fsdecode(program)) if isinstance(program, (str, bytes)) else ""  # noqa: PTH119
-    if name not in _HARMLESS and _is_users():
-        started = f"the program '{name}'" if name else "a process of its own"
-        for watch in _watching():
-            watch.meet(started, f"it starts {started}, whose work cannot be seen")
+    name = ""
+    if isinstance(program, (str, bytes)):
+        name = os.path.basename(os.fsdecode(program))  # noqa: PTH119
+    if name in _HARMLESS or not _is_users():
+        return
+    process = f"the program '{name}'" if name else "a process of its own"
+    for watch in _watching():
+        watch.meet(process, f"it starts {process}, whose work cannot be seen")
 
 
 _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "sentry_sdk"})
@@ -207,8 +228,10 @@ def _address(watch: Watch, address: Any) -> str:
     if not isinstance(address, tuple):
         return os.fsdecode(address)
     host, port = cast("tuple[Any, ...]", address)[:2]
-    names = watch.hosts.get(port, {})
-    return f"{next(iter(names)) if len(names) == 1 else host}:{port}"
+    names = list(watch.hosts.get(port, {}))
+    if len(names) == 1:
+        host = names[0]
+    return f"{host}:{port}"
 
 
 _EVENTS: dict[str, Callable[..., None]] = {
@@ -235,14 +258,19 @@ Whose = Literal["project", "ragbench", "engine", "installed", "standard"]
 _RAGBENCH = str(Path(__file__).parents[1]) + os.sep
 _LEDGER = os.path.dirname(__file__)  # noqa: PTH120
 _ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "verbs", "views"))
-_STANDARD = tuple(
-    f"{place}{os.sep}"
-    for found in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")),
-        *(os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)),  # noqa: PTH118
-    )
-    for place in (found, os.path.realpath(found))
-)
+
+
+def _standard_folders() -> tuple[str, ...]:
+    """Where Python's own files are, as their paths say and as links lead."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
+    folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
+    places: list[str] = []
+    for folder in folders:
+        places += [f"{folder}{os.sep}", f"{os.path.realpath(folder)}{os.sep}"]
+    return tuple(places)
+
+
+_STANDARD = _standard_folders()
 
 
 @lru_cache(maxsize=100_000)
@@ -272,7 +300,7 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
     of ragbench is there, as in threads that a library of the user's started. Packages that are
     left out, by name, do what they do for themselves.
     """
-    own = False
+    is_ragbenchs = False
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename
@@ -292,6 +320,6 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
             return True
         if kind == "engine":
             return False
-        own = own or kind == "ragbench"
+        is_ragbenchs = is_ragbenchs or kind == "ragbench"
         frame = frame.f_back
-    return not own
+    return not is_ragbenchs
