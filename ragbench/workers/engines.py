@@ -49,12 +49,12 @@ class Worker(Record):
 
     def result(self, future: Future[Any]) -> Sequence[Any]:
         try:
-            found = future.result()
+            values = future.result()
         except self.losses as error:
             raise WorkerLostError from error
-        if isinstance(found, Exception):  # handed over as it was raised
-            raise found
-        return cast("Sequence[Any]", found)
+        if isinstance(values, Exception):  # handed over as it was raised
+            raise values
+        return cast("Sequence[Any]", values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,15 +98,19 @@ def _import_ray() -> Any:
 def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
     kind = check_engine(text)
     if kind == "ray":
-        with ray_engine(None if text == kind else text, workers) as engine:
+        address = None if text == kind else text
+        with ray_engine(address, workers) as engine:
             yield engine
-    elif kind == "processes":
-        count = workers or available_cpus()
-        # Each process is started anew, so that it holds no locks of this one.
-        many = Engine(start=_start_process, count=count, fewest=2)
-        yield thread_engine() if count == 1 else many
-    else:
+        return
+    if kind == "local":
         yield thread_engine(threads)
+        return
+    count = workers or available_cpus()
+    if count == 1:
+        yield thread_engine()
+    else:
+        # Each process is started anew, so that it holds no locks of this one.
+        yield Engine(start=_start_process, count=count, fewest=2)
 
 
 def available_cpus() -> int:
@@ -121,7 +125,8 @@ def thread_engine(threads: int = 1) -> Engine:
 
     def start(make: Make) -> Worker:
         # The call is made once, and must bear several threads.
-        call, executor = make(), ThreadPoolExecutor(threads)
+        call = make()
+        executor = ThreadPoolExecutor(threads)
         # What still runs is ended by whoever closes the models that it waits for.
         close = partial(executor.shutdown, wait=False, cancel_futures=True)
         return Worker(call=lambda items: executor.submit(call, items), close=close)
@@ -161,15 +166,16 @@ def _without_main() -> Generator[None]:
     """Lets a new process begin without the program's script, which would run in it again."""
     main = vars(sys.modules["__main__"])
     with _starting:
-        known: dict[str, Any] = {
-            name: main[name] for name in ("__spec__", "__file__") if name in main
-        }
+        as_it_was: dict[str, Any] = {}
+        for name in ("__spec__", "__file__"):
+            if name in main:
+                as_it_was[name] = main[name]
         main["__spec__"] = None
         main.pop("__file__", None)
         try:
             yield
         finally:
-            main.update(known)
+            main.update(as_it_was)
 
 
 # --- on a cluster: a Ray actor per processor, which makes its call once
@@ -231,25 +237,26 @@ class _ClusterCheck:
             raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
 
     def _nodes(self) -> Sequence[Any]:
-        found: list[Any] = []
+        nodes: list[Any] = []
 
         def ask() -> None:
             with suppress(Exception):
-                found.extend(self._ray.nodes())
+                nodes.extend(self._ray.nodes())
 
+        # A cluster that has ended answers never.
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(_ANSWER)
-        return found
+        return nodes
 
 
 def _start_actor(ray: Any, make: Make) -> Worker:
-    made: bytes = ray.cloudpickle.dumps(make)
+    pickled_make: bytes = ray.cloudpickle.dumps(make)
     # Replaced by the pool when it ends: Ray would not say which batch was with it.
     remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
     # It waits for what the cluster lacks: a free processor.
-    actor = remote.remote(made, str(Path.cwd()), sys.path)
-    known = ray.exceptions
+    actor = remote.remote(pickled_make, str(Path.cwd()), sys.path)
+    errors = ray.exceptions
 
     def close() -> None:
         with suppress(Exception):  # it has ended, or the cluster is gone
@@ -259,7 +266,7 @@ def _start_actor(ray: Any, make: Make) -> Worker:
         call=lambda items: actor.call.remote(items).future(),
         close=close,
         ready=actor.is_there.remote().future(),
-        losses=(known.RayActorError, known.ObjectLostError, known.WorkerCrashedError),
+        losses=(errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError),
     )
 
 
@@ -268,7 +275,7 @@ class _Actor:
         use_one_thread()
         with suppress(OSError):
             os.chdir(folder)
-        sys.path += [one for one in path if one not in sys.path]
+        sys.path += [folder for folder in path if folder not in sys.path]
         self._make = make
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
@@ -278,8 +285,11 @@ class _Actor:
     def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
         """The values, or the error: raised here, it would come back as one of Ray's."""
         try:
-            call = self._call = self._call or pickle.loads(self._make)()
-            return [*call(items)]
+            call = self._call
+            if call is None:
+                call = pickle.loads(self._make)()
+                self._call = call
+            return list(call(items))
         except Exception as error:  # noqa: BLE001  # raised again by the driver
             with suppress(Exception):
                 pickle.loads(pickle.dumps(error))
@@ -321,4 +331,4 @@ def _call(items: Sequence[Any]) -> list[Any]:
     global _made
     if _made is None:  # not when it starts: what it raises must get to the parent
         _made = _make()
-    return [*_made(items)]
+    return list(_made(items))

@@ -7,6 +7,7 @@ cut into its items, so that one that takes workers down costs one item.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -62,7 +63,8 @@ def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
 @dataclass(eq=False, slots=True)
 class Batch(Generic[ItemT, ValueT]):
     items: Sequence[ItemT]
-    found: Sequence[ValueT] | None = None
+    values: Sequence[ValueT] | None = None
+    """What its call gave; None until it is done."""
     error: BaseException | None = None
     parts: list[Batch[ItemT, ValueT]] = field(default_factory=list["Batch[ItemT, ValueT]"])
     """Its items, each on its own, once it was lost too often."""
@@ -73,7 +75,7 @@ class Batch(Generic[ItemT, ValueT]):
     def is_done(self) -> bool:
         if self.parts:
             return all(part.is_done for part in self.parts)
-        return self.found is not None or self.error is not None
+        return self.values is not None or self.error is not None
 
 
 @dataclass(eq=False, slots=True)
@@ -87,10 +89,18 @@ class _Desk:
     """What is in flight; None for a worker that is on its way."""
 
     def room(self, capacity: int, *, alone: bool) -> bool:
-        held = self.futures.values()
+        """Whether another batch may be given to the worker.
+
+        Args:
+            alone: whether that batch is to be alone with it: it was lost with another worker.
+        """
+        batches = self.futures.values()
         if alone:
-            return not held
-        return len(held) < capacity and all(one is not None and not one.losses for one in held)
+            return not batches
+        for batch in batches:
+            if batch is None or batch.losses:  # it is starting, or has one that is to be alone
+                return False
+        return len(batches) < capacity
 
 
 class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, ValueT]):
@@ -111,7 +121,9 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     ) -> None:
         self._make = make
         self._engine = engine
-        self._size = engine.batch if batch is None or engine.batch == 1 else batch
+        self._size = engine.batch
+        if batch is not None and engine.batch > 1:
+            self._size = batch
         fewest = engine.fewest
         self._fewest = None if fewest is None else fewest * self._size
         """Items that must wait before workers are started."""
@@ -136,31 +148,35 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     ) -> Iterator[list[AnyT]]:
         """Cuts items into batches; of items that are too few for workers, each is one."""
         source = iter(items)
-        fewest = self._fewest
-        first = [] if fewest is None else list(islice(source, fewest))
-        if fewest is None or len(first) < fewest:
-            yield from ([item] for item in chain(first, source))
+        beginning: list[AnyT] = []
+        if self._fewest is not None:
+            beginning = list(islice(source, self._fewest))
+        if self._fewest is None or len(beginning) < self._fewest:
+            for item in chain(beginning, source):
+                yield [item]
             return
-        taken: list[AnyT] = []
-        heavy = 0
-        for item in chain(first, source):
-            taken.append(item)
-            heavy += weight(item)
-            if len(taken) >= self._size or heavy >= _HEAVIEST:
-                yield taken
-                taken, heavy = [], 0
-        if taken:
-            yield taken
+        batch: list[AnyT] = []
+        batch_weight = 0
+        for item in chain(beginning, source):
+            batch.append(item)
+            batch_weight += weight(item)
+            if len(batch) >= self._size or batch_weight >= _HEAVIEST:
+                yield batch
+                batch = []
+                batch_weight = 0
+        if batch:
+            yield batch
 
     def share(self, items: int, most: int) -> int:
         """How many of so many items a batch holds, so that every worker has two."""
-        return max(1, min(most, -(-items // (2 * self._engine.count * self._engine.capacity))))
+        batches = 2 * self._engine.count * self._engine.capacity
+        return max(1, min(most, math.ceil(items / batches)))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
-            queued = sum(len(one.items) for one in self._waiting)
+            queued = sum(len(waiting.items) for waiting in self._waiting)
             if not self.desks and self._fewest is not None and queued >= self._fewest:
                 self.desks = [self._desk() for _ in range(self._engine.count)]
             if self.desks:
@@ -171,9 +187,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Yields what the calls gave, in order, once it is there."""
         if batch.items and not self.desks:
             self._waiting.remove(batch)
-            call = self._here = self._here or self._make()
+            if self._here is None:
+                self._here = self._make()
             for item in batch.items:
-                yield from call([item])
+                yield from self._here([item])
             return
         while batch.items and not batch.is_done:
             self._gather()
@@ -181,7 +198,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             yield from self.take(part)
         if batch.error is not None:
             raise batch.error
-        yield from batch.found or ()
+        yield from batch.values or ()
 
     def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
         if batch in self._waiting:
@@ -201,10 +218,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         batches = self.cut(items, weight)
         while True:
             while len(begun) <= self.ahead and not self._stopped():
-                taken = next(batches, None)
-                if taken is None:
+                batch = next(batches, None)
+                if batch is None:
                     break
-                begun.append(self.begin(taken))
+                begun.append(self.begin(batch))
             if not begun:
                 return
             try:
@@ -223,10 +240,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def _feed(self) -> None:
         while self._waiting:
             alone = self._waiting[0].losses > 0
-            free = [d for d in self.desks if d.room(self._engine.capacity, alone=alone)]
+            capacity = self._engine.capacity
+            free = [desk for desk in self.desks if desk.room(capacity, alone=alone)]
             if not free:
                 return
-            desk = min(free, key=lambda one: len(one.futures))
+            desk = min(free, key=lambda free_desk: len(free_desk.futures))
             batch = self._waiting.popleft()
             try:
                 desk.futures[desk.worker.submit(batch.items)] = batch
@@ -246,7 +264,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 continue
             batch = desk.futures[future]
             try:
-                found = desk.worker.result(future)
+                values = desk.worker.result(future)
             except WorkerLostError:
                 self._replace(desk)
                 continue
@@ -256,7 +274,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 batch.error = error
             else:
                 if batch is not None:
-                    batch.found = found
+                    batch.values = values
                     self._in_a_row = 0
             del desk.futures[future]
         self._feed()
@@ -265,21 +283,22 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Another worker for one that has ended; what that had is given again."""
         self._in_a_row += 1
         is_hopeless = self._stopped() or self._in_a_row > 4 + 2 * self._engine.count
-        had = [batch for batch in desk.futures.values() if batch is not None]
+        lost = [batch for batch in desk.futures.values() if batch is not None]
         desk.futures.clear()
         desk.worker.close()
         if is_hopeless:
-            for batch in (*had, *self._waiting):
+            for batch in (*lost, *self._waiting):
                 batch.error = RunError(_LOST)
             self._waiting.clear()
         else:
             warn(_REPLACED)
-            for batch in reversed(had):
-                self._again(batch)
-        new = self._desk()
-        desk.worker, desk.futures = new.worker, new.futures
+            for batch in reversed(lost):
+                self._give_again(batch)
+        new_desk = self._desk()
+        desk.worker = new_desk.worker
+        desk.futures = new_desk.futures
 
-    def _again(self, batch: Batch[ItemT, ValueT]) -> None:
+    def _give_again(self, batch: Batch[ItemT, ValueT]) -> None:
         batch.losses += 1
         if len(batch.items) > 1 and batch.losses == _LOSSES - 1:
             batch.parts = [Batch([item], losses=1) for item in batch.items]
@@ -287,6 +306,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         elif batch.losses < _LOSSES:
             self._waiting.appendleft(batch)
         elif self._lost is not None:
-            batch.found = [self._lost(item) for item in batch.items]
+            batch.values = [self._lost(item) for item in batch.items]
         else:
             batch.error = RunError(_LOST)
