@@ -82,19 +82,33 @@ class _Row(NamedTuple):
 
 
 _ROWS = {
-    "base_url": _Row(_TEXT, own=True), "model": _Row(_TEXT, own=True),
-    "api_key_env": _Row(_TEXT, own=True), "api_key_file": _Row(_TEXT, own=True),
-    "api_key_command": _Row(_COMMAND, own=True), "headers": _Row(_HEADERS, own=True),
-    "api_version": _Row(_TEXT, own=True), "temperature": _Row(_NUMBER, unsent=True),
-    "seed": _Row(_WHOLE, unsent=True), "max_tokens": _Row(_WHOLE, unsent=True),
-    "reasoning_effort": _Row(_TEXT, own=True), "reasoning_tokens": _Row(_WHOLE),
-    "extra": _Row(_FIELDS, own=True), "structured": _Row(_STRUCTURED, own=True),
-    "context": _Row(_WHOLE, own=True, unsent=True), "prompt_check": _Row(_FLAG, own=True),
-    "price_input": _Row(_AMOUNT, own=True), "price_output": _Row(_AMOUNT, own=True),
-    "price_cached_input": _Row(_AMOUNT, own=True), "timeout": _Row(_NUMBER),
-    "deadline": _Row(_NUMBER, unsent=True), "concurrency": _Row(_WHOLE), "retries": _Row(_WHOLE),
-    "rate_limit_wait": _Row(_NUMBER), "cache": _Row(_TEXT), "cache_max_mb": _Row(_WHOLE),
-}  # fmt: skip
+    "base_url": _Row(_TEXT, own=True),
+    "model": _Row(_TEXT, own=True),
+    "api_key_env": _Row(_TEXT, own=True),
+    "api_key_file": _Row(_TEXT, own=True),
+    "api_key_command": _Row(_COMMAND, own=True),
+    "headers": _Row(_HEADERS, own=True),
+    "api_version": _Row(_TEXT, own=True),
+    "temperature": _Row(_NUMBER, unsent=True),
+    "seed": _Row(_WHOLE, unsent=True),
+    "max_tokens": _Row(_WHOLE, unsent=True),
+    "reasoning_effort": _Row(_TEXT, own=True),
+    "reasoning_tokens": _Row(_WHOLE),
+    "extra": _Row(_FIELDS, own=True),
+    "structured": _Row(_STRUCTURED, own=True),
+    "context": _Row(_WHOLE, own=True, unsent=True),
+    "prompt_check": _Row(_FLAG, own=True),
+    "price_input": _Row(_AMOUNT, own=True),
+    "price_output": _Row(_AMOUNT, own=True),
+    "price_cached_input": _Row(_AMOUNT, own=True),
+    "timeout": _Row(_NUMBER),
+    "deadline": _Row(_NUMBER, unsent=True),
+    "concurrency": _Row(_WHOLE),
+    "retries": _Row(_WHOLE),
+    "rate_limit_wait": _Row(_NUMBER),
+    "cache": _Row(_TEXT),
+    "cache_max_mb": _Row(_WHOLE),
+}
 SETTING_NAMES = tuple(_ROWS)
 _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""
@@ -123,7 +137,12 @@ _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
 
 
-class _Found:
+class _Given:
+    """What the user gave of one model's settings, and where.
+
+    An option comes before a section of a file, and that before a variable of the environment.
+    """
+
     def __init__(
         self,
         options: Mapping[str, object],
@@ -141,70 +160,98 @@ class _Found:
         """How near to the command each was given; 0 is an option."""
         for name in (*options, *section):
             if name not in _ROWS:
-                known = ", ".join(_ROWS)
-                raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {known}")
+                names = ", ".join(_ROWS)
+                raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {names}")
         for name in _ROWS:
             variable = f"{self.prefix}{name.upper()}"
-            option = f"option --llm-{name.replace('_', '-')}"
-            origins = (option, f"{file}: {kind}.{name}", variable)
-            places = (options.get(name), section.get(name), environ.get(variable) or None)
-            for rank, (origin, given) in enumerate(zip(origins, places, strict=True)):
-                if given is not None:
-                    self.values[name] = _read(name, given, origin)
-                    self._origins[name], ranks[name] = origin, rank
+            places = (
+                (f"option --llm-{name.replace('_', '-')}", options.get(name)),
+                (f"{file}: {kind}.{name}", section.get(name)),
+                (variable, environ.get(variable) or None),
+            )
+            for rank, (origin, value) in enumerate(places):
+                if value is not None:
+                    self.values[name] = _read(name, value, origin)
+                    self._origins[name] = origin
+                    ranks[name] = rank
                     break
-        keys = [name for name in _KEYS if name in ranks]
-        nearest = min((ranks[name] for name in keys), default=0)
-        self.key_places = {_KEYS[n]: self.values[n] for n in keys if ranks[n] == nearest}
+        self.key_places = self._nearest_key(ranks)
         """Where the key is; the nearer place wins: an option replaces what a file says."""
+        self.provider = None
+        """The provider that the model's name begins with, where no address is given."""
         # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
         has_address = "base_url" in self.values or environ.get("OPENAI_BASE_URL")
-        self.provider = None if has_address else by_model(self.values.get("model", ""))
-        """The provider that the model's name begins with, where no address is given."""
+        if not has_address:
+            self.provider = by_model(self.values.get("model", ""))
+
+    def _nearest_key(self, ranks: Mapping[str, int]) -> dict[str, Any]:
+        settings = [name for name in _KEYS if name in ranks]
+        nearest = min((ranks[name] for name in settings), default=0)
+        return {_KEYS[name]: self.values[name] for name in settings if ranks[name] == nearest}
 
     def base_url(self) -> str:
         """The address: given, the provider's, OpenAI's variable, or OpenAI's own."""
-        if "base_url" not in self.values:
-            other = self._environ.get("OPENAI_BASE_URL")
-            address, origin = other or _OPENAI_URL, "OPENAI_BASE_URL" if other else "default"
-            if self.provider is not None:
-                name, address, _ = self.provider[0]
-                origin = f"provider {name}"
-                if name == "azure":
-                    version = self._environ.get("OPENAI_API_VERSION")
-                    if version and "api_version" not in self.values:
-                        self.values["api_version"] = version
-                        self._origins["api_version"] = "OPENAI_API_VERSION"
-                    address = azure_address(self._environ, dated="api_version" in self.values)
-                    origin += ", AZURE_OPENAI_ENDPOINT"
-            self.values["base_url"], self._origins["base_url"] = address, origin
-        return str(self.values["base_url"])
+        if "base_url" in self.values:
+            return str(self.values["base_url"])
+        openai_variable = self._environ.get("OPENAI_BASE_URL")
+        if self.provider is not None:
+            name, address, _ = self.provider[0]
+            origin = f"provider {name}"
+            if name == "azure":
+                address = self._azure_address()
+                origin += ", AZURE_OPENAI_ENDPOINT"
+        elif openai_variable:
+            address = openai_variable
+            origin = "OPENAI_BASE_URL"
+        else:
+            address = _OPENAI_URL
+            origin = "default"
+        self.values["base_url"] = address
+        self._origins["base_url"] = origin
+        return str(address)
+
+    def _azure_address(self) -> str:
+        version = self._environ.get("OPENAI_API_VERSION")
+        if version and "api_version" not in self.values:
+            self.values["api_version"] = version
+            self._origins["api_version"] = "OPENAI_API_VERSION"
+        return azure_address(self._environ, dated="api_version" in self.values)
 
     def key(self, base_url: str) -> ApiKey:
         """Whether the variable of whoever is at the address is set is seen when it is read."""
         if self.key_places:
             return ApiKey(**self.key_places)
-        own, is_set = f"{self.prefix}API_KEY", self._environ.get
-        if is_set(own):
-            return ApiKey(variable=own)
-        theirs = (is_set("OPENAI_BASE_URL") or _OPENAI_URL).rstrip("/")
-        if base_url.rstrip("/") == theirs and is_set("OPENAI_API_KEY"):
+        environ = self._environ
+        own_variable = f"{self.prefix}API_KEY"
+        if environ.get(own_variable):
+            return ApiKey(variable=own_variable)
+        openai_address = environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        is_openai = base_url.rstrip("/") == openai_address.rstrip("/")
+        if is_openai and environ.get("OPENAI_API_KEY"):
             return ApiKey(variable="OPENAI_API_KEY")
-        provider, is_named = by_address(base_url), False
+        provider = by_address(base_url)
+        is_by_address = provider is not None
         if provider is None and self.provider is not None:
-            provider, is_named = self.provider[0], True
-        names = [] if provider is None else provider.keys
-        # A server of the user's own may ask for none.
-        other = names[0] if names and not is_named else None
-        return ApiKey(variable=next(filter(is_set, names), other))
+            provider = self.provider[0]
+        variables = [] if provider is None else provider.keys
+        for variable in variables:
+            if environ.get(variable):
+                return ApiKey(variable=variable)
+        if variables and is_by_address:  # the variable that is missing is named
+            return ApiKey(variable=variables[0])
+        return ApiKey(variable=None)  # a server of the user's own may ask for none
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
-        named = ((name.partition("price_")[2], value) for name, value in self.values.items())
-        parts = {name: value for name, value in named if name}
-        if parts and not {"input", "output"} <= set(parts):
+        parts: dict[str, Any] = {}
+        for name, value in self.values.items():
+            if name.startswith("price_"):
+                parts[name.removeprefix("price_")] = value
+        if not parts:
+            return None
+        if "input" not in parts or "output" not in parts:
             raise ConfigError("a price needs both price_input and price_output, per million tokens")
-        return Price(**parts, origin=self._origins["price_input"]) if parts else None
+        return Price(**parts, origin=self._origins["price_input"])
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
         """The settings that were given, and those that always matter."""
@@ -216,27 +263,32 @@ class _Found:
             "max_tokens": endpoint.max_tokens,
             "cache": cache,
         }
-        shown |= {name: value for name, value in self.values.items() if name not in shown}
-        origins = {"api_key": next(filter(None, map(self._origins.get, _KEYS)), "default")}
-        origins |= self._origins
-        told = {name: NOT_SENT if it is None else str(it) for name, it in shown.items()}
-        return tuple(
-            Setting(name, mask_text(value), origins.get(name, "default"))
-            for name, value in told.items()
-            if name not in _KEYS
-        )
+        for name, value in self.values.items():
+            if name not in shown and name not in _KEYS:
+                shown[name] = value
+        origins = dict(self._origins)
+        key_origins = [self._origins[name] for name in _KEYS if name in self._origins]
+        origins["api_key"] = key_origins[0] if key_origins else "default"
+        settings: list[Setting] = []
+        for name, value in shown.items():
+            text = NOT_SENT if value is None else str(value)
+            settings.append(Setting(name, mask_text(text), origins.get(name, "default")))
+        return tuple(settings)
 
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
         model = self.values.get("model")
         if model is None:
-            what, option = ("", "--llm-model, ") if self.kind == _CHAT else (" for embeddings", "")
+            missing = "no model is named. Give --llm-model, 'model'"
+            if self.kind == _EMBEDDINGS:
+                missing = "no model for embeddings is named. Give 'model'"
             raise NoModelError(
-                f"no model{what} is named. Give {option}'model' in the section {self.kind} of "
-                f"ragbench.yaml or {self.prefix}MODEL"
+                f"{missing} in the section {self.kind} of ragbench.yaml or {self.prefix}MODEL"
             )
-        mine: dict[str, Any] = {"base_url": base_url, "key": key, "price": self.price()}
-        mine["model"] = model if self.provider is None else self.provider[1]
-        endpoint = Endpoint(**self._fields_of(Endpoint) | mine)
+        if self.provider is not None:
+            model = self.provider[1]
+        facts = self._fields_of(Endpoint)
+        facts |= {"base_url": base_url, "key": key, "price": self.price(), "model": model}
+        endpoint = Endpoint(**facts)
         endpoint.hide_credentials(self._environ)
         path = self.values.get("cache", cache)
         return LLMSettings(
@@ -248,8 +300,8 @@ class _Found:
         )
 
     def _fields_of(self, kind: type[DataclassInstance]) -> dict[str, Any]:
-        known = {field.name for field in fields(kind)}
-        return {name: value for name, value in self.values.items() if name in known}
+        names = {field.name for field in fields(kind)}
+        return {name: value for name, value in self.values.items() if name in names}
 
 
 def resolve(
@@ -259,10 +311,11 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    own = {name: value for name, value in (section or {}).items() if name != _PANEL}
-    found = _Found(options, own, file, environ, _CHAT)
-    base_url = found.base_url()
-    return found.settings(base_url, found.key(base_url), DEFAULT_CACHE)
+    """The settings of the model that is asked; options, a section of the file, or the environment."""
+    of_one_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
+    given = _Given(options, of_one_model, file, environ, _CHAT)
+    base_url = given.base_url()
+    return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)
 
 
 def resolve_panel(
@@ -273,29 +326,50 @@ def resolve_panel(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> tuple[LLMSettings, ...]:
-    base = {name: value for name, value in (section or {}).items() if name != _PANEL}
-    base |= {name: value for name, value in (options or {}).items() if value is not None}
-    named: object = given or (section or {}).get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")
-    if isinstance(named, str):
-        named = [name.strip() for name in named.split(",") if name.strip()]
-    if named is not None and not isinstance(named, list):
+    """The settings of each judge of a panel; what it does not say it has from the first model.
+
+    Args:
+        given: the option ``--panel``: models, separated by commas.
+    """
+    of_first: dict[str, object] = {}
+    for name, value in (section or {}).items():
+        if name != _PANEL:
+            of_first[name] = value
+    for name, value in (options or {}).items():
+        if value is not None:
+            of_first[name] = value
+    panel: object = given or (section or {}).get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")
+    if isinstance(panel, str):
+        panel = [name.strip() for name in panel.split(",") if name.strip()]
+    if panel is not None and not isinstance(panel, list):
         raise ConfigError(f"{file or 'llm'}: panel must be a list of models")
-    found: list[LLMSettings] = []
-    own_to_endpoint = {name for name, row in _ROWS.items() if row.own}
-    for entry in cast("list[object]", named or []):
-        own = {"model": entry} if isinstance(entry, str) else entry
-        if not isinstance(own, dict) or "model" not in own:
+    judges: list[LLMSettings] = []
+    for entry in cast("list[object]", panel or []):
+        judge = {"model": entry} if isinstance(entry, str) else entry
+        if not isinstance(judge, dict) or "model" not in judge:
             raise ConfigError(f"{file or 'llm'}: each of panel must be a model or its settings")
-        # Its own over those that the first one has, as far as they are not of another endpoint.
-        judge = cast("dict[str, object]", own)
-        is_there = "base_url" not in judge and by_model(str(judge["model"])) is None
-        left = {"model"} if is_there else own_to_endpoint
-        unset = {f"RAGBENCH_LLM_{name.upper()}" for name in left}
-        unset |= set() if is_there else {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
-        kept = {name: value for name, value in base.items() if name not in left}
-        known = {name: value for name, value in environ.items() if name not in unset}
-        found.append(resolve({}, known, section=kept | judge, file=file))
-    return tuple(found)
+        own = cast("dict[str, object]", judge)
+        judges.append(_judge_of_panel(own, of_first, environ, file))
+    return tuple(judges)
+
+
+def _judge_of_panel(
+    own: Mapping[str, object],
+    of_first: Mapping[str, object],
+    environ: Mapping[str, str],
+    file: str,
+) -> LLMSettings:
+    """A judge's own settings over those that it takes over from the first model."""
+    is_same_endpoint = "base_url" not in own and by_model(str(own["model"])) is None
+    not_taken_over = {"model"}
+    unset = set[str]()
+    if not is_same_endpoint:
+        not_taken_over = {name for name, row in _ROWS.items() if row.own}
+        unset = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
+    unset |= {f"RAGBENCH_LLM_{name.upper()}" for name in not_taken_over}
+    section = {name: value for name, value in of_first.items() if name not in not_taken_over}
+    variables = {name: value for name, value in environ.items() if name not in unset}
+    return resolve({}, variables, section=section | dict(own), file=file)
 
 
 def resolve_embeddings(
@@ -306,12 +380,17 @@ def resolve_embeddings(
     chat: LLMSettings | None = None,
 ) -> LLMSettings:
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
-    found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
-    cache = DEFAULT_CACHE if chat is None else chat.cache or "off"
-    shared = None if chat is None else chat.endpoint
-    if shared is None or "base_url" in found.values or found.provider is not None:
-        base_url, shared = found.base_url(), None
-    else:
-        base_url = shared.base_url
-    key = found.key(base_url) if shared is None or found.key_places else shared.key
-    return found.settings(base_url, key, cache)
+    given = _Given({}, section or {}, file, environ, _EMBEDDINGS)
+    if chat is None:
+        base_url = given.base_url()
+        return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)
+    cache = chat.cache or "off"
+    has_own_endpoint = "base_url" in given.values or given.provider is not None
+    if has_own_endpoint:
+        base_url = given.base_url()
+        return given.settings(base_url, given.key(base_url), cache)
+    base_url = chat.endpoint.base_url
+    key = chat.endpoint.key
+    if given.key_places:
+        key = given.key(base_url)
+    return given.settings(base_url, key, cache)
