@@ -311,7 +311,7 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """The settings of the model that is asked; options, a section of the file, or the environment."""
+    """The settings of the model: from options, a section of the file, and the environment."""
     of_one_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
     given = _Given(options, of_one_model, file, environ, _CHAT)
     base_url = given.base_url()
