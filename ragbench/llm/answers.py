@@ -38,7 +38,9 @@ class Answer:
     def message(self) -> str:
         """What an error says of itself, in a line of any length."""
         message = self.error.get("message")
-        return " ".join((message if isinstance(message, str) else self.body).split())
+        if not isinstance(message, str):
+            message = self.body
+        return " ".join(message.split())
 
     @cached_property
     def effective_status(self) -> int:
@@ -47,7 +49,9 @@ class Answer:
         if not is_error or not self.error:
             return self.status
         code = self.error.get("code")
-        return code if isinstance(code, int) and 400 <= code < 600 else 502
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+        return 502
 
 
 def _error(body: str) -> dict[str, Any]:
@@ -56,11 +60,20 @@ def _error(body: str) -> dict[str, Any]:
         value: object = json.loads(body, strict=False)
     except (ValueError, RecursionError):
         return {}
-    error = _dict(next(iter(_list(value)), value)).get("error")
-    found = {"message": error} if isinstance(error, str) else _dict(error)
-    message = found.get("message")
-    inner = _error(message) if isinstance(message, str) and message[:1] in ("{", "[") else {}
-    return {**found, **inner}
+    if isinstance(value, list):
+        value = _first(cast("list[object]", value))
+    stated = _dict(value).get("error")
+    error = {"message": stated} if isinstance(stated, str) else _dict(stated)
+    message = error.get("message")
+    if isinstance(message, str) and message.startswith(("{", "[")):
+        error = error | _error(message)
+    return error
+
+
+def _first(values: object) -> object:
+    """The first entry of a list; None of an empty one, and of what is no list."""
+    entries = _list(values)
+    return entries[0] if entries else None
 
 
 def _dict(value: object) -> dict[str, Any]:
@@ -72,7 +85,8 @@ def _list(value: object) -> list[object]:
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [found for item in _list(value) if (found := _dict(item))]
+    objects = [_dict(item) for item in _list(value)]
+    return [fields for fields in objects if fields]
 
 
 class Completion(Record):
@@ -97,35 +111,46 @@ _COST_HEADER = "x-litellm-response-cost"
 def decoded(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an answer; a cost that stands in a header is put beside its tokens."""
     try:
-        found: object = json.loads(answer.body, strict=False)
+        value: object = json.loads(answer.body, strict=False)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
-    found = cast("dict[str, Any]", found)
+    body = cast("dict[str, Any]", value)
     if _COST_HEADER in answer.headers:
-        _dict(found.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
-    return found
+        _dict(body.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
+    return body
 
 
 def completion_of(body: Mapping[str, Any]) -> Completion:
-    choice = _dict(next(iter(_list(body.get("choices"))), None))
+    """What a model answered.
+
+    Raises:
+        EmptyAnswerError: the body holds no answer.
+        LLMRefusedError: the model declined, or a filter stopped it.
+        LLMTruncatedError: the answer was cut off at its limit.
+    """
+    choice = _dict(_first(body.get("choices")))
     if not choice:
         raise EmptyAnswerError("an answer without choices")
-    if broken_off := _dict(choice.get("error")):  # a gateway's provider did
-        said = _short(str(broken_off.get("message")))
-        raise EmptyAnswerError(f"an error in place of an answer: {said}")
-    message = _dict(choice.get("message"))
-    text, reason = _text(message.get("content")), choice.get("finish_reason")
-    if refusal := _text(message.get("refusal")):
+    error_of_provider = _dict(choice.get("error"))  # behind a gateway
+    if error_of_provider:
+        message = _short(str(error_of_provider.get("message")))
+        raise EmptyAnswerError(f"an error in place of an answer: {message}")
+    reply = _dict(choice.get("message"))
+    text = _text(reply.get("content"))
+    reason = choice.get("finish_reason")
+    refusal = _text(reply.get("refusal"))
+    if refusal:
         raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
     if reason == "length":
-        thinks = usage.reasoning_tokens > 0 or bool(THINKS.match(text) and "</" not in text)
-        error = LLMTruncatedError(_CUT_OFF[thinks], reply=text)
-        error.reasoned = thinks
+        has_open_thought = THINKS.match(text) is not None and "</" not in text
+        was_thinking = usage.reasoning_tokens > 0 or has_open_thought
+        error = LLMTruncatedError(_CUT_OFF[was_thinking], reply=text)
+        error.reasoned = was_thinking
         raise error
     if not text.strip():
         raise EmptyAnswerError("an answer without text")
@@ -147,9 +172,6 @@ _CUT_OFF = {
 """What helps, by whether the model thought."""
 
 
-_CACHED = ("read", "creation")
-
-
 def usage_of(body: Mapping[str, Any]) -> Usage:
     """The tokens that an answer says it took.
 
@@ -162,20 +184,22 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     total = _count(usage.get("total_tokens"))
     if prompt is None or (completion is None and total != prompt):
         return Usage(reported=False)
-    said = completion or 0
-    reasoning = _count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    completion = completion or 0
+    reasoning = _count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-    read, written = (_count(usage.get(f"cache_{name}_input_tokens")) or 0 for name in _CACHED)
-    apart = read + written
+    cache_read = _count(usage.get("cache_read_input_tokens")) or 0
+    cache_written = _count(usage.get("cache_creation_input_tokens")) or 0
+    cache = cache_read + cache_written
     # Anthropic counts these beside the prompt, gateways in front of it some as a part.
-    if apart and (apart > prompt or total == prompt + apart + said):
-        prompt += apart
-    billed = max(said, (total or 0) - prompt)
+    if cache and (cache > prompt or total == prompt + cache + completion):
+        prompt += cache
+    billed = max(completion, (total or 0) - prompt)
+    hidden_reasoning = billed - completion
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=billed,
-        cached_prompt_tokens=cached or read,
-        reasoning_tokens=min(max(reasoning or 0, billed - said), billed),
+        cached_prompt_tokens=cached or cache_read,
+        reasoning_tokens=min(max(reasoning, hidden_reasoning), billed),
     )
 
 
@@ -186,10 +210,11 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     ``cost_details.upstream_inference_cost`` comes on top); LiteLLM's header.
     """
     usage = _dict(body.get("usage"))
-    cost, details = _amount(usage.get("cost")), _dict(usage.get("cost_details"))
+    cost = _amount(usage.get("cost"))
     if cost is None or usage.get("is_byok") is not True:
         return cost
-    return cost + (_amount(details.get("upstream_inference_cost")) or Decimal(0))
+    upstream = _amount(_dict(usage.get("cost_details")).get("upstream_inference_cost"))
+    return cost + (upstream or Decimal(0))
 
 
 def _amount(value: object) -> Decimal | None:
@@ -200,7 +225,8 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return cast("int", value) if is_count else None
 
 
 def _text(content: object) -> str:
@@ -263,9 +289,11 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     status = answer.effective_status
     if status == 429 and limit_of(answer.message, None) is not None:
         return Meaning.REJECTED  # larger than all that may come in a minute: it never will be read
+    if status == 429 and _is_used_up(answer):
+        return Meaning.NO_ACCESS
     for statuses, kind, meaning in _MEANINGS:
         if status in statuses and (not kind or says(kind).search(answer.body)):
-            return Meaning.NO_ACCESS if status == 429 and _is_used_up(answer) else meaning
+            return meaning
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
     return Meaning.REJECTED
@@ -278,18 +306,22 @@ def _is_used_up(answer: Answer) -> bool:
     plan and billing details": which one it is stands in ``quotaId``. OpenAI uses the same words
     when there is no money, with the code ``insufficient_quota``.
     """
-    error, text = answer.error, answer.message
-    # A limit of 0: this model is not part of the plan.
-    said = f"{error.get('code')} {error.get('type')} {text}"
-    if says("no_money").search(said) or re.search(r"\blimit: 0\b", said, re.IGNORECASE):
+    error = answer.error
+    message = answer.message
+    description = f"{error.get('code')} {error.get('type')} {message}"
+    if says("no_money").search(description):
         return True
-    limits = [one for it in _dicts(error.get("details")) for one in _dicts(it.get("violations"))]
-    if limits:
-        quotas = [f"{one.get('quotaId')} {one.get('quotaMetric')}" for one in limits]
+    if re.search(r"\blimit: 0\b", description, re.IGNORECASE):  # the plan is without this model
+        return True
+    quotas: list[str] = []
+    for detail in _dicts(error.get("details")):
+        for violation in _dicts(detail.get("violations")):
+            quotas.append(f"{violation.get('quotaId')} {violation.get('quotaMetric')}")
+    if quotas:
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
     if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False
-    return re.search("exceeded your current quota|billing", text, re.IGNORECASE) is not None
+    return re.search("exceeded your current quota|billing", message, re.IGNORECASE) is not None
 
 
 _ASKED_TO_WAIT = re.compile(
@@ -306,12 +338,14 @@ def requested_wait(answer: Answer) -> float | None:
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
     for detail in _dicts(answer.error.get("details")):
-        if found := re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay"))):
-            return float(found[1])
-    if (asked := _ASKED_TO_WAIT.search(answer.message)) is None:
+        delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay")))
+        if delay is not None:
+            return float(delay[1])
+    sentence = _ASKED_TO_WAIT.search(answer.message)
+    if sentence is None:
         return None
-    seconds = float(asked["amount"]) * _UNITS[asked["unit"].lower()]
-    return 60.0 * int(asked["minutes"] or 0) + seconds
+    minutes = int(sentence["minutes"] or 0)
+    return 60.0 * minutes + float(sentence["amount"]) * _UNITS[sentence["unit"].lower()]
 
 
 # --- how much an endpoint takes at a time, as it says when it was asked for more
@@ -349,11 +383,17 @@ def limit_of(text: str, asked: int | None) -> Limit | None:
     """
 
     def number(kind: str) -> int | None:
-        found = says(kind).search(text)
-        first = next(filter(None, found.groups()), None) if found else None
-        return None if first is None else int(first.replace(",", ""))
+        sentence = says(kind).search(text)
+        if sentence is None:
+            return None
+        for digits in sentence.groups():
+            if digits:
+                return int(digits.replace(",", ""))
+        return None
 
-    most, prompt, both = map(number, ("limit", "prompt", "both"))
+    most = number("limit")
+    prompt = number("prompt")
+    both = number("both")
     if most is None:
         return None
     if prompt is None and both is not None:
