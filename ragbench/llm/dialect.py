@@ -22,12 +22,14 @@ _LADDER = tuple(StructuredOutput)[1:]
 """Without AUTO, the strongest first."""
 _REJECTING = frozenset({400, 404, 415, 422, 501})
 _OFTEN = 3
+"""Answers without the structure that was asked for, after which a way of asking is given up."""
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
 _LIMIT = "max_tokens"
 _NEWER_LIMIT = "max_completion_tokens"
 SPARE = 16
 """Tokens that a chat template may add beside what was counted."""
 _NARROW = 512
+"""Tokens of room for an answer below which an estimate of a prompt's length is too coarse."""
 _DENSITY = 0.3
 """Tokens a byte, until an answer says more."""
 _TELLING = 1_000
@@ -59,9 +61,11 @@ class Dialect:
     """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
     def __init__(self, endpoint: Endpoint, *, must_limit: bool = False) -> None:
-        fixed = endpoint.structured
         self._endpoint = endpoint
-        self._fixed = None if fixed is StructuredOutput.AUTO else fixed
+        self._fixed: StructuredOutput | None = None
+        """The way that the user chose."""
+        if endpoint.structured is not StructuredOutput.AUTO:
+            self._fixed = endpoint.structured
         self._must_limit = must_limit
         self.structured = self._fixed or _LADDER[0]
         """What calls start with."""
@@ -77,23 +81,33 @@ class Dialect:
     @property
     def longest(self) -> int | None:
         """The longest answer that is asked for, in tokens; None without a limit."""
-        learned, wanted = self.learned, self._endpoint.max_tokens
-        if wanted is None or _LIMIT in learned.not_sent:
+        learned = self.learned
+        longest = self._endpoint.max_tokens
+        if longest is None or _LIMIT in learned.not_sent:
             return None
-        wanted += self._endpoint.reasoning_tokens if learned.reasons else 0
-        return min(wanted, learned.most_tokens or wanted)
+        if learned.reasons:
+            longest += self._endpoint.reasoning_tokens
+        if learned.most_tokens is not None:
+            longest = min(longest, learned.most_tokens)
+        return longest
 
     def longest_beside(self, messages: Sequence[Message]) -> int | None:
         """The longest answer that fits beside a prompt, as far as its length can be estimated."""
-        longest, room = self.longest, self.learned.room
+        longest = self.longest
+        room = self.learned.room
         if room is None or longest is None:
             return longest
-        left = room - round(self._density * _bytes(messages)) - SPARE
+        prompt = round(self._density * _bytes(messages))
+        room_for_answer = room - prompt - SPARE
         # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
-        return longest if left < _NARROW else min(longest, left)
+        if room_for_answer < _NARROW:
+            return longest
+        return min(longest, room_for_answer)
 
     def counted(self, messages: Sequence[Message], tokens: int) -> None:
-        if (size := _bytes(messages)) >= _TELLING:
+        """Takes up how many tokens an endpoint counted in a prompt."""
+        size = _bytes(messages)
+        if size >= _TELLING:
             self._density = min(1.0, max(self._density, tokens / size))
 
     def learn(self, **changes: Any) -> None:
@@ -108,8 +122,15 @@ class Dialect:
         mode: StructuredOutput,
         limit: int | None,
     ) -> dict[str, Any]:
-        listed = [{"role": message.role, "content": message.content} for message in messages]
-        body: dict[str, Any] = {"model": self._endpoint.model, "messages": listed}
+        """The body of a request.
+
+        Args:
+            schema: of the JSON that is wanted; None for a text.
+            mode: how JSON is asked for.
+            limit: tokens of the answer.
+        """
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        body: dict[str, Any] = {"model": self._endpoint.model, "messages": chat}
         for name, value in self._endpoint.parameters.items():
             if name not in self.learned.not_sent and name != _LIMIT:
                 body[name] = value
@@ -117,16 +138,24 @@ class Dialect:
             body[self.learned.token_limit] = limit
         if schema is None:
             return body
-        name = re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64] or "answer"
-        named = {"name": name, "schema": dict(schema), "strict": _is_strict(schema)}
-        forms: dict[StructuredOutput, Any] = {
-            StructuredOutput.JSON_SCHEMA: {"type": "json_schema", "json_schema": named},
-            StructuredOutput.JSON_OBJECT_SCHEMA: {"type": "json_object", "schema": schema},
-            StructuredOutput.JSON_OBJECT: {"type": "json_object"},
-        }
-        if mode is not StructuredOutput.JSON_SCHEMA:
-            listed[-1]["content"] += f"\n\n{schema_text(schema)}"
-        return body | ({"response_format": forms[mode]} if mode in forms else {})
+        if mode is StructuredOutput.JSON_SCHEMA:
+            title = re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64]
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": title or "answer",
+                    "schema": dict(schema),
+                    "strict": _is_strict(schema),
+                },
+            }
+            return body
+        # All other endpoints read the schema in the prompt.
+        chat[-1]["content"] += f"\n\n{schema_text(schema)}"
+        if mode is StructuredOutput.JSON_OBJECT_SCHEMA:
+            body["response_format"] = {"type": "json_object", "schema": schema}
+        elif mode is StructuredOutput.JSON_OBJECT:
+            body["response_format"] = {"type": "json_object"}
+        return body
 
     # --- structure
 
@@ -139,10 +168,11 @@ class Dialect:
             return None
         if self.known and _LADDER.index(mode) < _LADDER.index(self.structured):
             return self.structured  # another call has found it out meanwhile
-        about_it = says("about_format").search(text) is not None
-        if about_it if status >= 500 else status in _REJECTING and (about_it or not self.known):
-            return _below(mode)
-        return None
+        names_format = says("about_format").search(text) is not None
+        is_about_format = names_format  # an error of the server must say so
+        if status < 500:
+            is_about_format = status in _REJECTING and (names_format or not self.known)
+        return _below(mode) if is_about_format else None
 
     def ignored(self, mode: StructuredOutput) -> StructuredOutput | None:
         """What to try after an answer that has not the structure it was asked for.
@@ -155,7 +185,7 @@ class Dialect:
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
         if self.known:
-            return self.structured if mode is not self.structured else None
+            return None if mode is self.structured else self.structured
         self._ignored[mode] += 1
         if self._ignored[mode] >= _OFTEN and self.structured is mode:
             self.structured = _below(mode)  # others need not try in vain, too
@@ -167,7 +197,9 @@ class Dialect:
         A single odd answer proves nothing against the stronger way that it was asked for in before:
         that is left for good when it has failed twice.
         """
-        if self.known or (mode is not self.structured and self._ignored[self.structured] == 1):
+        if self.known:
+            return
+        if mode is not self.structured and self._ignored[self.structured] == 1:
             return
         self.structured = mode
         self.learn(structured=mode)
@@ -192,8 +224,10 @@ class Dialect:
             return None
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
-            name, asked = _LIMIT, int(sent[name])
-            allowed = [int(number) for number in _NUMBER.findall(reason) if int(number) < asked]
+            limit = int(sent[name])
+            name = _LIMIT
+            numbers = [int(digits) for digits in _NUMBER.findall(reason)]
+            allowed = [number for number in numbers if number < limit]
             if allowed and learned.most_tokens is None:
                 self.learn(most_tokens=max(allowed))
                 return name
@@ -244,8 +278,10 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
         is_limit = "maximum" in answer.body
         candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
-    named = (one for one in candidates if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", answer.body))
-    return next(named, None)
+    for name in candidates:
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", answer.body):
+            return name
+    return None
 
 
 def _is_strict(schema: object) -> bool:
@@ -254,12 +290,13 @@ def _is_strict(schema: object) -> bool:
         return all(map(_is_strict, cast("Sequence[object]", schema)))
     if not isinstance(schema, Mapping):
         return True
-    known = cast("Mapping[str, Any]", schema)
-    if "properties" in known or known.get("type") == "object":
-        named, required = set(known.get("properties", ())), set(known.get("required", ()))
-        if known.get("additionalProperties") is not False or named != required:
+    part = cast("Mapping[str, Any]", schema)
+    if "properties" in part or part.get("type") == "object":
+        properties = set(part.get("properties", ()))
+        required = set(part.get("required", ()))
+        if part.get("additionalProperties") is not False or properties != required:
             return False
-    return all(map(_is_strict, known.values()))
+    return all(_is_strict(entry) for entry in part.values())
 
 
 # --- whether an endpoint reads all of a prompt: something is hidden in one and asked for
@@ -274,12 +311,16 @@ class Marked:
         draw = random.Random(words)
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
         half = _FILLER * (words // len(_FILLER.split()) // 2)
-        text = half.join(f"Code {at} is {code}. " for at, code in enumerate(self._codes, start=1))
+        sentences: list[str] = []
+        for number, code in enumerate(self._codes, start=1):
+            sentences.append(f"Code {number} is {code}. ")
+        text = half.join(sentences)
         self.messages = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
 
     def missing(self, answer: str) -> Sequence[int]:
         """The numbers of the codes that an answer lacks."""
-        return [at for at, code in enumerate(self._codes, start=1) if code not in answer]
+        codes = enumerate(self._codes, start=1)
+        return [number for number, code in codes if code not in answer]
 
 
 _CUT = 0.75
@@ -331,7 +372,8 @@ class Reading:
             )
 
     async def _try(self, usage: Usage, fewest: int) -> None:
-        marked, short = Marked(fewest), Marked(_SHORT)
+        marked = Marked(fewest)
+        short = Marked(_SHORT)
         reported = f"{usage.prompt_tokens:,} tokens" if usage.reported else "no tokens"
         doubt = f"{self._where} reports {reported} of a prompt of {fewest:,} words or more"
         unsure = ""
@@ -379,6 +421,9 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     least; in scripts without spaces a token holds some letters.
     """
     texts = [str(message.get("content", "")) for message in messages]
-    dense = (0 if text.isascii() else len(_DENSE.findall(text)) for text in texts)
-    words = sum(len(_WORD.findall(text)) for text in texts)
-    return words + sum(letters // _LETTERS_A_TOKEN for letters in dense)
+    tokens = 0
+    for text in texts:
+        tokens += len(_WORD.findall(text))
+        if not text.isascii():
+            tokens += len(_DENSE.findall(text)) // _LETTERS_A_TOKEN
+    return tokens
