@@ -73,7 +73,7 @@ def figures_of(
         held: metrics of which somebody says how much they may lose.
     """
     held_names = {column.name for column in held}
-    measured = {column.name: column for column in run.metrics if _is_measured(column, baseline)}
+    measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
     own = [column for name, column in measured.items() if name not in DERIVED]
 
     retrieval = main_of_group("retriever", own)
@@ -112,7 +112,7 @@ def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
     return [name for name in needed if run.column(name) is not None]
 
 
-def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
+def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
     """Whether a metric has a figure in the run or in the baseline."""
     if column.score is not None:
         return True

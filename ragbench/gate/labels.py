@@ -113,7 +113,8 @@ def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Po
     if value_before is None or value_now is None:
         return None
     label_before, label_now = before.labels.get(column.name), now.labels.get(column.name)
-    difference, labels = None, ()
+    difference: float | None = None
+    labels: tuple[Label, ...] = ()
     if label_before is not None and label_now is not None:
         difference = label_now.value - label_before.value
         labels = (label_now, label_before)
