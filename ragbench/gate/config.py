@@ -382,10 +382,10 @@ def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[Slic
             file.wrong(place, "a list of slices needs the metric's max_drop")
         for selector in file.value(place, list[str]) or ():
             selectors.append((selector, None))
-    for selector, own in selectors:
+    for selector, own_limits in selectors:
         by, colon, value = selector.partition(":")
         if by in ("tag", "language") and (value or not colon):
-            yield SliceGate(by=by, value=value or None, limits=own)
+            yield SliceGate(by=by, value=value or None, limits=own_limits)
         else:
             expected = "tag, language, tag:NAME or language:CODE"
             file.wrong(place, f"'{selector}' names no slice: expected {expected}")
