@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ragbench.core.attribution import CauseCount, RightShare
 from ragbench.core.case_table import CaseTable, Cells
@@ -150,12 +150,6 @@ class RunScores:
     @property
     def has_labels(self) -> bool:
         return any(self.table.fact("labels"))
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What a `RunOrigin` says of it."""
-        names = ("source", "dataset", "rag", "commit", "dirty")
-        return {"cases": len(self.cases)} | {name: getattr(self, name) for name in names}
 
     def column(self, metric: str) -> MetricColumn | None:
         """The metric of that name, written as the run writes it; None when it has none."""

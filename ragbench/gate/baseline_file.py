@@ -8,6 +8,7 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,6 @@ from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.record import replace
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import RunMismatchError
@@ -54,23 +54,33 @@ class Baseline(RunScores):
         return len(self.made_of)
 
 
-def facts_of(runs: Sequence[MainRun], kept: int, cases: int) -> dict[str, Any]:
-    """What a baseline of so many cases says of its runs, of which the newest are kept."""
-    made_of = tuple(run for run in runs if not run.aside)[-kept:]
+def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
+    """The newest runs of main, of which the scores of the cases are the means."""
+    return tuple(run for run in runs if not run.aside)[-kept:]
+
+
+def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baseline:
+    """A baseline with what it says of its runs, of which the newest are kept."""
+    made_of = runs_kept(runs, kept)
     newest = made_of[-1]
-    return {
-        "runs": tuple(runs),
-        "made_of": made_of,
-        "date": newest.date,
-        "commit": newest.commit,
-        "dirty": any(run.dirty for run in made_of),
-        # Of each stage the median of the runs, which one slow machine does not move.
-        "latencies": tuple(
-            Latency(stage=stage, count=cases, mean=mean, p50=None, p95=None, longest=None)
-            for stage in newest.seconds
-            for mean in [median(one.seconds[stage] for one in made_of if stage in one.seconds)]
-        ),
-    }
+    latencies: list[Latency] = []
+    for stage in newest.seconds:
+        # The median of the runs, which one slow machine does not move.
+        mean = median(run.seconds[stage] for run in made_of if stage in run.seconds)
+        latencies.append(
+            Latency(
+                stage=stage, count=len(baseline.cases), mean=mean, p50=None, p95=None, longest=None
+            )
+        )
+    return dataclasses.replace(
+        baseline,
+        runs=tuple(runs),
+        made_of=made_of,
+        date=newest.date,
+        commit=newest.commit,
+        dirty=any(run.dirty for run in made_of),
+        latencies=tuple(latencies),
+    )
 
 
 _NOT_MERGED = {
@@ -127,43 +137,49 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
 
 def baseline_bytes(baseline: Baseline) -> bytes:
     """The content of a baseline file. The same runs give the same bytes."""
-    head: dict[str, Any] = {
+    head: dict[str, object] = {
         _MARK: FORMAT,
         "dataset": baseline.dataset,
         "rag": baseline.rag,
         "matching": baseline.matching,
         "fingerprints": dict(sorted(baseline.fingerprints.items())),
-        **({"judge": baseline.judge} if baseline.judge else {}),
-        "kept": baseline.kept,
     }
+    if baseline.judge:
+        head["judge"] = baseline.judge
+    head["kept"] = baseline.kept
     lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
-    cells = {column.name: baseline.cells(column.name) for column in columns}
     if baseline.origins is not None:
-        found = [
-            (one, [[*part] for part in one.parts]) for one in map(without_texts, baseline.origins)
-        ]
-        origins = (
-            _json({"stage": one.stage, "reach": one.reach, "parts": parts}) for one, parts in found
-        )
-        lines.append(_block("origins", "[]", origins))
+        lines.append(_block("origins", "[]", map(_origin_text, baseline.origins)))
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
     lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in columns)))
-    if (drift := baseline.drift) is not None:
-        lines.append(_block("drift", "[]", (_json(asdict(one)) for one in drift.metrics)))
-        known = (
-            f"{_json(id_)}: "
-            + _json({name: list(map(_number, sums)) for name, sums in sorted(one.items())})
-            for id_, one in sorted(drift.cases.items())
-        )
-        lines.append(_block("sums", "{}", known))
+    drift = baseline.drift
+    if drift is not None:
+        lines.append(_block("drift", "[]", (_json(asdict(metric)) for metric in drift.metrics)))
+        lines.append(_block("sums", "{}", _sums_texts(drift)))
         lines.append(f'  "followed": {drift.runs}')
-    ids = baseline.table.ids
-    places = sorted(range(len(ids)), key=ids.__getitem__)
-    entries = (f"{_json(ids[at])}: {_json(_case(baseline.cases[at], at, cells))}" for at in places)
-    lines.append(_block("cases", "{}", entries))
+    lines.append(_block("cases", "{}", _case_texts(baseline, columns)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _origin_text(origin: Origin) -> str:
+    public = without_texts(origin)
+    parts = [[*part] for part in public.parts]
+    return _json({"stage": public.stage, "reach": public.reach, "parts": parts})
+
+
+def _sums_texts(drift: Drift) -> Iterator[str]:
+    for id_, sums_of in sorted(drift.cases.items()):
+        numbers = {name: [_number(each) for each in sums] for name, sums in sorted(sums_of.items())}
+        yield f"{_json(id_)}: {_json(numbers)}"
+
+
+def _case_texts(baseline: Baseline, columns: Sequence[MetricColumn]) -> Iterator[str]:
+    cells = {column.name: baseline.cells(column.name) for column in columns}
+    ids = baseline.table.ids
+    for place in sorted(range(len(ids)), key=ids.__getitem__):
+        yield f"{_json(ids[place])}: {_json(_case(baseline.cases[place], place, cells))}"
 
 
 def baseline_from(content: Json, source: str = "baseline") -> Baseline:
@@ -176,22 +192,26 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
     runs, kept = [MainRun(**run) for run in content["runs"]], content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
-    facts = facts_of(runs, kept, len(content["cases"]))
-    return Baseline(
+    made_of = runs_kept(runs, kept)
+    times = sum(run.repeats for run in made_of)
+    baseline = Baseline(
         source=source,
         is_old=content[_MARK] == _OLD_FORMAT,
         judge=content.get("judge", ""),
         dataset=content["dataset"],
         rag=content["rag"],
+        commit=made_of[-1].commit,
+        dirty=made_of[-1].dirty,
         matching=content["matching"],
         fingerprints=content["fingerprints"],
         metrics=metrics,
         stages=tuple(StageCount(**stage) for stage in content["stages"]),
-        cases=_read_cases(content["cases"], metrics, sum(run.repeats for run in facts["made_of"])),
+        cases=_read_cases(content["cases"], metrics, times),
         drift=_drift(content) if "drift" in content else None,
         origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
-        **facts,
+        runs=(),
     )
+    return with_runs(baseline, runs, kept)
 
 
 def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
@@ -200,47 +220,67 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
     return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
 
 
-_UNSAID = asdict(MainRun(date="", commit=""))
+_USUAL_RUN = asdict(MainRun(date="", commit=""))
 """What a run does not say where it is so."""
 
 
-def _run(run: MainRun) -> dict[str, Any]:
-    known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
-    known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    return {key: value for key, value in known.items() if _UNSAID[key] != value}
+def _run(run: MainRun) -> dict[str, object]:
+    stored = asdict(run)
+    stored["scores"] = {name: _number(score) for name, score in sorted(run.scores.items())}
+    stored["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
+    return {key: value for key, value in stored.items() if value != _USUAL_RUN[key]}
 
 
-def _metric(column: MetricColumn) -> dict[str, Any]:
-    known = {"metric": column.name, **asdict(column)}
-    seen = ("is_judged", "reads_answer", "reads_contexts")  # the run says what labels of it rest on
-    left_out = ("name", "has_cells", *seen)
-    rare = ("digest", "probability")
-    found = {key: value for key, value in known.items() if key not in left_out}
-    return _short({key: value for key, value in found.items() if value or key not in rare})
+_NOT_OF_METRICS = ("name", "has_cells", "is_judged", "reads_answer", "reads_contexts")
+"""Facts of a metric that a file leaves out: what labels rest on, the run says."""
+_RARE = ("digest", "probability")
+"""Facts that are left out where they are empty."""
+
+
+def _metric(column: MetricColumn) -> dict[str, object]:
+    stored: dict[str, object] = {"metric": column.name}
+    for key, value in asdict(column).items():
+        if key in _NOT_OF_METRICS or (key in _RARE and not value):
+            continue
+        stored[key] = _number(value) if isinstance(value, float) else value
+    return stored
 
 
 def _column(stored: Json) -> MetricColumn:
-    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
-    return MetricColumn(name=known.pop("metric"), **known)
+    facts: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
+    return MetricColumn(name=facts.pop("metric"), **facts)
 
 
-def _case(case: ScoredCase, at: int, cells: Mapping[str, Cells]) -> dict[str, Any]:
-    scores = {name: _scores(one.asked(at).cells) for name, one in cells.items()}
-    known = {
-        "fingerprint": case.fingerprint,
-        "cluster": case.cluster,
-        "language": case.language,
-        "tags": sorted(case.tags) or None,
-        "scores": {name: score for name, score in scores.items() if score is not None},
-    }
-    return {key: value for key, value in known.items() if value is not None}
+def _case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
+    scores: dict[str, object] = {}
+    for name, column in cells.items():
+        score = _scores(column.asked(place).cells)
+        if score is not None:
+            scores[name] = score
+    stored: dict[str, object] = {"fingerprint": case.fingerprint}
+    if case.cluster is not None:
+        stored["cluster"] = case.cluster
+    if case.language is not None:
+        stored["language"] = case.language
+    if case.tags:
+        stored["tags"] = sorted(case.tags)
+    stored["scores"] = scores
+    return stored
 
 
 def _scores(cells: Sequence[Cell | None]) -> object:
     """One entry where all are alike, and a list where not; None where there is nothing to say."""
-    known = [None if cell is None or cell.status is Status.SKIPPED else cell for cell in cells]
-    found = [c and (c.status.value if c.value is None else _number(c.value)) for c in known]
-    return found[0] if all(one == found[0] for one in found) else found
+    entries: list[float | str | None] = []
+    for cell in cells:
+        if cell is None or cell.status is Status.SKIPPED:
+            entries.append(None)
+        elif cell.value is None:
+            entries.append(cell.status.value)
+        else:
+            entries.append(_number(cell.value))
+    if all(entry == entries[0] for entry in entries):
+        return entries[0]
+    return entries
 
 
 def _drift(content: Json) -> Drift:
@@ -257,28 +297,32 @@ def _drift(content: Json) -> Drift:
     return drift
 
 
-def _read_cases(cases: Json, metrics: Sequence[MetricColumn], asked: int) -> CaseTable:
+def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> CaseTable:
     rows: list[Json] = [*cases.values()]
-    known = {name: [row.get(name) for row in rows] for name in ("cluster", "language")}
-    known["tags"] = [tuple(row.get("tags", ())) for row in rows]
+    labels: dict[str, Sequence[Any]] = {
+        "cluster": [row.get("cluster") for row in rows],
+        "language": [row.get("language") for row in rows],
+        "tags": [tuple(row.get("tags", ())) for row in rows],
+    }
+    cells: dict[str, Cells] = {}
+    for column in metrics:
+        asks = [tuple(_cells(row["scores"].get(column.name), times)) for row in rows]
+        cells[column.name] = Cells.repeated(asks)
     return CaseTable(
         ids=[*cases],
         fingerprints=np.array([row["fingerprint"].encode() for row in rows], np.bytes_),
-        facts={name: found for name, found in known.items() if any(found)},
-        cells={
-            one.name: Cells.repeated(
-                [tuple(_cells(row["scores"].get(one.name), asked)) for row in rows]
-            )
-            for one in metrics
-        },
+        facts={name: values for name, values in labels.items() if any(values)},
+        cells=cells,
     )
 
 
-def _cells(written: object, asked: int) -> Iterator[Cell | None]:
-    is_list = isinstance(written, list)
-    entries: list[object] = cast("list[object]", written) if is_list else [written] * asked
-    if len(entries) != asked:
-        raise ValueError(f"{len(entries)} scores are listed of {asked} runs")
+def _cells(stored: object, times: int) -> Iterator[Cell | None]:
+    """What a case scored each time, of an entry of the file."""
+    entries: list[object] = [stored] * times
+    if isinstance(stored, list):
+        entries = cast("list[object]", stored)
+    if len(entries) != times:
+        raise ValueError(f"{len(entries)} scores are listed of {times} runs")
     for entry in entries:
         if entry is None:
             yield None
@@ -288,10 +332,6 @@ def _cells(written: object, asked: int) -> Iterator[Cell | None]:
             yield Cell.measured(float(entry))
         else:
             raise ValueError(f"{entry!r} is not a score")
-
-
-def _short(facts: dict[str, Any]) -> dict[str, Any]:
-    return {key: _number(one) if isinstance(one, float) else one for key, one in facts.items()}
 
 
 def _number(value: float) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ragbench.core.case_table import CaseTexts, Cells
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
@@ -32,52 +32,67 @@ THRESHOLD = 0.5
 """Share of a metric's scale, counted from its worse end, from which on a case passes: for a metric
 of 0 and 1, any threshold above 0 parts the two."""
 
+if TYPE_CHECKING:
+    Verdicts: TypeAlias = NDArray[np.int8]
+    """Of each case: 1 where it passes, 0 where it fails, -1 where that is not known."""
+    Turns: TypeAlias = Mapping[str, NDArray[np.int8]]
+    """By stage and main metric: -1 for each case that newly fails, 1 for one newly passing."""
 
-def _verdicts(
-    run: RunScores, main: Sequence[MetricColumn], *, named: bool
-) -> dict[str, NDArray[np.int8]]:
-    """By stage, then by main metric: 1 for each case that passes, 0 for each that fails.
 
-    It is -1 where a subject does not apply. A metric that failed because a stage did says nothing
-    of its own. Where nobody named the metrics, a case of which it is known whether it is right
-    passes by that alone.
+# --- whether a case passes
+
+
+def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> dict[str, Verdicts]:
+    """By stage, then by main metric, whether each case passes.
+
+    A metric that failed because a stage did says nothing of its own. Where nobody named the
+    metrics, a case of which it is known whether it is right passes by that alone.
     """
     size = len(run.cases)
-    broken, found = np.zeros(size, bool), dict[str, "NDArray[np.int8]"]()
+    broken = np.zeros(size, bool)
+    verdicts: dict[str, Verdicts] = {}
     for place, stages in enumerate(run.table.fact("stages")):
         for stage, status in stages.items():
-            if stage not in found:
-                found[stage] = np.full(size, -1, np.int8)
-            found[stage][place] = status is not Status.FAILED
+            if stage not in verdicts:
+                verdicts[stage] = np.full(size, -1, np.int8)
+            verdicts[stage][place] = status is not Status.FAILED
             broken[place] |= status is Status.FAILED
-    right = np.full(size, -1, np.int8)
+
+    right: Verdicts = np.full(size, -1, np.int8)
     answer = next((column for column in main if column.group == "generator"), None)
     if answer is not None and not named:
         right = np.where(broken, -1, _right(run, answer))
+    is_known = right >= 0
     for column in main:
         cells = run.cells(column.name)
-        lacks = (cells.states == 0) | cells.has(Status.SKIPPED) | (right >= 0)
-        lacks |= broken & cells.has(Status.FAILED)
-        found[column.name] = np.where(lacks, -1, _passed(cells, column))
+        says_nothing = (cells.states == 0) | cells.has(Status.SKIPPED) | is_known
+        says_nothing |= broken & cells.has(Status.FAILED)
+        verdict: Verdicts = np.where(says_nothing, -1, _passed(cells, column))
         if column is answer:
-            found[column.name] = np.where(right >= 0, right, found[column.name])
-    return found
+            verdict = np.where(is_known, right, verdict)
+        verdicts[column.name] = verdict
+    return verdicts
 
 
 def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each value lies in the better half of the scale; where there is none, it does not."""
     share = (cells.values - (column.low or 0.0)) / (column.scale or 1.0)
-    passed: NDArray[np.bool_] = (share if column.sign > 0.0 else 1.0 - share) >= THRESHOLD
+    if column.sign < 0.0:
+        share = 1.0 - share
+    passed: NDArray[np.bool_] = share >= THRESHOLD
     return passed
 
 
-def _right(run: RunScores, answer: MetricColumn) -> NDArray[np.int8]:
+def _right(run: RunScores, answer: MetricColumn) -> Verdicts:
     """Whether each case is right, by the answer; declining is, where there is no answer."""
-    cells, declining = run.cells(answer.name), run.cells("abstention_accuracy").values
-    found = np.where(declining == 0.0, 0, -1)
-    found = np.where(cells.has(Status.ABSTAINED), declining == 1.0, found)
-    found = np.where(np.isnan(cells.values), found, _passed(cells, answer))
-    return np.where(cells.states == 0, -1, found).astype(np.int8)
+    cells = run.cells(answer.name)
+    declining = run.cells("abstention_accuracy").values
+    # From the weakest sign to the strongest: whether declining was right, whether it was declined,
+    # and what the answer is worth.
+    right = np.where(declining == 0.0, 0, -1)
+    right = np.where(cells.has(Status.ABSTAINED), declining == 1.0, right)
+    right = np.where(np.isnan(cells.values), right, _passed(cells, answer))
+    return np.where(cells.states == 0, -1, right).astype(np.int8)
 
 
 def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
@@ -85,82 +100,113 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
     None where the metric never applied.
     """
-    asked = [one for one in run.cells(column.name).asked(place).cells if one is not None]
-    known = [cell for cell in asked if cell.status is not Status.SKIPPED]
-    marks = _passed(Cells.of(known, {}), column)
-    return bool(2 * marks.sum() >= len(marks)) if known else None
+    applied: list[Cell] = []
+    for cell in run.cells(column.name).asked(place).cells:
+        if cell is not None and cell.status is not Status.SKIPPED:
+            applied.append(cell)
+    if not applied:
+        return None
+    times_passed = _passed(Cells.of(applied, {}), column).sum()
+    return bool(2 * times_passed >= len(applied))
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> Interval:
     """The mean of a metric over the cases that were measured."""
     values, clusters = run.cells(column.name).values, run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
-    labels = [clusters[place] for place in places]
-    ends = (column.low, column.high)
-    known = values[places].tolist()
-    return mean_interval(known, labels, bounds=ends, probability=column.probability)
+    return mean_interval(
+        values[places].tolist(),
+        [clusters[place] for place in places],
+        bounds=(column.low, column.high),
+        probability=column.probability,
+    )
+
+
+# --- the metrics that say so
 
 
 def main_metrics(
     columns: Sequence[MetricColumn], names: Sequence[str] | None = None
 ) -> tuple[MetricColumn, ...]:
+    """The metrics by which a case passes.
+
+    Args:
+        names: those that somebody named; when not given, one of each group that decides.
+    """
     if names is None:
-        usable = [column for column in columns if not _unusable(column)]
-        chosen = (_of_group(group, usable) for group in _PREFERRED)
-        return tuple(column for column in chosen if column is not None)
-    found = find_columns(columns, names)
-    wrong = [
-        f"{column.name} cannot say whether a case passes: {why}"
-        for column in found
-        if (why := _unusable(column))
-    ]
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    return found
+        preferred: list[MetricColumn] = []
+        for group in _PREFERRED:
+            column = main_of_group(group, columns)
+            if column is not None:
+                preferred.append(column)
+        return tuple(preferred)
+    named = find_columns(columns, names)
+    problems: list[str] = []
+    for column in named:
+        reason = _why_unusable(column)
+        if reason:
+            problems.append(f"{column.name} cannot say whether a case passes: {reason}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return named
 
 
 def named_columns(
     columns: Sequence[MetricColumn], names: Sequence[str], lacks: str, measured: str
 ) -> tuple[MetricColumn, ...]:
-    """The metrics of these names, in their order; names are matched without regard to case."""
-    known = {column.name.casefold(): column for column in columns}
-    wrong: list[str] = []
+    """The metrics of these names, in their order; names are matched without regard to case.
+
+    Args:
+        lacks: how the error begins that names what is not there.
+        measured: how its list of what is there begins.
+    """
+    by_name = {column.name.casefold(): column for column in columns}
+    problems: list[str] = []
     for name in names:
-        if name.casefold() not in known:
-            near = difflib.get_close_matches(name.casefold(), known, n=1)
-            meant = f" Did you mean {known[near[0]].name}?" if near else ""
-            wrong.append(f"{lacks} '{name}'.{meant}")
-    if wrong:
+        if name.casefold() not in by_name:
+            near = difflib.get_close_matches(name.casefold(), by_name, n=1)
+            meant = f" Did you mean {by_name[near[0]].name}?" if near else ""
+            problems.append(f"{lacks} '{name}'.{meant}")
+    if problems:
         listed = ", ".join(column.name for column in columns) or "nothing"
-        raise ConfigError("\n".join([*wrong, f"{measured}: {listed}"]))
-    return tuple(known[name.casefold()] for name in names)
+        raise ConfigError("\n".join([*problems, f"{measured}: {listed}"]))
+    return tuple(by_name[name.casefold()] for name in names)
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
-    found = named_columns(columns, names, "the runs do not all measure", "All of them measure")
-    return tuple(dict.fromkeys(found))
+    """Metrics that all compared runs measure, each once."""
+    named = named_columns(columns, names, "the runs do not all measure", "All of them measure")
+    return tuple(dict.fromkeys(named))
 
 
 def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
     """The main metric of a group among those that can say whether a case passes."""
-    return _of_group(group, [column for column in columns if not _unusable(column)])
-
-
-def _of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
-    members = [column for column in columns if column.group == group]
-    for wanted in _PREFERRED[group]:
+    members = [column for column in columns if column.group == group and not _why_unusable(column)]
+    for preferred in _PREFERRED[group]:
         for column in members:
-            if column.name.casefold().partition("@")[0].partition("(")[0] == wanted:
+            # Without its cutoff and its parameters.
+            name = column.name.casefold().partition("@")[0].partition("(")[0]
+            if name == preferred:
                 return column
     return members[0] if members else None
 
 
-def _unusable(column: MetricColumn) -> str:
+def _why_unusable(column: MetricColumn) -> str:
+    """Why a metric cannot say whether a case passes; empty where it can."""
     if column.no_mean:
         return column.no_mean
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better"
     return "" if column.scale else "its scale has no end"
+
+
+# --- which cases turned
+
+
+class _ChangedCase(NamedTuple):
+    place: int
+    kind: CaseKind
+    flips: tuple[Flip, ...]
 
 
 def case_changes(
@@ -181,75 +227,120 @@ def case_changes(
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
         told: of how many cases of each kind the texts are read; None: of all.
     """
-    turned = _turned(first, second, main, named=named)
-    counts = _counted(first, second, marks, turned)
-    if first.table.texts is not None and second.table.texts is not None:
-        known, now = first.table.texts.marks(), second.table.texts.marks()
-        ids, answers = (known != now).sum(axis=0).tolist()
-        no_ids = any((one[:, 0] == hash(None)).all() for one in (known, now))
-        counts = replace(counts, other_ids=None if no_ids else ids, other_response=answers)
-    changed = _changed(first, second, main, turned)
-    of_kind = ([place for place, kind, _ in changed if kind is one][:told] for one in CaseKind)
-    wanted = {*chain(*of_kind)}
-    told_places = [place for place, *_ in changed if place in wanted]
-    tables = (first.table, second.table)
-    texts = zip(*(table.texts_of(told_places) for table in tables), strict=False)
-    causes = [table.fact("cause") or (None,) * len(table) for table in tables]
+    turns = _turns(first, second, main, named=named)
+    pair = _with_changed_texts(_pair_of(first, second, marks, turns), first, second)
+    changed = _changed_cases(first, second, main, turns)
+    places = _places_with_texts(changed, told)
+    texts_before = dict(zip(places, first.table.texts_of(places), strict=False))
+    texts_now = dict(zip(places, second.table.texts_of(places), strict=False))
+    # What a run does not know of any case, it does not hold.
+    causes_before = first.table.fact("cause") or (None,) * len(first.cases)
+    causes_now = second.table.fact("cause") or (None,) * len(second.cases)
     nothing: Mapping[str, Status] = {}
-    stages = [table.fact("stages") or (nothing,) * len(table) for table in tables]
-    found: list[CaseDifference] = []
+    stages_before = first.table.fact("stages") or (nothing,) * len(first.cases)
+    stages_now = second.table.fact("stages") or (nothing,) * len(second.cases)
+
+    differences: list[CaseDifference] = []
     for place, kind, flips in changed:
-        then, new = next(texts) if place in wanted else (CaseTexts(), CaseTexts())
-        found.append(
+        before = texts_before.get(place, CaseTexts())
+        now = texts_now.get(place, CaseTexts())
+        differences.append(
             CaseDifference(
-                id=second.table.ids[place], first=marks[0], second=marks[1], kind=kind, flips=flips,
-                query=then.query if new.query is None else new.query, gold=new.gold or then.gold,
-                cause_before=causes[0][place], cause_after=causes[1][place],
-                ids=id_change(then.retrieved_ids, new.retrieved_ids),
-                response_before=then.response, response_after=new.response,
-                stages_before=stages[0][place], stages_after=stages[1][place],
+                id=second.table.ids[place],
+                first=marks[0],
+                second=marks[1],
+                kind=kind,
+                flips=flips,
+                query=before.query if now.query is None else now.query,
+                gold=now.gold or before.gold,
+                cause_before=causes_before[place],
+                cause_after=causes_now[place],
+                ids=id_change(before.retrieved_ids, now.retrieved_ids),
+                response_before=before.response,
+                response_after=now.response,
+                stages_before=stages_before[place],
+                stages_after=stages_now[place],
             )
-        )  # fmt: skip
-    return counts, tuple(found)
+        )
+    return pair, tuple(differences)
 
 
-def _changed(
-    first: RunScores,
-    second: RunScores,
-    main: Sequence[MetricColumn],
-    turned: Mapping[str, NDArray[np.int8]],
-) -> list[tuple[int, CaseKind, tuple[Flip, ...]]]:
-    """The places of the cases that turned, and how; in the order in which they are shown."""
-    flips: dict[int, list[Flip]] = {}
+def _with_changed_texts(pair: RunPair, first: RunScores, second: RunScores) -> RunPair:
+    """With the number of cases that have other retrieved ids, or another answer, if files say."""
+    if first.table.texts is None or second.table.texts is None:
+        return pair
+    marks_before, marks_now = first.table.texts.marks(), second.table.texts.marks()
+    other_ids, other_answers = (marks_before != marks_now).sum(axis=0).tolist()
+    no_ids = hash(None)
+    for marks in (marks_before, marks_now):
+        if (marks[:, 0] == no_ids).all():  # a system that gives no ids changes none
+            other_ids = None
+    return replace(pair, other_ids=other_ids, other_response=other_answers)
+
+
+def _places_with_texts(changed: Iterable[_ChangedCase], most: int | None) -> list[int]:
+    """The places of the first cases of each kind, in the order in which they are shown."""
+    counts = dict.fromkeys(CaseKind, 0)
+    places: list[int] = []
+    for place, kind, _ in changed:
+        counts[kind] += 1
+        if most is None or counts[kind] <= most:
+            places.append(place)
+    return places
+
+
+def _changed_cases(
+    first: RunScores, second: RunScores, main: Sequence[MetricColumn], turns: Turns
+) -> list[_ChangedCase]:
+    """The cases that turned, and how; in the order in which they are shown."""
     scales = {column.name: column.scale or 1.0 for column in main}
-    for subject, ways in turned.items():
+    flips_at: dict[int, list[Flip]] = {}
+    for subject, ways in turns.items():
         for place in np.flatnonzero(ways).tolist():
-            old, new = (
-                run.cells(subject).cell(place)
-                if subject in scales
-                else Cell(status=run.table.fact("stages")[place][subject])
-                for run in (first, second)
-            )
-            size = 1.0
-            if old.value is not None and new.value is not None:
-                size = abs(new.value - old.value) / scales[subject]
-            flip = Flip(
-                subject=subject, newly_fails=bool(ways[place] < 0), size=size,
-                before_status=old.status, after_status=new.status,
-                before=old.value, after=new.value, reason=new.reason if new.value is None else None,
-            )  # fmt: skip
-            flips.setdefault(place, []).append(flip)
-    found: list[tuple[int, CaseKind, tuple[Flip, ...]]] = []
-    for place, each in flips.items():
-        fails = {flip.newly_fails for flip in each}
+            newly_fails = bool(ways[place] < 0)
+            if subject in scales:
+                before = first.cells(subject).cell(place)
+                now = second.cells(subject).cell(place)
+                flip = _metric_flip(subject, newly_fails, before, now, scales[subject])
+            else:
+                flip = Flip(
+                    subject=subject,
+                    newly_fails=newly_fails,
+                    before_status=first.table.fact("stages")[place][subject],
+                    after_status=second.table.fact("stages")[place][subject],
+                )
+            flips_at.setdefault(place, []).append(flip)
+
+    changed: list[_ChangedCase] = []
+    for place, flips in flips_at.items():
+        fails = {flip.newly_fails for flip in flips}
         kind = CaseKind.FAILING if fails == {True} else CaseKind.FIXED
-        ordered = sorted(each, key=lambda one: (not one.newly_fails, *_size(one), one.subject))
-        found.append((place, CaseKind.MIXED if len(fails) == 2 else kind, tuple(ordered)))
+        if len(fails) == 2:
+            kind = CaseKind.MIXED
+        flips.sort(key=lambda flip: (not flip.newly_fails, *_rank(flip), flip.subject))
+        changed.append(_ChangedCase(place, kind, tuple(flips)))
     kinds, ids = [*CaseKind], second.table.ids
-    return sorted(found, key=lambda one: (kinds.index(one[1]), *_size(one[2][0]), ids[one[0]]))
+    changed.sort(key=lambda case: (kinds.index(case.kind), *_rank(case.flips[0]), ids[case.place]))
+    return changed
 
 
-def _size(flip: Flip) -> tuple[bool, float]:
+def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale: float) -> Flip:
+    size = 1.0
+    if before.value is not None and now.value is not None:
+        size = abs(now.value - before.value) / scale
+    return Flip(
+        subject=metric,
+        newly_fails=newly_fails,
+        size=size,
+        before_status=before.status,
+        after_status=now.status,
+        before=before.value,
+        after=now.value,
+        reason=now.reason if now.value is None else None,
+    )
+
+
+def _rank(flip: Flip) -> tuple[bool, float]:
     """What broke comes first, then what moved far."""
     return Status.FAILED not in (flip.before_status, flip.after_status), -flip.size
 
@@ -258,29 +349,25 @@ def run_pair(
     first: RunScores, second: RunScores, marks: tuple[str, str], main: Sequence[MetricColumn]
 ) -> RunPair:
     """How many cases of two runs with the same cases pass in one of them and fail in the other."""
-    return _counted(first, second, marks, _turned(first, second, main, named=False))
+    return _pair_of(first, second, marks, _turns(first, second, main, named=False))
 
 
-def _turned(
+def _turns(
     first: RunScores, second: RunScores, main: Sequence[MetricColumn], *, named: bool
-) -> dict[str, NDArray[np.int8]]:
-    """By stage and main metric: -1 for each case that newly fails, 1 for each that newly passes."""
-    before, after = (_verdicts(run, main, named=named) for run in (first, second))
-    return {
-        subject: np.where((before[subject] >= 0) & (now >= 0), now - before[subject], 0)
-        for subject, now in after.items()
-        if subject in before
-    }
+) -> Turns:
+    before = _verdicts(first, main, named=named)
+    turns: dict[str, NDArray[np.int8]] = {}
+    for subject, now in _verdicts(second, main, named=named).items():
+        if subject in before:
+            are_known = (before[subject] >= 0) & (now >= 0)
+            turns[subject] = np.where(are_known, now - before[subject], 0)
+    return turns
 
 
-def _counted(
-    first: RunScores,
-    second: RunScores,
-    marks: tuple[str, str],
-    turned: Mapping[str, NDArray[np.int8]],
-) -> RunPair:
-    nothing = np.zeros((1, len(second.cases)))
-    ways = np.stack([*turned.values()]) if turned else nothing
+def _pair_of(first: RunScores, second: RunScores, marks: tuple[str, str], turns: Turns) -> RunPair:
+    ways = np.zeros((1, len(second.cases)))
+    if turns:
+        ways = np.stack([*turns.values()])
     fails, wins = (ways < 0).any(axis=0), (ways > 0).any(axis=0)
     return RunPair(
         first=marks[0],
@@ -298,11 +385,16 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
     if before is None or after is None:
         return None
-    old, new = best_ranks(before), best_ranks(after)
-    shared = [id_ for id_ in new if id_ in old]
-    return IdChange(
-        gained=tuple((id_, rank) for id_, rank in new.items() if id_ not in old),
-        lost=tuple((id_, rank) for id_, rank in old.items() if id_ not in new),
-        moved=tuple((id_, old[id_], new[id_]) for id_ in shared if old[id_] != new[id_]),
-        kept=sum(old[id_] == new[id_] for id_ in shared),
-    )
+    old_ranks, new_ranks = best_ranks(before), best_ranks(after)
+    gained: list[tuple[str, int]] = []
+    moved: list[tuple[str, int, int]] = []
+    kept = 0
+    for id_, rank in new_ranks.items():
+        if id_ not in old_ranks:
+            gained.append((id_, rank))
+        elif old_ranks[id_] != rank:
+            moved.append((id_, old_ranks[id_], rank))
+        else:
+            kept += 1
+    lost = [(id_, rank) for id_, rank in old_ranks.items() if id_ not in new_ranks]
+    return IdChange(gained=tuple(gained), lost=tuple(lost), moved=tuple(moved), kept=kept)

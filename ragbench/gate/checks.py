@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from statistics import NormalDist
-from typing import Any
+from typing import NamedTuple
 
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Status
@@ -26,16 +25,60 @@ from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import paired_columns
 
 _TOKENS = "total_tokens"
-_TAKEN = {"tokens": _TOKENS, "cost": "generation_cost"}
-"""Metrics of what the RAG says that it took."""
-_SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
-"""From how many times as much a note says so; and seconds that somebody notices."""
+_USAGE_METRICS = {"tokens": _TOKENS, "cost": "generation_cost"}
+"""Metrics of what the RAG says that it used."""
+_SLOWER = 1.5
+"""From how many times the baseline's time on a note says so: times are noisy."""
+_DEARER = 1.2
+"""The same of tokens and cost."""
+_NOTICEABLE = 0.01
+"""Seconds more that somebody notices."""
 _HALF = 0.5
 """With less of the cases that a metric applies to, a figure that holds says nothing."""
 
 
 Both = tuple[RunScores, RunScores] | None
 """A run and its baseline with the same cases in the same order; None where they do not compare."""
+
+
+# --- a figure against a limit
+
+
+def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) -> GateCheck:
+    """The outcome of a figure against an absolute limit, with its words.
+
+    Beyond the limit it fails where its interval lies beyond, too, or the baseline was better. A
+    system that lies at its limit would else fail every other time.
+
+    Args:
+        check: its ground is why there may be no figure. Without an interval nothing is known of
+            the figure's noise: then the figure decides.
+        least: measured cases that are demanded.
+        is_worse: whether nothing is left, or the baseline is shown to be better.
+    """
+    if check.observed is None:
+        outcome, ground = GateOutcome.INCONCLUSIVE, check.ground
+    elif check.cases < least:
+        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.TOO_FEW_CASES
+    elif check.holds and check.cases < _HALF * check.applies:
+        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.HARDLY_MEASURED
+    elif check.holds:
+        outcome, ground = GateOutcome.PASSED, Ground.HOLDS
+    elif not is_worse and _reaches(check.interval, check.limit, check.bound):
+        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.MAY_HOLD
+    else:
+        outcome, ground = GateOutcome.FAILED, Ground.BROKEN
+    return worded(replace(check, outcome=outcome, ground=ground), least=least)
+
+
+def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
+    """Whether an interval reaches to the right side of a limit."""
+    if interval is None:
+        return False
+    return interval.high >= limit if bound == "min" else interval.low <= limit
+
+
+# --- failed cases, and cases in common
 
 
 def coverage_check(
@@ -45,18 +88,31 @@ def coverage_check(
     broken = _broken(run, demands)
     count = len(broken)
     share = float(broken.sum()) / count if count else 0.0
-    interval = mean_interval(broken.tolist(), [*run.clusters], bounds=(0.0, 1.0)).reported
     is_worse = False
     if share > config.max_error_rate and both is not None:
-        now, before = (_broken(each, demands) for each in both)
+        mine, baseline = both
         sample = paired_columns(
-            before, now, ids=both[0].table.ids, labels=both[0].clusters, higher_is_better=False
+            _broken(baseline, demands),
+            _broken(mine, demands),
+            ids=mine.table.ids,
+            labels=mine.clusters,
+            higher_is_better=False,
         )
         is_worse = has_lost(sample, 1.0, config.alpha)
-    return _limit_check(
-        CheckKind.COVERAGE, "error rate", share, config.max_error_rate, count,
-        counted="cases failed", unit="share", interval=interval, is_worse=is_worse,
-    )  # fmt: skip
+    check = GateCheck(
+        kind=CheckKind.COVERAGE,
+        subject="error rate",
+        outcome=GateOutcome.INCONCLUSIVE,
+        ground=Ground.NOTHING_MEASURED,
+        observed=share,
+        limit=config.max_error_rate,
+        bound="max",
+        cases=count,
+        unit="share",
+        counted="cases failed",
+        interval=mean_interval(broken.tolist(), [*run.clusters], bounds=(0.0, 1.0)).reported,
+    )
+    return _against_limit(check, is_worse=is_worse)
 
 
 def _broken(run: RunScores, demands: Sequence[Demand]) -> Floats:
@@ -72,180 +128,253 @@ def _broken(run: RunScores, demands: Sequence[Demand]) -> Floats:
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
     """Whether enough of the baseline's cases are in the run, unchanged, to speak for it."""
     count = len(baseline.cases)
-    share = common / count if count else 0.0
-    return _limit_check(
-        CheckKind.COVERAGE, "cases in common", share, config.min_common, count, bound="min",
-        counted="cases of the baseline are in this run, unchanged", unit="share",
-    )  # fmt: skip
-
-
-def _limit_check(
-    kind: CheckKind,
-    subject: str,
-    observed: float | None,
-    limit: float,
-    count: int,
-    *,
-    bound: str = "max",
-    lacking: Ground = Ground.NOTHING_MEASURED,
-    least: int = 0,
-    interval: Interval | None = None,
-    is_worse: bool = False,
-    **facts: Any,
-) -> GateCheck:
-    """A figure against an absolute limit.
-
-    Beyond the limit it fails where its interval lies beyond, too, or the baseline was better. A
-    system that lies at its limit would else fail every other time.
-
-    Args:
-        lacking: why there may be no figure.
-        interval: None where nothing is known of its noise: then the figure decides.
-        is_worse: whether nothing is left, or the baseline is shown to be better.
-    """
     check = GateCheck(
-        kind=kind, subject=subject, outcome=GateOutcome.INCONCLUSIVE, ground=lacking,
-        observed=observed, limit=limit, bound=bound, cases=count, interval=interval, **facts,
-    )  # fmt: skip
-    if observed is not None and count < least:
-        check = replace(check, ground=Ground.TOO_FEW_CASES)
-    elif check.holds and count < _HALF * check.applies:
-        check = replace(check, ground=Ground.HARDLY_MEASURED)
-    elif check.holds:
-        check = replace(check, ground=Ground.HOLDS, outcome=GateOutcome.PASSED)
-    elif observed is not None and not is_worse and _reaches(interval, limit, bound):
-        check = replace(check, ground=Ground.MAY_HOLD)
-    elif observed is not None:
-        check = replace(check, ground=Ground.BROKEN, outcome=GateOutcome.FAILED)
-    return worded(check, least=least)
+        kind=CheckKind.COVERAGE,
+        subject="cases in common",
+        outcome=GateOutcome.INCONCLUSIVE,
+        ground=Ground.NOTHING_MEASURED,
+        observed=common / count if count else 0.0,
+        limit=config.min_common,
+        bound="min",
+        cases=count,
+        unit="share",
+        counted="cases of the baseline are in this run, unchanged",
+    )
+    return _against_limit(check)
 
 
-def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
-    """Whether an interval reaches to the right side of a limit."""
-    if interval is None:
-        return False
-    return interval.high >= limit if bound == "min" else interval.low <= limit
+# --- time, cost and tokens
+
+_NORMAL_95 = NormalDist().inv_cdf(0.95)
+_NORMAL_975 = NormalDist().inv_cdf(0.975)
 
 
-_TAIL = NormalDist().inv_cdf(0.95)
-_TWO_SIDED = NormalDist().inv_cdf(0.975)
-
-
-def _time_interval(latency: Latency, figure_: str) -> Interval | None:
+def _time_interval(latency: Latency, name: str) -> Interval | None:
     """Of a stage's mean, median or 95th percentile, as times spread whose logarithms are normal.
 
     The median and the 95th percentile say how much they spread. None where they are not known, and
     of figures that are no estimates: the longest time and the sum are what they are.
     """
     deviation = _log_deviation(latency)
-    factor = {
-        "mean": 0.0 if deviation is None else math.sqrt(math.expm1(min(deviation, 5.0) ** 2)),
-        "p50": (deviation or 0.0) * math.sqrt(math.pi / 2.0),
-        "p95": (deviation or 0.0) * math.sqrt(1.0 + _TAIL**2 / 2.0),
-    }.get(figure_)
-    observed = getattr(latency, figure_, None)
-    if deviation is None or not factor or observed is None:
+    observed = getattr(latency, name, None)
+    if deviation is None or observed is None:
         return None
-    width = math.exp(_TWO_SIDED * factor / math.sqrt(latency.count))
+    if name == "mean":
+        # Cut, so that one absurd time does not overflow.
+        factor = math.sqrt(math.expm1(min(deviation, 5.0) ** 2))
+    elif name == "p50":
+        factor = deviation * math.sqrt(math.pi / 2.0)
+    elif name == "p95":
+        factor = deviation * math.sqrt(1.0 + _NORMAL_95**2 / 2.0)
+    else:
+        return None
+    if not factor:
+        return None
+    width = math.exp(_NORMAL_975 * factor / math.sqrt(latency.count))
     return Interval(low=observed / width, high=observed * width, level=0.95)
 
 
 def _log_deviation(latency: Latency) -> float | None:
-    if not latency.p50 or not latency.p95 or latency.count < 2:
+    """The standard deviation of the times' logarithms; None where it is not known."""
+    if not latency.p50 or not latency.p95 or latency.count < 2 or latency.p95 <= latency.p50:
         return None
-    return math.log(latency.p95 / latency.p50) / _TAIL if latency.p95 > latency.p50 else None
+    return math.log(latency.p95 / latency.p50) / _NORMAL_95
 
 
 def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> Interval | None:
     """Of the share by which a stage's mean lies above the baseline's."""
-    pairs = [
-        (latency, _time_interval(latency, "mean"))
-        for one in (run, baseline)
-        if one is not None
-        for latency in one.latencies
-        if latency.stage == stage
-    ]
-    if len(pairs) != 2 or pairs[0][1] is None or pairs[1][1] is None or not pairs[1][0].mean:
+    now = _latency_of(run, stage)
+    before = None if baseline is None else _latency_of(baseline, stage)
+    if now is None or before is None or not before.mean:
         return None
-    ratio = pairs[0][0].mean / pairs[1][0].mean
-    widths = [math.log(ends.high / time.mean) for time, ends in pairs if ends is not None]
-    width = math.exp(math.hypot(*widths))
+    interval_now, interval_before = _time_interval(now, "mean"), _time_interval(before, "mean")
+    if interval_now is None or interval_before is None:
+        return None
+    ratio = now.mean / before.mean
+    # Logarithms of the two means are independent: their deviations add up as squares.
+    width = math.exp(
+        math.hypot(
+            math.log(interval_now.high / now.mean), math.log(interval_before.high / before.mean)
+        )
+    )
     return Interval(low=ratio / width - 1.0, high=ratio * width - 1.0, level=0.95)
+
+
+def _latency_of(run: RunScores, stage: str) -> Latency | None:
+    for latency in run.latencies:
+        if latency.stage == stage:
+            return latency
+    return None
 
 
 def budget_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> Iterator[GateCheck]:
-    check = partial(_limit_check, CheckKind.BUDGET, lacking=Ground.NOT_STORED)
-    by_stage = {latency.stage: latency for latency in run.latencies}
-    rises = {what: now / before - 1.0 for what, now, before, _ in _spent(run, baseline)}
-    rise = partial(check, unit="share", missing="figure of it that the baseline holds, too")
+    """A check for each limit of time, cost and tokens, or of how much they may rise."""
+    rises = {usage.name: usage.rise for usage in _usages(run, baseline)}
+    yield from _latency_checks(run, baseline, config, rises)
+
+    in_all, per_case = "cost of judging (in all)", "cost of judging (per case)"
+    cost, count = run.judge_cost, len(run.cases)
+    for extent, limit in config.max_cost.items():
+        spent = cost
+        if cost is not None and extent != "all":
+            spent = cost / max(count, 1)
+        subject = in_all if extent == "all" else per_case
+        yield _budget_check(
+            subject, spent, limit, count, unit=run.currency or "", missing="cost of judging"
+        )
+
+    counts = [tokens for tokens in run.cells(_TOKENS).values.tolist() if not math.isnan(tokens)]
+    used = math.fsum(counts) if counts else None
+    for extent, limit in config.max_tokens.items():
+        if extent == RISE:
+            yield _rise_check("tokens rise", rises.get("tokens"), limit, len(counts))
+            continue
+        spent = used
+        if used is not None and extent != "all":
+            spent = used / max(len(counts), 1)
+        subject = "tokens (in all)" if extent == "all" else "tokens (per case)"
+        yield _budget_check(
+            subject,
+            spent,
+            limit,
+            len(counts),
+            unit="tokens",
+            missing=f"tokens (metric {_TOKENS})",
+        )
+
+
+def _latency_checks(
+    run: RunScores, baseline: RunScores | None, config: GateConfig, rises: dict[str, float]
+) -> Iterator[GateCheck]:
     for budget in config.latency:
-        subject, observed, count, missing = f"{budget.stage} {budget.figure}", None, 0, "times"
-        if (latency := by_stage.get(budget.stage)) is not None:
-            total = latency.mean * latency.count
-            observed = total if budget.figure == "total" else getattr(latency, budget.figure, None)
-            count = latency.count
+        subject = f"{budget.stage} {budget.figure}"
+        latency = _latency_of(run, budget.stage)
+        count = 0 if latency is None else latency.count
+        if budget.figure == RISE:
+            interval = _rise_interval(run, baseline, budget.stage)
+            rise = rises.get(budget.stage)
+            yield _rise_check(subject, rise, budget.seconds, count, interval=interval)
+            continue
+        observed, interval, missing = None, None, "times"
+        if latency is not None:
+            interval = _time_interval(latency, budget.figure)
+            if budget.figure == "total":
+                observed = latency.mean * latency.count
+            else:
+                observed = getattr(latency, budget.figure, None)
             if latency.sharing > 1:
                 missing = f"times of single cases (up to {latency.sharing} shared a call)"
-        if budget.figure == RISE:
-            ends = _rise_interval(run, baseline, budget.stage)
-            yield rise(subject, rises.get(budget.stage), budget.seconds, count, interval=ends)
-        else:
-            ends = None if latency is None else _time_interval(latency, budget.figure)
-            yield check(
-                subject, observed, budget.seconds, count, unit="s", missing=missing, interval=ends
-            )
-    cost, cases = run.judge_cost, len(run.cases)
-    tokens = [value for value in run.cells(_TOKENS).values.tolist() if value == value]
-    used = math.fsum(tokens) if tokens else None
-    for what, missing, limits, spent, count, unit in (
-        ("cost of judging", "cost of judging", config.max_cost, cost, cases, run.currency or ""),
-        ("tokens", f"tokens (metric {_TOKENS})", config.max_tokens, used, len(tokens), "tokens"),
-    ):
-        for extent, limit in limits.items():
-            subject = f"{what} ({'in all' if extent == 'all' else 'per case'})"
-            share = spent if spent is None or extent == "all" else spent / max(count, 1)
-            if extent == RISE:
-                yield rise("tokens rise", rises.get("tokens"), limit, count)
-            else:
-                yield check(subject, share, limit, count, unit=unit, missing=missing)
+        yield _budget_check(
+            subject,
+            observed,
+            budget.seconds,
+            count,
+            unit="s",
+            missing=missing,
+            interval=interval,
+        )
 
 
-def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, float, float, float]]:
-    """By stage, of tokens and cost: what a case took now and before; from which rise on it shows.
+def _rise_check(
+    subject: str, rise: float | None, limit: float, count: int, interval: Interval | None = None
+) -> GateCheck:
+    missing = "figure of it that the baseline holds, too"
+    return _budget_check(
+        subject, rise, limit, count, unit="share", missing=missing, interval=interval
+    )
+
+
+def _budget_check(
+    subject: str,
+    observed: float | None,
+    limit: float,
+    count: int,
+    *,
+    unit: str,
+    missing: str,
+    interval: Interval | None = None,
+) -> GateCheck:
+    check = GateCheck(
+        kind=CheckKind.BUDGET,
+        subject=subject,
+        outcome=GateOutcome.INCONCLUSIVE,
+        ground=Ground.NOT_STORED,
+        observed=observed,
+        limit=limit,
+        bound="max",
+        cases=count,
+        unit=unit,
+        missing=missing,
+        interval=interval,
+    )
+    return _against_limit(check)
+
+
+class _Usage(NamedTuple):
+    """What a case took on average, now and in the baseline."""
+
+    name: str
+    """A stage, whose seconds it is; or ``"tokens"`` or ``"cost"``."""
+    now: float
+    before: float
+    noted_from: float
+    """From how many times as much on a note says so."""
+
+    @property
+    def rise(self) -> float:
+        return self.now / self.before - 1.0
+
+
+def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
+    """By stage, of tokens and cost: what a case took now and before.
 
     Times are those of any machine that ran them; the others are of the cases that both runs have.
     """
     if baseline is None:
         return
-    earlier = {one.stage: one.mean for one in baseline.latencies if one.sharing == 1}
-    for one in run.latencies:
-        if one.sharing == 1 and earlier.get(one.stage):
-            yield one.stage, one.mean, earlier[one.stage], _SLOWER
-    for what, metric in _TAKEN.items():
+    # Of cases that shared a call, the time of one is not known.
+    earlier = {
+        latency.stage: latency.mean for latency in baseline.latencies if latency.sharing == 1
+    }
+    for latency in run.latencies:
+        before = earlier.get(latency.stage)
+        if latency.sharing == 1 and before:
+            yield _Usage(latency.stage, latency.mean, before, _SLOWER)
+    for name, metric in _USAGE_METRICS.items():
         if metric not in run.table.cells or metric not in baseline.table.cells:
             continue
-        before = baseline.values(metric)
-        both = [
-            (now, old)
-            for id_, now in run.values(metric).items()
-            if now is not None and (old := before.get(id_)) is not None
-        ]
-        if both and (total := math.fsum(old for _, old in both)):
-            yield what, math.fsum(now for now, _ in both) / len(both), total / len(both), _DEARER
+        values_before = baseline.values(metric)
+        now: list[float] = []
+        then: list[float] = []
+        for id_, value in run.values(metric).items():
+            value_before = values_before.get(id_)
+            if value is not None and value_before is not None:
+                now.append(value)
+                then.append(value_before)
+        total = math.fsum(then)
+        if total:
+            yield _Usage(name, math.fsum(now) / len(now), total / len(then), _DEARER)
 
 
 def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
     """What a case takes more than in the baseline, whether or not there is a budget for it."""
-    for what, now, before, least in _spent(run, baseline):
-        name, unit, times = {
-            "tokens": ("Tokens per case", "tokens", 1),
-            "cost": ("Cost of the RAG per 1,000 cases", "", 1000),
-        }.get(what, (f"Time of {what} per case", "s", 1))
-        if now > before * least and (unit != "s" or now - before > _NOTICED):
-            ends = f"{figure(now * times, unit)}, before {figure(before * times, unit)}"
-            yield f"{name}: {ends} (+{now / before - 1.0:.0%})."
+    for usage in _usages(run, baseline):
+        if usage.now <= usage.before * usage.noted_from:
+            continue
+        title, unit, times = f"Time of {usage.name} per case", "s", 1
+        if usage.name == "tokens":
+            title, unit = "Tokens per case", "tokens"
+        elif usage.name == "cost":
+            title, unit, times = "Cost of the RAG per 1,000 cases", "", 1000
+        if unit == "s" and usage.now - usage.before <= _NOTICEABLE:
+            continue
+        now, before = figure(usage.now * times, unit), figure(usage.before * times, unit)
+        yield f"{title}: {now}, before {before} (+{usage.rise:.0%})."
+
+
+# --- min and max of a metric
 
 
 def floor_checks(
@@ -253,46 +382,82 @@ def floor_checks(
 ) -> Iterator[GateCheck]:
     """A check for each of ``min`` and ``max`` that is given, on all cases and on slices."""
     for demand, slice_, places in on_cases(demands, run):
-        column, limits = demand.column, demand.limits
-        for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
-            if limit is None:
-                continue
-            own = run if places is None else run.at(places)
-            observed, interval, count = _figure(column, own, whole=slice_ is None)
-            people = corrected(column, points_of(column, own)) if own.has_labels else None
-            told = None if people is None or people[1].interval is None else people[1]
-            if told is not None:
-                interval, observed = told.interval, told.corrected
-            is_beyond = observed is not None and _is_beyond(observed, limit, bound)
-            # A mean of the best value means that every case has it: one that has not disproves it.
-            is_best = limit == (column.high if bound == "min" else column.low)
-            is_worse = is_beyond and (is_best or _has_nothing(column, observed))
-            if is_beyond and not is_worse and slice_ is None and told is None:
-                is_worse = _was_better(column, both, config)
-            yield _limit_check(
-                CheckKind.FLOOR if slice_ is None else CheckKind.SLICE,
-                column.name, observed, limit, count, bound=bound,
-                applies=int((~np.isnan(own.cells(column.name).coverage)).sum()),
-                least=config.min_cases, slice=slice_, unit=column.unit, interval=interval,
-                corrected=told, is_opinion=told is None and column.is_judged,
-                is_worse=is_worse,
-            )  # fmt: skip
+        part = run if places is None else run.at(places)
+        if demand.limits.minimum is not None:
+            yield _floor_check(
+                demand.column, part, slice_, "min", demand.limits.minimum, both, config
+            )
+        if demand.limits.maximum is not None:
+            yield _floor_check(
+                demand.column, part, slice_, "max", demand.limits.maximum, both, config
+            )
+
+
+def _floor_check(
+    column: MetricColumn,
+    run: RunScores,
+    slice_: str | None,
+    bound: str,
+    limit: float,
+    both: Both,
+    config: GateConfig,
+) -> GateCheck:
+    """A metric against a limit.
+
+    Args:
+        run: with the cases of the slice alone.
+        both: the run and its baseline with all cases that compare.
+    """
+    is_whole = slice_ is None
+    observed, interval, count = _figure(column, run, whole=is_whole)
+    correction = None
+    if run.has_labels:
+        people = corrected(column, points_of(column, run))
+        if people is not None and people[1].interval is not None:
+            correction = people[1]
+            observed, interval = correction.corrected, correction.interval
+
+    is_worse = False
+    if observed is not None and _is_beyond(observed, limit, bound):
+        # A mean of the best value means that every case has it: one that has not disproves it.
+        is_best = limit == (column.high if bound == "min" else column.low)
+        is_worse = is_best or _has_nothing(column, observed)
+        if not is_worse and is_whole and correction is None:
+            is_worse = _was_better(column, both, config)
+    check = GateCheck(
+        kind=CheckKind.FLOOR if is_whole else CheckKind.SLICE,
+        subject=column.name,
+        outcome=GateOutcome.INCONCLUSIVE,
+        ground=Ground.NOTHING_MEASURED,
+        observed=observed,
+        limit=limit,
+        bound=bound,
+        cases=count,
+        slice=slice_,
+        unit=column.unit,
+        interval=interval,
+        corrected=correction,
+        is_opinion=correction is None and column.is_judged,
+        applies=int((~np.isnan(run.cells(column.name).coverage)).sum()),
+    )
+    return _against_limit(check, least=config.min_cases, is_worse=is_worse)
 
 
 def _is_beyond(observed: float, limit: float, bound: str) -> bool:
     return observed < limit if bound == "min" else observed > limit
 
 
-def _has_nothing(column: MetricColumn, observed: float | None) -> bool:
+def _has_nothing(column: MetricColumn, observed: float) -> bool:
     """Whether every case has the worst value: no test is needed."""
-    return observed is not None and observed == (column.low if column.sign > 0.0 else column.high)
+    return observed == (column.low if column.sign > 0.0 else column.high)
 
 
 def _was_better(column: MetricColumn, both: Both, config: GateConfig) -> bool:
     """Whether the baseline is shown to be better in a metric."""
-    if both is None or column.no_mean or not both[1].measures(column):
+    if both is None or column.no_mean:
         return False
-    return is_lower(column, *both, config.alpha)
+    run, baseline = both
+    return baseline.measures(column) and is_lower(column, run, baseline, config.alpha)
 
 
 def _figure(
@@ -303,9 +468,16 @@ def _figure(
         return column.score, None, len(run.cases)
     if column.aggregate is not None:
         measured = int((~np.isnan(run.cells(column.name).values)).sum())
+        # What makes the figure of the values is not at hand, so that a slice has none.
         return (column.score if whole else None), None, measured
-    found = interval_of(run, column)
-    return found.mean, found.reported, found.cases
+    interval = interval_of(run, column)
+    return interval.mean, interval.reported, interval.cases
+
+
+# --- cases that must pass
+
+ASKS = 3
+"""From so many times on that a case was asked, most of them say that it is lost."""
 
 
 def must_pass_check(
@@ -318,34 +490,24 @@ def must_pass_check(
     """
     if not selectors:
         return
-    main, ids = main_metrics(run.metrics), _meant(selectors, run, baseline)
-    places = run.table.places(ids).tolist()
-    silent = [
-        id_
-        for id_, at in zip(ids, places, strict=True)
-        if at >= 0 and all(passes(run, at, each) is None for each in main)
-    ]
-    if silent:
-        raise ConfigError(
-            f"must_pass: {', '.join(silent[:3])}: none of {', '.join(c.name for c in main)} "
-            "decides whether it passes. Give it a reference answer, or relevant ids"
-        )
+    main = main_metrics(run.metrics)
+    ids = _selected(selectors, run, baseline)
+    _refuse_undecidable(run, ids, main)
     failing = [*_failing(run, baseline, ids, main)]
     lost = [change for change in failing if change.loss]
-    is_sure = any(change.is_sure for change in lost)
-    outcome, ground = GateOutcome.PASSED, Ground.HOLDS
-    if lost and is_sure:
+    if not lost:
+        outcome, ground = GateOutcome.PASSED, Ground.HOLDS
+    elif any(change.is_sure for change in lost):
         outcome, ground = GateOutcome.FAILED, Ground.BROKEN
-    elif lost:
+    else:
         outcome, ground = GateOutcome.INCONCLUSIVE, Ground.LOST_ONCE
-    share = 1.0 - len(lost) / len(ids)
     yield worded(
         GateCheck(
             kind=CheckKind.MUST_PASS,
             subject="must pass",
             outcome=outcome,
             ground=ground,
-            observed=share,
+            observed=1.0 - len(lost) / len(ids),
             limit=1.0,
             bound="min",
             cases=len(ids),
@@ -356,11 +518,84 @@ def must_pass_check(
     )
 
 
-ASKS = 3
-"""From so many times on that a case was asked, most of them say that it is lost."""
+def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | None) -> list[str]:
+    """The ids of the cases that are named, or have the tag or language, in either run."""
+    runs = [run] if baseline is None else [run, baseline]
+    known_ids = [set(each.table.ids) for each in runs]
+    selected: dict[str, None] = {}
+    for selector in selectors:
+        ids: list[str] = []
+        is_label = selector.startswith(("tag:", "language:")) and selector not in known_ids[0]
+        if is_label:
+            for each in runs:
+                for id_, labels in zip(each.table.ids, labels_of(each), strict=True):
+                    if selector in labels:
+                        ids.append(id_)
+        elif any(selector in ids_of_run for ids_of_run in known_ids):
+            ids = [selector]
+        if not ids:
+            meant = did_you_mean(selector, run.table.ids)
+            raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
+        selected |= dict.fromkeys(ids)
+    return list(selected)
 
 
-def _times(run: RunScores, place: int, column: MetricColumn) -> int:
+def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[MetricColumn]) -> None:
+    """Refuses cases of which none of the metrics says whether they pass."""
+    undecidable: list[str] = []
+    for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):
+        if place >= 0 and all(passes(run, place, column) is None for column in main):
+            undecidable.append(id_)
+    if undecidable:
+        metrics = ", ".join(column.name for column in main)
+        raise ConfigError(
+            f"must_pass: {', '.join(undecidable[:3])}: none of {metrics} "
+            "decides whether it passes. Give it a reference answer, or relevant ids"
+        )
+
+
+def _failing(
+    run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
+) -> Iterator[CaseChange]:
+    """How each case that fails does so: with a loss of 1 where that is new, of 0 where it is not.
+
+    A question that was edited is a new one.
+    """
+    same: set[str] = set()
+    if baseline is not None:
+        same = unchanged(run, baseline)
+    places = run.table.places(ids).tolist()
+    earlier_places = places if baseline is None else baseline.table.places(ids).tolist()
+    for id_, place, earlier_place in zip(ids, places, earlier_places, strict=True):
+        if place < 0:
+            yield CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
+            continue
+        changes: list[CaseChange] = []
+        for column in main:
+            if passes(run, place, column) is not False:
+                continue
+            before, failed_before = None, False
+            if baseline is not None and id_ in same:
+                before = baseline.cells(column.name).cell(earlier_place).value
+                failed_before = passes(baseline, earlier_place, column) is False
+            cell = run.cells(column.name).cell(place)
+            changes.append(
+                CaseChange(
+                    id=id_,
+                    metric=column.name,
+                    before=before,
+                    after=cell.value,
+                    loss=0.0 if failed_before else 1.0,
+                    status=cell.status.value,
+                    reason=cell.reason,
+                    is_sure=_times_asked(run, place, column) >= ASKS,
+                )
+            )
+        if changes:  # of several metrics the first that is newly lost
+            yield max(changes, key=lambda change: change.loss)
+
+
+def _times_asked(run: RunScores, place: int, column: MetricColumn) -> int:
     """How often a metric said something of a case."""
     cells = run.cells(column.name).asked(place).cells
     return sum(cell is not None and cell.status is not Status.SKIPPED for cell in cells)
@@ -373,18 +608,19 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
         asked: the cases of the check that were lost once, each of them as often as `ASKS` lacks.
     """
     main = main_metrics(asked.metrics)
-    marks = [
-        all(passes(asked, place, column) is not False for column in main)
-        for place in asked.table.places([str(at) for at in range(len(asked.cases))]).tolist()
-    ]
-    again = iter(marks)
+    numbered = [str(number) for number in range(len(asked.cases))]
+    again_passed: list[bool] = []
+    for place in asked.table.places(numbered).tolist():
+        again_passed.append(all(passes(asked, place, column) is not False for column in main))
+
+    results = iter(again_passed)
     lost: list[CaseChange] = []
     for change in check.lost:
         if change.is_sure:
             lost.append(change)
             continue
-        passed = sum(next(again) for _ in range(ASKS - 1))
-        if 2 * passed < ASKS:
+        times_passed = sum(next(results) for _ in range(ASKS - 1))
+        if 2 * times_passed < ASKS:
             lost.append(replace(change, is_sure=True))
     return worded(
         replace(
@@ -395,55 +631,3 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
             lost=tuple(lost),
         )
     )
-
-
-def _meant(selectors: Sequence[str], run: RunScores, baseline: RunScores | None) -> list[str]:
-    """The ids of the cases that are named, or have the tag or language, in either run."""
-    found: dict[str, None] = {}
-    both = [run] if baseline is None else [run, baseline]
-    known = [{*one.table.ids} for one in both]
-    for selector in selectors:
-        if selector.startswith(("tag:", "language:")) and selector not in known[0]:
-            ids = [
-                id_
-                for one in both
-                for id_, labels in zip(one.table.ids, labels_of(one), strict=True)
-                if selector in labels
-            ]
-        else:
-            ids = [selector] if any(selector in there for there in known) else []
-        if not ids:
-            meant = did_you_mean(selector, run.table.ids)
-            raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
-        found |= dict.fromkeys(ids)
-    return list(found)
-
-
-def _failing(
-    run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
-) -> Iterator[CaseChange]:
-    """How each case that fails does so: with a loss of 1 where that is new, of 0 where it is not.
-
-    A question that was edited is a new one.
-    """
-    same = {*()} if baseline is None else unchanged(run, baseline)
-    places = run.table.places(ids).tolist()
-    before = places if baseline is None else baseline.table.places(ids).tolist()
-    for id_, at, then in zip(ids, places, before, strict=True):
-        if at < 0:
-            yield CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
-            continue
-        changes: list[CaseChange] = []
-        for column in (column for column in main if passes(run, at, column) is False):
-            cell, old, is_old = run.cells(column.name).cell(at), None, False
-            if baseline is not None and id_ in same:
-                old = baseline.cells(column.name).cell(then).value
-                is_old = passes(baseline, then, column) is False
-            changes.append(
-                CaseChange(
-                    id=id_, metric=column.name, before=old, after=cell.value,
-                    loss=float(not is_old), status=cell.status.value, reason=cell.reason,
-                    is_sure=_times(run, at, column) >= ASKS,
-                )
-            )  # fmt: skip
-        yield from sorted(changes, key=lambda change: -change.loss)[:1]

@@ -44,16 +44,21 @@ def compare_inputs(
     Cases that were added, dropped or edited since are left out and named; a case under another id
     is the same, and tags, languages and clusters may change, since no score rests on them.
     """
-    known, renamed = under_ids_of(run, baseline)
-    same = unchanged(run, known)
+    earlier, renamed = under_ids_of(run, baseline)
+    same = unchanged(run, earlier)
     mine = run.on(same)
-    change = None if baseline.is_old else _dataset_change(run, known, same, renamed)
-    whole = tuple(_refusals(run, baseline, bool(same)))
-    changed = [column for column in columns if not baseline.measures(column)]
+    change = None
+    if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
+        change = _dataset_change(run, earlier, same, renamed)
+    refusals = [*_refusals(run, baseline, bool(same))]
+    both = None if refusals else (mine, earlier.beside(mine))
+    other_metrics = [column for column in columns if not baseline.measures(column)]
+    if other_metrics:
+        refusals.append(_other_metrics(other_metrics, baseline))
     return Comparability(
-        both=None if whole else (mine, known.beside(mine)),
-        metrics=frozenset(column.name for column in columns if column not in changed),
-        refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
+        both=both,
+        metrics=frozenset(column.name for column in columns if column not in other_metrics),
+        refusals=tuple(refusals),
         notes=() if change is None else tuple(_notes(change)),
         dataset=change,
     )
@@ -62,22 +67,14 @@ def compare_inputs(
 def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[Refusal]:
     """Why no score of the two runs compares."""
     if not is_shared:
-        written = "an earlier version of ragbench wrote it, which kept other fingerprints of cases"
-        why = f": {written}" if baseline.is_old else ""
-        can_ask = baseline.commit is not None and not baseline.dirty
-        ask = "ask the baseline's system these cases with --reask-baseline; or " * can_ask
-        add = "add a run of main to it, which keeps its history: ragbench baseline add RUN"
-        yield Refusal(
-            what="dataset",
-            reason=f"no case of {run.source} is in {baseline.source} unchanged{why}",
-            remedy=add if baseline.is_old else f"{ask}{_NEW_BASELINE}",
-        )
+        yield _no_case_in_common(run, baseline)
     if scale_of(run.matching) != scale_of(baseline.matching):
+        mine = _MATCHED.get(run.matching, run.matching)
+        theirs = _MATCHED.get(baseline.matching, baseline.matching)
         yield Refusal(
             what="matching",
             reason=(
-                f"relevant chunks were recognised by {_MATCHED.get(run.matching, run.matching)} in "
-                f"this run and by {_MATCHED.get(baseline.matching, baseline.matching)} in the "
+                f"relevant chunks were recognised by {mine} in this run and by {theirs} in the "
                 "baseline, which gives other scores"
             ),
             remedy=_scored_anew(baseline),
@@ -91,6 +88,23 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
             ),
             remedy=_scored_anew(baseline),
         )
+
+
+def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
+    reason = f"no case of {run.source} is in {baseline.source} unchanged"
+    if baseline.is_old:
+        return Refusal(
+            what="dataset",
+            reason=(
+                f"{reason}: an earlier version of ragbench wrote it, which kept other fingerprints "
+                "of cases"
+            ),
+            remedy=("add a run of main to it, which keeps its history: ragbench baseline add RUN"),
+        )
+    remedy = _NEW_BASELINE
+    if baseline.commit is not None and not baseline.dirty:  # its system can be checked out
+        remedy = f"ask the baseline's system these cases with --reask-baseline; or {remedy}"
+    return Refusal(what="dataset", reason=reason, remedy=remedy)
 
 
 _MATCHED = {"not_comparable": "nothing (no retrieved id and no text is one of the gold's)"}
@@ -117,32 +131,43 @@ def _dataset_change(
     """How the cases of a run differ from those of a baseline that has its ids."""
     if len(same) == len(run.cases) == len(baseline.cases) and not renamed:
         return None
-    there = {*baseline.table.ids}
-    rest = [id_ for id_ in run.table.ids if id_ not in same]
-    edited = tuple(id_ for id_ in rest if id_ in there)
-    before, now = (Counter(chain.from_iterable(labels_of(one))) for one in (baseline, run))
+    baseline_ids = set(baseline.table.ids)
+    edited: list[str] = []
+    added: list[str] = []
+    for id_ in run.table.ids:
+        if id_ in same:
+            continue
+        if id_ in baseline_ids:
+            edited.append(id_)
+        else:
+            added.append(id_)
+    before = Counter(chain.from_iterable(labels_of(baseline)))
+    now = Counter(chain.from_iterable(labels_of(run)))
+    labels: list[LabelCount] = []
+    for label in sorted(before | now):
+        if before[label] != now[label]:
+            labels.append(LabelCount(label, before[label], now[label]))
     return DatasetChange(
         common=len(same),
         renamed=tuple((old, new) for new, old in renamed.items()),
-        edited=edited,
-        added=tuple(id_ for id_ in rest if id_ not in there),
-        gone=tuple(sorted(there - same - {*edited})),
-        labels=tuple(
-            LabelCount(label, before[label], now[label])
-            for label in sorted(before | now)
-            if before[label] != now[label]
-        ),
+        edited=tuple(edited),
+        added=tuple(added),
+        gone=tuple(sorted(baseline_ids - same - set(edited))),
+        labels=tuple(labels),
         scores=tuple(_new_scores(run, same)),
     )
 
 
 def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
+    """The main metrics on the new and edited cases, next to those on the others."""
     is_same = np.array([id_ in same for id_ in run.table.ids], bool)
-    for name in (column.name for column in main_metrics(run.metrics)):
-        values = run.cells(name).values
-        new, common = (values[where & ~np.isnan(values)].tolist() for where in (~is_same, is_same))
+    for column in main_metrics(run.metrics):
+        values = run.cells(column.name).values
+        is_measured = ~np.isnan(values)
+        new = values[is_measured & ~is_same].tolist()
+        common = values[is_measured & is_same].tolist()
         if new and common:
-            yield NewScore(name, fmean(new), len(new), fmean(common), len(common))
+            yield NewScore(column.name, fmean(new), len(new), fmean(common), len(common))
 
 
 _MANY = 0.1
@@ -153,24 +178,35 @@ def dataset_text(change: DatasetChange | None) -> str:
     """What a headline says of the cases: only what the checks may not have seen."""
     if change is None:
         return ""
-    gone, vanished = len(change.gone) + len(change.edited), change.vanished
+    text = ""
+    gone = len(change.gone) + len(change.edited)
     before = change.common + gone
-    labels = as_line([one.label for one in vanished], _SHOWN)
-    parts = [f"no case has {labels} any more"] if vanished else []
     if gone > _MANY * before and change.common:
-        parts.insert(0, f"{gone:,} of the baseline's {before:,} cases are gone or edited")
-    return "".join(f"; {part}" for part in parts)
+        text += f"; {gone:,} of the baseline's {before:,} cases are gone or edited"
+    if change.vanished:
+        labels = as_line([count.label for count in change.vanished], _SHOWN)
+        text += f"; no case has {labels} any more"
+    return text
 
 
 def _notes(change: DatasetChange) -> Iterator[str]:
-    groups = (("edited", change.edited), ("new", change.added), ("gone", change.gone))
-    named = [f"{len(ids):,} {word} ({as_line(ids, _SHOWN)})" for word, ids in groups if ids]
-    cases = counted(change.common, "case")
-    ids = f", {len(change.renamed):,} of them under another id" if change.renamed else ""
-    rest = f" Left out: {'; '.join(named)}." if named else ""
-    yield f"Compared on the {cases} that both runs have unchanged{ids}.{rest}"
-    for one in change.vanished:
-        yield f"Nothing is checked on {one.label}: no case has it any more ({one.before:,} before)."
+    """What differs between the cases, and what is left out for it."""
+    text = f"Compared on the {counted(change.common, 'case')} that both runs have unchanged"
+    if change.renamed:
+        text += f", {len(change.renamed):,} of them under another id"
+    text += "."
+    left_out: list[str] = []
+    for word, ids in (("edited", change.edited), ("new", change.added), ("gone", change.gone)):
+        if ids:
+            left_out.append(f"{len(ids):,} {word} ({as_line(ids, _SHOWN)})")
+    if left_out:
+        text += f" Left out: {'; '.join(left_out)}."
+    yield text
+    for count in change.vanished:
+        yield (
+            f"Nothing is checked on {count.label}: no case has it any more "
+            f"({count.before:,} before)."
+        )
 
 
 def scale_of(matching: str) -> str:
@@ -178,15 +214,18 @@ def scale_of(matching: str) -> str:
     return "id" if matching == "document_id" else matching
 
 
-def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
+def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
+    """That the baseline does not measure metrics, or computes them in another way."""
     names: list[str] = []
-    for column in changed:
-        other = baseline.column(column.name)
-        before = "not measured" if other is None else f"version {other.version}"
-        why = f"version {column.version}, there {before}"
-        if other is not None and other.version == column.version:
-            why = "the code that computes it has changed"
-        names.append(f"{column.name} ({why})")
+    for column in columns:
+        theirs = baseline.column(column.name)
+        if theirs is None:
+            reason = f"version {column.version}, there not measured"
+        elif theirs.version == column.version:
+            reason = "the code that computes it has changed"
+        else:
+            reason = f"version {column.version}, there version {theirs.version}"
+        names.append(f"{column.name} ({reason})")
     return Refusal(
         what="metrics",
         reason=f"the baseline's scores are of other metrics: {', '.join(names)}",
@@ -213,10 +252,7 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
             unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
         )
     if not texts or before.made_of or now.made_of:
-        before, now = (
-            replace(run, origins=tuple(map(without_texts, run.origins or ())))
-            for run in (before, now)
-        )
+        before, now = _without_texts(before), _without_texts(now)
     recorded = [run.source for run in (before, now) if not run.origins]
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
@@ -226,44 +262,60 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
     )
 
 
+def _without_texts(run: RunScores) -> RunScores:
+    return replace(run, origins=tuple(map(without_texts, run.origins or ())))
+
+
 _SYSTEM = ("rag", "settings")
 """Parts of a manifest that runs of one system share."""
-_RECORDED = ". Runs of recorded answers are added one by one: ragbench baseline add RUN"
 
 
 def check_one_system(runs: Sequence[RunScores]) -> None:
     """Refuses runs whose systems are seen to differ."""
-    found = (system_change(runs[0], run).changes for run in runs[1:])
-    why = ["; ".join(changes[:_SHOWN]) for changes in found if changes]
+    reasons: list[str] = []
+    for run in runs[1:]:
+        changes = system_change(runs[0], run).changes
+        if changes:
+            reasons.append("; ".join(changes[:_SHOWN]))
     for part in _SYSTEM:
-        known = {run.fingerprints.get(part) for run in runs}
-        if len(known) > 1 or None in known:
-            why.append(f"their {part} differ")
-    if why:
-        raise RunMismatchError(
-            f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
-            f"{why[0]}. Differences between systems are shown by: ragbench compare"
-            + ("" if all(run.origins for run in runs) else _RECORDED)
-        )
+        fingerprints = {run.fingerprints.get(part) for run in runs}
+        if len(fingerprints) > 1 or None in fingerprints:
+            reasons.append(f"their {part} differ")
+    if not reasons:
+        return
+    message = (
+        f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
+        f"{reasons[0]}. Differences between systems are shown by: ragbench compare"
+    )
+    if not all(run.origins for run in runs):
+        message += ". Runs of recorded answers are added one by one: ragbench baseline add RUN"
+    raise RunMismatchError(message)
 
 
 def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
+    """What differs, with the stages where not all of them changed alike."""
     earlier = {origin.stage: origin for origin in before.origins or ()}
-    found: dict[str, list[str]] = {}
-    stages = [origin for origin in now.origins or () if origin.stage in earlier]
-    stages.sort(key=lambda origin: _LAST.get(origin.stage, 0))
-    for origin in stages:
+    current = {origin.stage: origin for origin in now.origins or ()}
+    shared = [origin for origin in now.origins or () if origin.stage in earlier]
+    shared.sort(key=lambda origin: _LAST.get(origin.stage, 0))
+    stages_of: dict[str, list[str]] = {}
+    for origin in shared:
         for change in differences(earlier[origin.stage], origin):
             sentence = change.sentence.removeprefix("stage_identity.")
-            found.setdefault(sentence, []).append(origin.stage)
-    for sentence, of in found.items():
-        yield sentence if len(of) == len(stages) else f"{sentence} ({' and '.join(of)})"
-    here = {origin.stage for origin in now.origins or ()}
-    yield from (f"{stage} is asked now" for stage in sorted(here - earlier.keys()))
-    yield from (f"{stage} is not asked any more" for stage in sorted(earlier.keys() - here))
+            stages_of.setdefault(sentence, []).append(origin.stage)
+    for sentence, stages in stages_of.items():
+        if len(stages) == len(shared):
+            yield sentence
+        else:
+            yield f"{sentence} ({' and '.join(stages)})"
+    for stage in sorted(current.keys() - earlier.keys()):
+        yield f"{stage} is asked now"
+    for stage in sorted(earlier.keys() - current.keys()):
+        yield f"{stage} is not asked any more"
 
 
 def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
+    """What nobody can say of the systems."""
     for run in (before, now):
         for origin in run.origins or ():
             yield from origin.unseen

@@ -11,10 +11,12 @@ from ragbench.core.case_table import clusters_note
 from ragbench.core.comparison import (
     Against,
     CaseBefore,
+    CaseDifference,
     CaseKind,
     ComparedRun,
     Comparison,
     MetricComparison,
+    RunPair,
 )
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
@@ -32,7 +34,7 @@ from ragbench.safe_text import counted
 def common_cases(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
-    """The runs with the cases that all of them have, unchanged.
+    """The runs with the cases that all of them have, unchanged; and a note of what is left out.
 
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
     """
@@ -41,10 +43,9 @@ def common_cases(
     if all(len(same) == len(run.cases) for run in runs):
         if not same:
             raise RunMismatchError("the runs hold no cases")
-        return _beside_first(runs), ""
-    known = [run.table.ids for run in runs]
-    everywhere = set(known[0]).intersection(*known)
-    anywhere = set(known[0]).union(*known)
+        return _in_order_of_first(runs), ""
+    ids = [set(run.table.ids) for run in runs]
+    everywhere, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
     changed = len(everywhere) - len(same)
     differing = (
         f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
@@ -58,41 +59,60 @@ def common_cases(
         )
     if not same:
         raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
-    cut = _beside_first([runs[0].on(same), *runs[1:]])
     note = f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
-    return cut, note
+    return _in_order_of_first([runs[0].on(same), *runs[1:]]), note
 
 
-def _beside_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
+def _in_order_of_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
+    """The runs with the cases of the first one alone, in its order."""
     return runs[0], *(run.beside(runs[0]) for run in runs[1:])
 
 
 def cases_of_id(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
-    """The runs with the cases whose ids all of them have, however each asks them."""
-    ids = [{*run.table.ids} for run in runs]
+    """The runs with the cases whose ids all of them have, however each asks them; and a note."""
+    ids = [set(run.table.ids) for run in runs]
     shared, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
-    sources, left = ", ".join(run.source for run in runs), len(anywhere) - len(shared)
-    if not shared or (left and not only_common_cases):
-        raise RunMismatchError(
-            f"the runs {sources} share {counted(len(shared), 'id')}, and {left:,} are not in every "
-            "run" + (". Leave those out with --only-common-cases" if shared else "")
+    left_out = len(anywhere) - len(shared)
+    if not shared or (left_out and not only_common_cases):
+        sources = ", ".join(run.source for run in runs)
+        message = (
+            f"the runs {sources} share {counted(len(shared), 'id')}, and {left_out:,} are not in "
+            "every run"
         )
-    cut = _beside_first([runs[0].on(shared), *runs[1:]])
-    asked = len(shared) - len(unchanged(*cut))
-    every = range(len(shared))
-    right = [[one.right for one in known.of(every)] for run in cut if (known := run.table.texts)]
-    other = sum(len({*known} - {""}) > 1 for known in zip(*right, strict=True))
-    note = f"Joined by id: {asked:,} of {counted(len(shared), 'case')} are asked in another way."
-    if left:
-        note += f" {left:,} are not in every run: left out."
-    if other:
-        note += f" {other:,} have another reference or relevance, which changes scores by itself."
-    return cut, note
+        if shared:
+            message += ". Leave those out with --only-common-cases"
+        raise RunMismatchError(message)
+    joined = _in_order_of_first([runs[0].on(shared), *runs[1:]])
+    edited = len(shared) - len(unchanged(*joined))
+    note = f"Joined by id: {edited:,} of {counted(len(shared), 'case')} are asked in another way."
+    if left_out:
+        note += f" {left_out:,} are not in every run: left out."
+    other_answers = _other_right_answers(joined)
+    if other_answers:
+        note += (
+            f" {other_answers:,} have another reference or relevance, which changes scores by "
+            "itself."
+        )
+    return joined, note
+
+
+def _other_right_answers(runs: Sequence[RunScores]) -> int:
+    """Of how many cases the runs know another right answer; of baseline files nothing is known."""
+    of_runs: list[list[str]] = []
+    for run in runs:
+        texts = run.table.texts
+        if texts is not None:
+            of_runs.append([case.right for case in texts.of(range(len(run.cases)))])
+    count = 0
+    for answers in zip(*of_runs, strict=True):
+        count += len({*answers} - {""}) > 1
+    return count
 
 
 _EXAMPLES = 5
+"""Cases that are named of each way from one cause to another."""
 MARKS = "abcdefghijklmnop"
 """Letters of the runs, in order: those that have a raised form in Unicode."""
 
@@ -131,96 +151,142 @@ def compare(
             f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
-    scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
-    joined = common_cases if same == "content" else cases_of_id
-    cut, note = joined(scores, only_common_cases=only_common_cases)
-    marked, every = list(zip(MARKS, cut, strict=False)), _every_metric(cut)
-    deciding = main_metrics([c for c in every if all(run.measures(c) for run in cut)], main)
-    columns = every if metrics is None else find_columns(every, metrics)
-    is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
-    compared, family = metric_comparisons(marked, columns, restricted=is_cut)
-    found = [
-        case_changes(cut[0], run, (MARKS[0], mark), deciding, named=main is not None, told=told)
-        for mark, run in marked[1:]
-    ]
+    whole = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
+    join = common_cases if same == "content" else cases_of_id
+    joined, note = join(whole, only_common_cases=only_common_cases)
+    is_restricted = any(
+        len(run.cases) < len(original.cases) for run, original in zip(joined, whole, strict=True)
+    )
+    marked = list(zip(MARKS, joined, strict=False))
+    first, *others = marked
+
+    columns = _every_metric(joined)
+    shared = [column for column in columns if all(run.measures(column) for run in joined)]
+    deciding = main_metrics(shared, main)
+    if metrics is not None:
+        columns = find_columns(columns, metrics)
+    compared, family = metric_comparisons(marked, columns, restricted=is_restricted)
+
+    pairs: list[RunPair] = []
+    changed: list[CaseDifference] = []
+    systems: list[SystemChange] = []
+    flows: list[CauseFlow] = []
+    for mark, run in others:
+        pair, changes = case_changes(
+            first[1], run, (first[0], mark), deciding, named=main is not None, told=told
+        )
+        pairs.append(pair)
+        changed += changes
+        systems.append(_system_change(first[1], run))
+        flows += cause_flows(first, (mark, run))
+    notes = [note] if note else []
+    notes += _notes(marked, compared)
     return Comparison(
-        runs=tuple(ComparedRun(mark=mark, **run.facts) for mark, run in marked),
-        cases=len(cut[0].cases),
+        runs=tuple(_compared_run(mark, run) for mark, run in marked),
+        cases=len(first[1].cases),
         metrics=compared,
         main=tuple(column.name for column in deciding),
-        pairs=tuple(pair for pair, _ in found),
-        changed=tuple(case for _, changed in found for case in changed),
-        systems=tuple(_system_change(cut[0], run) for run in cut[1:]),
-        flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
+        pairs=tuple(pairs),
+        changed=tuple(changed),
+        systems=tuple(systems),
+        flows=tuple(flows),
         corrections=tuple(corrections(marked)),
-        notes=(*([note] if note else []), *_notes(marked, compared)),
+        notes=tuple(notes),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
 
 
-def _every_metric(runs: Sequence[RunScores]) -> list[MetricColumn]:
+def _compared_run(mark: str, run: RunScores) -> ComparedRun:
+    return ComparedRun(
+        mark=mark,
+        source=run.source,
+        dataset=run.dataset,
+        rag=run.rag,
+        cases=len(run.cases),
+        commit=run.commit,
+        dirty=run.dirty,
+    )
+
+
+def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
     """Those that any run has; of each the first run's."""
-    found: dict[str, MetricColumn] = {}
-    for column in (column for run in runs for column in run.metrics):
-        found.setdefault(column.name, column)
-    return [*found.values()]
+    columns: dict[str, MetricColumn] = {}
+    for run in runs:
+        for column in run.metrics:
+            columns.setdefault(column.name, column)
+    return [*columns.values()]
 
 
 def _system_change(first: RunScores, run: RunScores) -> SystemChange:
     """What differs between two runs, how their cases are asked included."""
-    found = system_change(first, run, texts=True)
-    if other := len(first.cases) - len(unchanged(first, run)):
-        asked = f"how {counted(other, 'case')} {'is' if other == 1 else 'are'} asked"
-        return replace(found, changes=(asked, *found.changes))
-    return found
+    change = system_change(first, run, texts=True)
+    edited = len(first.cases) - len(unchanged(first, run))
+    if not edited:
+        return change
+    verb = "is" if edited == 1 else "are"
+    return replace(change, changes=(f"how {counted(edited, 'case')} {verb} asked", *change.changes))
 
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
     """From which cause to which the cases went, the most frequent way first."""
-    ids, *causes = first[1].table.ids, *(run.table.fact("cause") for _, run in (first, second))
-    ways: dict[tuple[Cause, Cause], list[str]] = {}
-    for id_, before, after in zip(ids, *causes, strict=True) if all(causes) else ():
-        if before is not None and after is not None:
-            ways.setdefault((before, after), []).append(id_)
+    (first_mark, first_run), (second_mark, second_run) = first, second
+    causes_before, causes_now = first_run.table.fact("cause"), second_run.table.fact("cause")
+    if not causes_before or not causes_now:
+        return
+    ids_of: dict[tuple[Cause, Cause], list[str]] = {}
+    for id_, before, now in zip(first_run.table.ids, causes_before, causes_now, strict=True):
+        if before is not None and now is not None:
+            ids_of.setdefault((before, now), []).append(id_)
+
     order = list(Cause)
-    marks = {"first": first[0], "second": second[0]}
-    for way, ids in sorted(
-        ways.items(), key=lambda item: (-len(item[1]), *map(order.index, item[0]))
-    ):
-        shown = tuple(ids[:_EXAMPLES])
-        yield CauseFlow(**marks, before=way[0], after=way[1], cases=len(ids), examples=shown)
+
+    def rank(way: tuple[Cause, Cause]) -> tuple[int, int, int]:
+        before, now = way
+        return -len(ids_of[way]), order.index(before), order.index(now)
+
+    for before, now in sorted(ids_of, key=rank):
+        ids = ids_of[before, now]
+        yield CauseFlow(
+            first=first_mark,
+            second=second_mark,
+            before=before,
+            after=now,
+            cases=len(ids),
+            examples=tuple(ids[:_EXAMPLES]),
+        )
 
 
 def _notes(
     marked: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
-    matching = {mark: run.matching for mark, run in marked}
-    if len(set(matching.values())) > 1:
-        ways = ", ".join(f"{mark} by {how}" for mark, how in matching.items())
+    """What a reader must know besides the figures."""
+    if len({run.matching for _, run in marked}) > 1:
+        ways = ", ".join(f"{mark} by {run.matching}" for mark, run in marked)
         yield (
             f"Relevant chunks were recognised in different ways ({ways}), which changes scores by "
             "itself."
         )
-    judges = {run.fingerprints.get("judge") for _, run in marked}
-    if len(judges) > 1:
+    if len({run.fingerprints.get("judge") for _, run in marked}) > 1:
         yield "The runs were graded by different judges, which changes scores by itself."
-    if note := clusters_note(marked[0][1].clusters):
+    note = clusters_note(marked[0][1].clusters)
+    if note:
         yield note
     yield from _left_out(metrics)
 
 
 def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
     """A system that declines what it used to get wrong has a better mean, and is not better."""
-    found_on: dict[str, list[str]] = {}
+    metrics_of: dict[str, list[str]] = {}
     for metric in metrics:
-        for found in metric.differences:
-            for marks in (found.first, found.second):
-                if count := found.left_out.get(marks):
-                    other = found.second if marks == found.first else found.first
+        for difference in metric.differences:
+            first, second = difference.first, difference.second
+            for lacking, measuring in ((first, second), (second, first)):
+                count = difference.left_out.get(lacking)
+                if count:
                     cases = counted(count, "case was", "cases were")
-                    text = f"{cases} measured in {other} and not in {marks}"
-                    found_on.setdefault(text, []).append(metric.name)
-    for text, names in found_on.items():
+                    text = f"{cases} measured in {measuring} and not in {lacking}"
+                    metrics_of.setdefault(text, []).append(metric.name)
+    for text, names in metrics_of.items():
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
 
 
@@ -243,7 +309,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     return Against(
         source=earlier.source,
         rag=earlier.rag,
-        cases=_beside(first, second, names, kinds),
+        cases=_cases_before(first, second, names, kinds),
         changed=changed,
         pair=counts,
         flows=tuple(cause_flows((SIDES[0], first), (SIDES[1], second))),
@@ -253,23 +319,34 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     )
 
 
-def _beside(
+def _cases_before(
     first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
 ) -> dict[str, CaseBefore]:
-    texts = [table.texts_of(range(len(second.cases))) for table in (first.table, second.table)]
-    found: dict[str, CaseBefore] = {}
-    for place, (id_, then, now) in enumerate(zip(second.table.ids, *texts, strict=False)):
+    """Each case of the second run as it was in the first one.
+
+    Args:
+        names: metrics that both measure.
+        kinds: of the cases that turned.
+    """
+    every_place = range(len(second.cases))
+    texts_before = first.table.texts_of(every_place)
+    texts_now = second.table.texts_of(every_place)
+    causes = first.table.fact("cause") or (None,) * len(second.cases)
+    earlier: dict[str, CaseBefore] = {}
+    for place, id_, before, now in zip(
+        every_place, second.table.ids, texts_before, texts_now, strict=False
+    ):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
-            old, new = (run.cells(name).cell(place) for run in (first, second))
+            old, new = first.cells(name).cell(place), second.cells(name).cell(place)
             if (old.status, old.value) != (new.status, new.value):
                 scores.append((name, old, new))
-        found[id_] = CaseBefore(
+        earlier[id_] = CaseBefore(
             kind=kinds.get(id_),
-            cause=(first.table.fact("cause") or {place: None})[place],
-            response=then.response,
-            tells_texts=then.query is not None,
-            ids=id_change(then.retrieved_ids, now.retrieved_ids),
+            cause=causes[place],
+            response=before.response,
+            tells_texts=before.query is not None,
+            ids=id_change(before.retrieved_ids, now.retrieved_ids),
             scores=tuple(scores),
         )
-    return found
+    return earlier

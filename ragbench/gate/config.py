@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, NamedTuple, cast, get_type_hints
 
 from msgspec import Meta
 
@@ -112,79 +112,111 @@ class GateConfig(Record):
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
     def __post_init__(self) -> None:
-        given: Mapping[str, Any] = self.metrics
-        if not all(isinstance(gate, MetricGate) for gate in given.values()):
-            such = "MetricGate(limits=FigureLimits(minimum=0.8))"
-            raise ConfigError(f"GateConfig(metrics=...) takes a MetricGate each, such as {such}")
+        # Whoever builds it by hand may give numbers.
+        gates: Mapping[str, Any] = self.metrics
+        if not all(isinstance(gate, MetricGate) for gate in gates.values()):
+            raise ConfigError(
+                "GateConfig(metrics=...) takes a MetricGate each, such as "
+                "MetricGate(limits=FigureLimits(minimum=0.8))"
+            )
 
 
 _LIMITS = ("min", "max", "max_drop")
 _OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
 
-_NAMED, _SUCH = "(.+)", "such as 'recall@5=0.8'"
-_PER, _PER_TOKENS = f"({'|'.join(EXTENTS)})", f"({'|'.join(TOKEN_EXTENTS)})"
+class LimitOption(NamedTuple):
+    """Limits on the command line."""
+
+    flag: str
+    place: str
+    """Where the gate's section has it; ``{}`` stands for a part of the name."""
+    form: str
+    """What the name before the last equals sign must match."""
+    expected: str
+
+
+_METRIC = "(.+)"
+_SUCH = "such as 'recall@5=0.8'"
 OPTIONS = {
-    "minimum": ("--min", "metrics {} min", _NAMED, f"NAME=NUMBER, {_SUCH}"),
-    "maximum": ("--max", "metrics {} max", _NAMED, f"NAME=NUMBER, {_SUCH}"),
-    "max_drop": ("--max-drop", "metrics {} max_drop", _NAMED, f"NAME=NUMBER, 0 or more, {_SUCH}"),
-    "max_latency": ("--max-latency", "max_latency {} {}", f"(.+):({'|'.join(FIGURES)})",
-     f"STAGE:FIGURE=SECONDS, such as 'generate:p95=2.5'; figures are {', '.join(FIGURES)}"),
-    "max_cost": ("--max-cost", "max_cost {}", _PER, "case=NUMBER or all=NUMBER, above 0"),
-    "max_tokens": ("--max-tokens", "max_tokens {}", _PER_TOKENS,
-                   "case=NUMBER or all=NUMBER, above 0, or rise=SHARE"),
-}  # fmt: skip
-"""Limits on the command line, by the names of its fields: the flag, where the section has it, what
-the name before the last equals sign must match, and what is expected."""
+    "minimum": LimitOption("--min", "metrics {} min", _METRIC, f"NAME=NUMBER, {_SUCH}"),
+    "maximum": LimitOption("--max", "metrics {} max", _METRIC, f"NAME=NUMBER, {_SUCH}"),
+    "max_drop": LimitOption(
+        "--max-drop", "metrics {} max_drop", _METRIC, f"NAME=NUMBER, 0 or more, {_SUCH}"
+    ),
+    "max_latency": LimitOption(
+        "--max-latency",
+        "max_latency {} {}",
+        f"(.+):({'|'.join(FIGURES)})",
+        "STAGE:FIGURE=SECONDS, such as 'generate:p95=2.5'; figures are " + ", ".join(FIGURES),
+    ),
+    "max_cost": LimitOption(
+        "--max-cost",
+        "max_cost {}",
+        f"({'|'.join(EXTENTS)})",
+        "case=NUMBER or all=NUMBER, above 0",
+    ),
+    "max_tokens": LimitOption(
+        "--max-tokens",
+        "max_tokens {}",
+        f"({'|'.join(TOKEN_EXTENTS)})",
+        "case=NUMBER or all=NUMBER, above 0, or rise=SHARE",
+    ),
+}
+"""By the names of their fields."""
 
 
 @dataclass(kw_only=True, slots=True)
 class _Section(SettingsFile):
     """The gate's section, in a file among those of other commands, with what options put there."""
 
-    given: dict[Place, tuple[str, str]] = dataclasses.field(
+    options: dict[Place, tuple[str, str]] = dataclasses.field(
         default_factory=dict[Place, tuple[str, str]]
     )
     """What options put there: each one's flag, and how it is refused."""
 
     def wrong(self, place: Place, message: str) -> None:
         """Names the whole place: a key such as ``min`` stands below many metrics."""
-        if place in self.given:
-            flag, refusal = self.given[place]
+        if place in self.options:
+            flag, refusal = self.options[place]
             self.problems.append(Problem(path=flag, message=refusal))
         else:
             problem = self.file.problem(place, message)
-            self.problems.append(
-                dataclasses.replace(problem, field=".".join(map(str, place)) or None)
-            )
+            field_name = ".".join(map(str, place)) or None
+            self.problems.append(dataclasses.replace(problem, field=field_name))
 
-    def take(self, option: tuple[str, str, str, str], entries: Iterable[str]) -> None:
+    def take(self, option: LimitOption, entries: Iterable[str]) -> None:
         """Puts what an option says over what the file says; of two limits of a name none wins."""
-        flag, where, form, expected = option
         names: set[str] = set()
         for entry in entries:
             name, _, text = (part.strip() for part in entry.rpartition("="))
-            found = re.fullmatch(form, name)
-            refusal = f"'{entry}' is not understood: expected {expected}"
-            if found is None or name.casefold() in names:
+            refusal = f"'{entry}' is not understood: expected {option.expected}"
+            match = re.fullmatch(option.form, name)
+            if match is None:
+                self.problems.append(Problem(path=option.flag, message=refusal))
+                continue
+            if name.casefold() in names:
                 twice = f"{name} is given more than once: give it once"
-                self.problems.append(Problem(path=flag, message=twice if found else refusal))
+                self.problems.append(Problem(path=option.flag, message=twice))
                 continue
             names.add(name.casefold())
-            parts = iter(found.groups())
-            place = ("gate", *(next(parts) if part == "{}" else part for part in where.split()))
-            self.file = replace(self.file, value=_placed(self.file.value, place, text))
-            if self.at(place) is text:
-                self.given[place] = flag, refusal
+            groups = iter(match.groups())
+            parts = [next(groups) if part == "{}" else part for part in option.place.split()]
+            place = ("gate", *parts)
+            self.file = replace(self.file, value=_with_value(self.file.value, place, text))
+            if self.at(place) is text:  # a file of another form leaves no place for it
+                self.options[place] = option.flag, refusal
 
     def value(self, place: Place, kind: Any) -> Any:
         """A value as a type, with the range that it names; None when it is not there, or wrong.
 
         A number may be written as a text: YAML 1.1 takes 1e-3 for one.
         """
-        given = self.at(place)
+        written = self.at(place)
+        if written is None:
+            return None
         try:
-            return None if given is None else converted(given, kind, "it", strict=False)
+            return converted(written, kind, "it", strict=False)
         except ConfigError as error:
             self.wrong(place, str(error))
             return None
@@ -192,54 +224,69 @@ class _Section(SettingsFile):
     def sections(self, place: Place) -> Iterator[Place]:
         """The places of the mappings in a mapping; what is none of them is noted."""
         for name in self.mapping(place):
-            inner, known = (*place, name), len(self.problems)
+            inner, problems_before = (*place, name), len(self.problems)
             self.mapping(inner)
-            if len(self.problems) == known:
+            if len(self.problems) == problems_before:
                 yield inner
 
 
-def _placed(tree: Any, place: Place, value: object) -> Any:
+def _with_value(tree: Any, place: Place, value: object) -> Any:
     """Nested mappings with a value at a place; as they are where the way is barred."""
     if not place:
         return value
     if tree is not None and not isinstance(tree, Mapping):
         return tree
-    known = {str(key): one for key, one in cast("Mapping[Any, Any]", tree or {}).items()}
-    return {**known, place[0]: _placed(known.get(str(place[0])), place[1:], value)}
+    branches: dict[Any, Any] = {}
+    for key, branch in cast("Mapping[Any, Any]", tree or {}).items():
+        branches[str(key)] = branch
+    key = place[0]
+    branches[key] = _with_value(branches.get(str(key)), place[1:], value)
+    return branches
 
 
 def read_gate_config(
     path: Path | None, *, optional: bool = False, options: Mapping[str, Iterable[str]] | None = None
 ) -> GateConfig:
     """The section of a file, with what options say in its place; without a file, theirs alone."""
-    file = _Section(file=read_yaml(path) if path else YamlFile(path="", value={}, lines={(): 1}))
+    content = read_yaml(path) if path else YamlFile(path="", value={}, lines={(): 1})
+    file = _Section(file=content)
     for name, option in OPTIONS.items():
         file.take(option, (options or {}).get(name, ()))
-    config, folder = GateConfig(), Path() if path is None else path.parent
+    config = GateConfig()
     if file.mapping(()).get("gate") is not None:
-        place = ("gate",)
-        file.mapping(place, (*_KINDS, *_OTHERS))
-        known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
-        metrics = file.sections((*place, "metrics"))
-        config = replace(
-            GateConfig(
-                metrics={str(metric[-1]): _metric(file, metric) for metric in metrics},
-                latency=tuple(
-                    LatencyBudget(stage=str(stage[-1]), figure=figure, seconds=seconds)
-                    for stage in file.sections((*place, "max_latency"))
-                    for figure, seconds in _budget_values(file, stage, FIGURES).items()
-                ),
-                max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
-                max_tokens=_budget_values(file, (*place, "max_tokens"), TOKEN_EXTENTS),
-            ),
-            **{key: value for key, value in known.items() if value is not None},
-        )
+        config = _read_section(file)
     elif not optional and not file.problems:
         file.wrong((), "there is no section 'gate', or nothing in it")
     file.finish()
+
+    folder = Path() if path is None else path.parent
     if config.baseline is not None and config.baseline != AUTO:
         config = replace(config, baseline=str(folder / config.baseline))
     return replace(config, labels=tuple(_beside(folder, entry) for entry in config.labels))
+
+
+def _read_section(file: _Section) -> GateConfig:
+    place = ("gate",)
+    file.mapping(place, (*_KINDS, *_OTHERS))
+    values: dict[str, Any] = {}
+    for key, kind in _KINDS.items():
+        value = file.value((*place, key), kind)
+        if value is not None:
+            values[key] = value
+    metrics: dict[str, MetricGate] = {}
+    for metric in file.sections((*place, "metrics")):
+        metrics[str(metric[-1])] = _metric(file, metric)
+    latency: list[LatencyBudget] = []
+    for stage in file.sections((*place, "max_latency")):
+        for figure, seconds in _budget_values(file, stage, FIGURES).items():
+            latency.append(LatencyBudget(stage=str(stage[-1]), figure=figure, seconds=seconds))
+    config = GateConfig(
+        metrics=metrics,
+        latency=tuple(latency),
+        max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
+        max_tokens=_budget_values(file, (*place, "max_tokens"), TOKEN_EXTENTS),
+    )
+    return replace(config, **values)
 
 
 def _beside(folder: Path, entry: str) -> str:
@@ -267,14 +314,16 @@ def demanded(
     """
     default = _DEFAULT if _DEFAULT.is_file() else None
     config = read_gate_config(path or default, optional=path is None, options=options)
-    overruling = {
-        "baseline": baseline,
-        "must_pass": tuple(must_pass),
-        "labels": tuple(labels),
-        "undecided": Undecided.INCONCLUSIVE if strict else None,
-    }
-    known: dict[str, Any] = {name: value for name, value in overruling.items() if value}
-    return replace(config, **known)
+    if baseline:
+        config = replace(config, baseline=baseline)
+    cases, files = tuple(must_pass), tuple(labels)
+    if cases:
+        config = replace(config, must_pass=cases)
+    if files:
+        config = replace(config, labels=files)
+    if strict:
+        config = replace(config, undecided=Undecided.INCONCLUSIVE)
+    return config
 
 
 _KINDS = {
@@ -287,14 +336,18 @@ _KINDS = {
 
 def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
     file.mapping(place, names)
-    found = {name: file.value((*place, name), AboveZero) for name in names}
-    return {name: number for name, number in found.items() if number is not None}
+    limits: dict[str, float] = {}
+    for name in names:
+        limit = file.value((*place, name), AboveZero)
+        if limit is not None:
+            limits[name] = limit
+    return limits
 
 
 def _metric(file: _Section, place: Place) -> MetricGate:
-    given = file.mapping(place, (*_LIMITS, "slices"))
+    demands = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
-    if all(one is None for one in given.values()):
+    if all(demand is None for demand in demands.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
     return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
 
@@ -306,30 +359,33 @@ def _limits(file: _Section, place: Place) -> FigureLimits:
         max_drop=file.value((*place, "max_drop"), Weight),
     )
     low, high = limits.minimum, limits.maximum
-    is_own = not file.given.keys() & {(*place, "min"), (*place, "max")}
-    if is_own and low is not None and high is not None and low > high:
+    # An option may contradict the file: then no line of the file is wrong.
+    is_of_file = not file.options.keys() & {(*place, "min"), (*place, "max")}
+    if is_of_file and low is not None and high is not None and low > high:
         file.wrong(place, f"min is {low:g} and max is {high:g}: nothing lies between")
     return limits
 
 
 def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
-    given = file.at(place)
-    named: list[tuple[str, FigureLimits | None]] = []
-    if isinstance(given, Mapping):
+    """The slices of a metric: a list of them, or a mapping to limits of their own."""
+    written = file.at(place)
+    selectors: list[tuple[str, FigureLimits | None]] = []
+    if isinstance(written, Mapping):
         for inner in file.sections(place):
             file.mapping(inner, _LIMITS)
-            inside = _limits(file, inner)
-            if inside == FigureLimits():
+            own = _limits(file, inner)
+            if own == FigureLimits():
                 file.wrong(inner, "no check: give min, max or max_drop")
-            named.append((str(inner[-1]), inside))
-    elif given is not None:
+            selectors.append((str(inner[-1]), own))
+    elif written is not None:
         if limits.max_drop is None:
             file.wrong(place, "a list of slices needs the metric's max_drop")
-        named = [(selector, None) for selector in file.value(place, list[str]) or ()]
-    for selector, own in named:
+        for selector in file.value(place, list[str]) or ():
+            selectors.append((selector, None))
+    for selector, own_limits in selectors:
         by, colon, value = selector.partition(":")
         if by in ("tag", "language") and (value or not colon):
-            yield SliceGate(by=by, value=value or None, limits=own)
+            yield SliceGate(by=by, value=value or None, limits=own_limits)
         else:
             expected = "tag, language, tag:NAME or language:CODE"
             file.wrong(place, f"'{selector}' names no slice: expected {expected}")

@@ -11,7 +11,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, labels_of
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
 from ragbench.gate.config import FigureLimits, GateConfig, SliceGate
-from ragbench.gate.figures import figures_of
+from ragbench.gate.figures import figures_of, is_measured
 from ragbench.plugins import Integers, np
 
 
@@ -36,25 +36,20 @@ def demands_of(
     ``max_drop``, where no metric that says the same has a ``max_drop`` of its own. A run that has
     none of these figures is held by all of its metrics that can be compared.
     """
-    demands: list[Demand] = []
-    if config.metrics:
-        lacks, all_ = f"{run.source} does not measure", "It measures"
-        columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)
-        for column, gate in zip(columns, config.metrics.values(), strict=True):
-            demands.append(Demand(column, gate.limits))
-            own = FigureLimits(max_drop=gate.limits.max_drop)
-            demands += [Demand(column, piece.limits or own, piece) for piece in gate.slices]
+    demands = [*_configured(run, config)]
     if baseline is not None or (config.baseline is not None and not config.metrics):
         demands += _defaults(run, baseline, config, demands)
-    wrong = [text for demand in demands for text in _impossible(demand)]
+    problems: list[str] = []
+    for demand in demands:
+        problems += _impossible(demand)
     stages = [stage.stage for stage in run.stages]
-    wrong += [
-        f"max_latency: the run has no stage '{budget.stage}'; it has {', '.join(stages)}"
-        for budget in config.latency
-        if budget.stage not in stages
-    ]
-    if wrong:
-        raise ConfigError("\n".join(dict.fromkeys(wrong)))
+    for budget in config.latency:
+        if budget.stage not in stages:
+            problems.append(
+                f"max_latency: the run has no stage '{budget.stage}'; it has {', '.join(stages)}"
+            )
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
     others = config.latency or config.max_cost or config.max_tokens or config.must_pass
     if not demands and not others:
         raise ConfigError(
@@ -64,13 +59,27 @@ def demands_of(
     return tuple(demands)
 
 
+def _configured(run: RunScores, config: GateConfig) -> Iterator[Demand]:
+    """What the configuration demands of the metrics that it names."""
+    if not config.metrics:
+        return
+    lacks, measured = f"{run.source} does not measure", "It measures"
+    columns = named_columns(run.metrics, tuple(config.metrics), lacks, measured)
+    for column, gate in zip(columns, config.metrics.values(), strict=True):
+        yield Demand(column, gate.limits)
+        # A slice without limits of its own is held to the metric's max_drop, not to its min.
+        own = FigureLimits(max_drop=gate.limits.max_drop)
+        for slice_gate in gate.slices:
+            yield Demand(column, slice_gate.limits or own, slice_gate)
+
+
 def _defaults(
     run: RunScores, baseline: RunScores | None, config: GateConfig, demands: Sequence[Demand]
 ) -> Iterator[Demand]:
     """The figures that a gate holds though nobody named them."""
     held = [demand.column for demand in demands if demand.drops]
     columns = [*figures_of(run, baseline, held)]
-    if not columns and not held:
+    if not columns and not held:  # a run that measures none of these figures
         columns = [*comparable_columns(run, baseline)]
     for column in columns:
         if column.scale:
@@ -80,7 +89,7 @@ def _defaults(
 def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[MetricColumn]:
     """The metrics that are a mean over cases with a better side and a scale, and were measured."""
     for column in run.metrics:
-        if column.scale and not _why_no_drop(column) and _is_measured(column, baseline):
+        if column.scale and not _why_no_drop(column) and is_measured(column, baseline):
             yield column
 
 
@@ -97,23 +106,22 @@ def on_cases(
         if demand.slice is None:
             yield demand, None, None
             continue
-        kind = f"{demand.slice.by}:"
-        occurring = sorted(name for name in slices if name.startswith(kind))
-        for name in [f"{kind}{demand.slice.value}"] if demand.slice.value else occurring:
+        prefix = f"{demand.slice.by}:"
+        if demand.slice.value:
+            names = [f"{prefix}{demand.slice.value}"]
+        else:
+            names = sorted(name for name in slices if name.startswith(prefix))
+        for name in names:
             yield demand, name, np.array(slices.get(name, ()), np.int64)
-
-
-def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
-    earlier = None if baseline is None else baseline.column(column.name)
-    return column.score is not None or (earlier is not None and earlier.score is not None)
 
 
 def _impossible(demand: Demand) -> Iterator[str]:
     """What can never be judged, or would never fail, or always."""
     column, limits, name = demand.column, demand.limits, demand.column.name
     low, high, scale = column.low, column.high, column.scale
-    if demand.drops and (why := _why_no_drop(column)):
-        yield f"{name}: a max_drop cannot be judged, since {why}"
+    reason = _why_no_drop(column)
+    if demand.drops and reason:
+        yield f"{name}: a max_drop cannot be judged, since {reason}"
     if demand.slice is not None and not column.has_cells:
         yield f"{name}: slices cannot be judged, since a report holds no per-case values of it"
     if limits.minimum is not None and high is not None and limits.minimum > high:
@@ -128,6 +136,7 @@ def _impossible(demand: Demand) -> Iterator[str]:
 
 
 def _why_no_drop(column: MetricColumn) -> str:
+    """Why no drop of a metric can be judged; empty where it can be."""
     if column.no_mean:
         return f"{column.no_mean}; give min or max" if column.has_cells else column.no_mean
     if column.direction is Direction.NEITHER:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.history import Drift, MainTrend, MetricDrift
@@ -41,61 +40,116 @@ def followed(
         is_aside: whether the baseline keeps its cases, so that none comes in or goes.
     """
     number = 0 if drift is None else drift.runs + 1
-    known = {} if drift is None else {(one.metric, one.identity): one for one in drift.metrics}
-    first = MetricDrift(metric="", identity="", since=run.date, commit=run.commit)
     metrics: list[MetricDrift] = []
     cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
     for column in main_metrics(run.metrics):
-        one = known.get((column.name, column.identity))
-        before = {} if drift is None or one is None else _sums(drift, column.name)
-        one = one or replace(first, metric=column.name, identity=column.identity)
-        if column.name in anew:  # what the bets have won so far stays: the level is for all looks
-            one, before = replace(one, since=run.date, commit=run.commit, steps=()), {}
-        now = dict(zip(run.table.ids, _scores(run, column), strict=True))
-        sums: dict[str, CaseSums] = {}
-        moved: list[float] = []
-        for id_ in before if is_aside else now:
-            score = now.get(id_)
-            if id_ in before and (id_ in same or is_aside):
-                score = score if id_ in same else None
-                sums[id_] = before[id_].then(number, score)
-                moved += [] if score is None else [score - before[id_].last]
-            elif score is not None:
-                sums[id_] = CaseSums.of(number, score)
-        for id_, found in sums.items():
-            cases.setdefault(id_, {})[column.name] = _written(found)
-        if moved:
-            steps = (*one.steps, round(math.fsum(moved) / len(moved), _DIGITS))
-            one = _looked_at(replace(one, steps=steps), column, run, sums, number)
-        metrics.append(one)
+        metric = _earlier(drift, column)
+        sums_before: Sums = {}
+        if drift is not None and metric is not None:
+            sums_before = _sums(drift, column.name)
+        if metric is None:
+            metric = MetricDrift(
+                metric=column.name, identity=column.identity, since=run.date, commit=run.commit
+            )
+        if column.name in anew:
+            # What the bets have won so far stays: the level is for all looks.
+            metric = replace(metric, since=run.date, commit=run.commit, steps=())
+            sums_before = {}
+
+        scores = dict(zip(run.table.ids, _scores(run, column), strict=True))
+        sums, moves = _next_sums(sums_before, scores, same, number, is_aside=is_aside)
+        for id_, case_sums in sums.items():
+            cases.setdefault(id_, {})[column.name] = _written(case_sums)
+        if moves:
+            step = round(math.fsum(moves) / len(moves), _DIGITS)
+            metric = replace(metric, steps=(*metric.steps, step))
+            metric = _looked_at(metric, column, run, sums, number)
+        metrics.append(metric)
     return Drift(runs=number, metrics=tuple(metrics), cases=cases)
 
 
+def _next_sums(
+    sums_before: Sums,
+    scores: Mapping[str, float | None],
+    same: Collection[str],
+    number: int,
+    *,
+    is_aside: bool,
+) -> tuple[dict[str, CaseSums], list[float]]:
+    """The sums of each case with one more run, and how far those that are the same moved."""
+    sums: dict[str, CaseSums] = {}
+    moves: list[float] = []
+    for id_ in sums_before if is_aside else scores:
+        score, before = scores.get(id_), sums_before.get(id_)
+        if before is not None and id_ in same:
+            sums[id_] = before.then(number, score)
+            if score is not None:
+                moves.append(score - before.last)
+        elif before is not None and is_aside:
+            # Of a case that is kept and was asked in another way, this run says nothing.
+            sums[id_] = before.then(number, None)
+        elif score is not None:
+            sums[id_] = CaseSums.of(number, score)
+    return sums, moves
+
+
+def _earlier(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
+    """What is kept of a metric of the same formula."""
+    if drift is None:
+        return None
+    for metric in drift.metrics:
+        if (metric.metric, metric.identity) == (column.name, column.identity):
+            return metric
+    return None
+
+
 def _looked_at(
-    one: MetricDrift, column: MetricColumn, run: RunScores, sums: Sums, number: int
+    metric: MetricDrift, column: MetricColumn, run: RunScores, sums: Sums, number: int
 ) -> MetricDrift:
-    if len(one.steps) < LEAST - 1:
-        return one
+    """With one more look at whether main has fallen, once enough runs are there."""
+    if len(metric.steps) < LEAST - 1:
+        return metric
     clusters = dict(zip(run.table.ids, run.clusters, strict=True))
-    labels, tolerance = [clusters.get(id_) for id_ in sums], _TOLERATED * (column.scale or 1.0)
-    bet = bet_on_fall([*sums.values()], labels, number, tolerance=tolerance, steps=one.steps)
-    won = one.evidence + stake(one.looks + 1) * bet
-    return replace(one, looks=one.looks + 1, evidence=float(f"{won:.6g}"))
+    bet = bet_on_fall(
+        [*sums.values()],
+        [clusters.get(id_) for id_ in sums],
+        number,
+        tolerance=_tolerance(column),
+        steps=metric.steps,
+    )
+    evidence = metric.evidence + stake(metric.looks + 1) * bet
+    return replace(metric, looks=metric.looks + 1, evidence=float(f"{evidence:.6g}"))
+
+
+def _tolerance(column: MetricColumn) -> float:
+    return _TOLERATED * (column.scale or 1.0)
 
 
 def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
-    found = run.graded(column).tolist()
-    return [None if value != value else round(value, _DIGITS) for value in found]
+    """What each case scored, so that larger is better; None where it was not measured."""
+    scores: list[float | None] = []
+    for score in run.graded(column).tolist():
+        scores.append(None if math.isnan(score) else round(score, _DIGITS))
+    return scores
 
 
 def _sums(drift: Drift, metric: str) -> dict[str, CaseSums]:
-    found = {id_: known[metric] for id_, known in drift.cases.items() if metric in known}
-    return {id_: CaseSums(int(one[0]), *one[1:]) for id_, one in found.items()}
+    """The sums of the cases that have the metric, by id."""
+    sums: dict[str, CaseSums] = {}
+    for id_, by_metric in drift.cases.items():
+        if metric in by_metric:
+            first, total, weighted, last = by_metric[metric]
+            sums[id_] = CaseSums(int(first), total, weighted, last)
+    return sums
 
 
-def _written(one: CaseSums) -> tuple[float, float, float, float]:
-    total, weighted, last = (round(n, _DIGITS) for n in (one.total, one.weighted, one.last))
-    return one.first, total, weighted, last
+def _written(sums: CaseSums) -> tuple[float, float, float, float]:
+    return (
+        sums.first,
+        round(sums.total, _DIGITS),
+        round(sums.weighted, _DIGITS),
+        round(sums.last, _DIGITS),
+    )
 
 
 def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Iterator[GateCheck]:
@@ -104,52 +158,62 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
     Args:
         run: the judged run, on the cases that it shares with the baseline.
     """
-    if (drift := baseline.drift) is None:
+    drift = baseline.drift
+    if drift is None:
         return
-    for one in drift.metrics:
-        column, demand = run.column(one.metric), config.metrics.get(one.metric)
-        if column is None or column.identity != one.identity or not one.looks:
+    for metric in drift.metrics:
+        column = run.column(metric.metric)
+        if column is None or column.identity != metric.identity or not metric.looks:
             continue
-        tolerance = _TOLERATED * (column.scale or 1.0)
+        tolerance = _tolerance(column)
         if config.metrics:
+            demand = config.metrics.get(metric.metric)
             if demand is None or demand.limits.max_drop is None:
                 continue
             tolerance = demand.limits.max_drop
-        known = _sums(drift, one.metric)
-        scores = zip(run.table.ids, _scores(run, column), strict=True)
-        both = {id_: score for id_, score in scores if id_ in known and score is not None}
-        if both:
-            now = math.fsum(both.values()) / len(both)
-            trend = _trend(one, column, [known[id_] for id_ in both], drift.runs, now, tolerance)
-            is_shown = _is_shown(trend, tolerance, config.alpha)
-            is_lost = is_shown and not trend.is_back
-            yield worded(
-                GateCheck(
-                    kind=CheckKind.DRIFT,
-                    subject=f"drift: {one.metric}",
-                    outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
-                    ground=Ground.SHOWN if is_shown else Ground.HOLDS,
-                    observed=column.sign * now,
-                    limit=tolerance,
-                    bound="max_drop",
-                    cases=len(both),
-                    trend=trend,
-                )
+
+        sums_of = _sums(drift, metric.metric)
+        scores: list[float] = []
+        sums: list[CaseSums] = []
+        for id_, score in zip(run.table.ids, _scores(run, column), strict=True):
+            if score is not None and id_ in sums_of:
+                scores.append(score)
+                sums.append(sums_of[id_])
+        if not scores:
+            continue
+        now = math.fsum(scores) / len(scores)
+        trend = _trend(metric, column, sums, drift.runs, now, tolerance)
+        is_shown = _is_shown(trend, tolerance, config.alpha)
+        is_lost = is_shown and not trend.is_back
+        yield worded(
+            GateCheck(
+                kind=CheckKind.DRIFT,
+                subject=f"drift: {metric.metric}",
+                outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
+                ground=Ground.SHOWN if is_shown else Ground.HOLDS,
+                observed=column.sign * now,
+                limit=tolerance,
+                bound="max_drop",
+                cases=len(scores),
+                trend=trend,
             )
+        )
 
 
 def shown_falls(
     drift: Drift, columns: Sequence[MetricColumn], alpha: float
 ) -> Iterator[tuple[str, MainTrend]]:
     """The main metrics that fell over all runs of main, by more than a fiftieth of their scale."""
-    known = {column.identity: column for column in columns}
-    for one in drift.metrics:
-        column, sums = known.get(one.identity), [*_sums(drift, one.metric).values()]
-        if column is not None and sums:
-            tolerance = _TOLERATED * (column.scale or 1.0)
-            trend = _trend(one, column, sums, drift.runs, 0.0, tolerance)
-            if _is_shown(trend, tolerance, alpha):
-                yield one.metric, trend
+    by_identity = {column.identity: column for column in columns}
+    for metric in drift.metrics:
+        column = by_identity.get(metric.identity)
+        sums = [*_sums(drift, metric.metric).values()]
+        if column is None or not sums:
+            continue
+        tolerance = _tolerance(column)
+        trend = _trend(metric, column, sums, drift.runs, 0.0, tolerance)
+        if _is_shown(trend, tolerance, alpha):
+            yield metric.metric, trend
 
 
 def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
@@ -157,29 +221,41 @@ def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
 
 
 def _trend(
-    one: MetricDrift,
+    metric: MetricDrift,
     column: MetricColumn,
     sums: Sequence[CaseSums],
     number: int,
     now: float,
     tolerance: float,
 ) -> MainTrend:
-    """The line through main's runs, on the cases that the judged run has, too."""
+    """The line through main's runs, on the cases that the judged run has, too.
+
+    Args:
+        number: of main's newest run, counted from 0.
+        now: the judged run's mean over the cases, so that larger is better.
+    """
     fallen, count = fall(sums, number), len(sums)
     ages = [number - case.first for case in sums]
     means = [case.total / (age + 1) for case, age in zip(sums, ages, strict=True)]
+    # A case's mean lies at the middle of its runs, the end of the line half its age later.
     later = fallen / max(*ages, 1) * math.fsum(ages) / count / 2.0
     end = math.fsum(means) / count - later
-    last = math.fsum(case.last for case in sums) / count
-    levels = [last - step for step in accumulate((0.0, *one.steps[::-1]))][::-1]
+    # The steps lead from the newest level back to the first one.
+    newest = math.fsum(case.last for case in sums) / count
+    levels = [newest]
+    risen = 0.0
+    for step in reversed(metric.steps):
+        risen += step
+        levels.append(newest - risen)
+    levels.reverse()
     sign = column.sign
     return MainTrend(
         start=sign * (end + fallen),
         end=sign * end,
-        runs=len(one.steps) + 1,
-        since=one.since,
-        commit=one.commit,
-        p_value=min(1.0, _METRICS / one.evidence) if one.evidence else 1.0,
+        runs=len(metric.steps) + 1,
+        since=metric.since,
+        commit=metric.commit,
+        p_value=min(1.0, _METRICS / metric.evidence) if metric.evidence else 1.0,
         is_back=now >= end + fallen - tolerance,
         levels=tuple(round(sign * level, _DIGITS) for level in levels),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from ragbench.core.case_table import Cells
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
@@ -83,41 +83,76 @@ def drop_questions(
             )
 
 
+class _SameNumbers(NamedTuple):
+    """What two questions share where their metrics are the same number on every case."""
+
+    slice: str | None
+    tolerance: float
+    largest_drop: float | None
+    group: str
+    """Metrics of two groups are the same number only by chance."""
+    sign: float
+    unit: str
+    differences: int
+    """Digest of the measured places and of the differences there."""
+    before: float | None
+    after: float | None
+    name: str
+    """Of a metric that no case measured, which is the same as no other; else empty."""
+
+    @classmethod
+    def of(cls, question: DropQuestion) -> _SameNumbers:
+        sample, column = question.sample, question.column
+        places = np.asarray(sample.places, np.int64).tobytes()
+        return cls(
+            slice=question.slice,
+            tolerance=question.tolerance,
+            largest_drop=question.largest_drop,
+            group=column.group,
+            sign=column.sign,
+            unit=column.unit,
+            differences=hash((places, sample.differences.tobytes())),
+            before=sample.before,
+            after=sample.after,
+            name="" if len(sample.places) else column.name,
+        )
+
+
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
-    groups: dict[tuple[Any, ...], list[DropQuestion]] = {}
-    for one in questions:
-        sample, column = one.sample, one.column
-        places = np.asarray(sample.places, np.int64).tobytes()
-        figures = (hash((places, sample.differences.tobytes())), sample.before, sample.after)
-        limits = (one.slice, one.tolerance, one.largest_drop)
-        # Of other groups none is the same number but by chance.
-        kind = (column.group, column.sign, column.unit)
-        key = (*limits, *kind, *(figures if len(sample.places) else (column.name,)))
-        groups.setdefault(key, []).append(one)
-    for first, *others in groups.values():
-        yield replace(first, same=tuple(other.column.name for other in others))
+    groups: dict[_SameNumbers, list[DropQuestion]] = {}
+    for question in questions:
+        groups.setdefault(_SameNumbers.of(question), []).append(question)
+    for shown, *repeated in groups.values():
+        yield replace(shown, same=tuple(question.column.name for question in repeated))
 
 
 def paired(
     column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Integers | None = None
 ) -> PairedSample:
-    """One metric of two runs of the same cases in the same order; or of some of these."""
+    """One metric of two runs of the same cases in the same order.
+
+    Args:
+        at: places of the cases that are paired; all of them when not given.
+    """
     before, now = baseline.cells(column.name), run.cells(column.name)
-    ids, labels = run.table.ids, run.clusters
+    ids, clusters = run.table.ids, run.clusters
     if at is not None:
-        order: list[int] = at.tolist()
+        places: list[int] = at.tolist()
         before, now = before.take(at), now.take(at)
-        ids, labels = [ids[place] for place in order], [labels[place] for place in order]
+        ids = [ids[place] for place in places]
+        clusters = [clusters[place] for place in places]
+
+    def scores_each_time(place: int) -> CaseScores:
+        return now.asked(place).values, before.asked(place).values
+
     return paired_columns(
         before.values,
         now.values,
         ids=ids,
-        labels=labels,
+        labels=clusters,
         higher_is_better=column.sign > 0.0,
-        repeats=(lambda at: (now.asked(at).values, before.asked(at).values))
-        if now.repeats or before.repeats
-        else None,
+        repeats=scores_each_time if now.repeats or before.repeats else None,
     )
 
 
@@ -139,12 +174,18 @@ def coverage_questions(
     for column in columns:
         if column.name in DERIVED:
             continue  # measured on every case that they apply to
-        before, after = (one.cells(column.name).coverage for one in (baseline, run))
-        if np.nansum(before):
-            lost, won = np.isnan(after) & (before > 0.0), np.isnan(before) & (after > 0.0)
-            after[lost], before[won] = 0.0, 0.0
-            groups.setdefault((before.tobytes(), after.tobytes()), []).append(column.name)
-    for (old, new), (name, *others) in groups.items():
+        before = baseline.cells(column.name).coverage
+        after = run.cells(column.name).coverage
+        if not np.nansum(before):
+            continue
+        # A case that one run measures, and to which the metric does not even apply in the other,
+        # counts as not measured there.
+        lost = np.isnan(after) & (before > 0.0)
+        gained = np.isnan(before) & (after > 0.0)
+        after[lost] = 0.0
+        before[gained] = 0.0
+        groups.setdefault((before.tobytes(), after.tobytes()), []).append(column.name)
+    for (before_bytes, after_bytes), (name, *others) in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
             column=replace(_COVERAGE, name=f"measured: {name}"),
@@ -152,11 +193,11 @@ def coverage_questions(
             tolerance=tolerance,
             largest_drop=_COVERAGE.scale,
             sample=paired_columns(
-                np.frombuffer(old),
-                np.frombuffer(new),
+                np.frombuffer(before_bytes),
+                np.frombuffer(after_bytes),
                 ids=run.table.ids,
                 labels=run.clusters,
-                repeats=_covered_repeatedly(run.cells(name), baseline.cells(name)),
+                repeats=_coverage_each_time(run.cells(name), baseline.cells(name)),
             ),
         )
 
@@ -176,19 +217,8 @@ def shown_checks(
             largest_drop=column.scale,
             sample=sample,
         )
-        seen = mean_interval(sample.totals(), bounds=column.reach)
-        facts = _seen(question, seen)
-        drop = Drop(
-            **facts,
-            tolerance=0.0,
-            p_worse=1.0,
-            resolution=0.0,
-            p_not_worse=1.0,
-            family=0,
-            can_show=False,
-            detectable_drop=None,
-            needed=None,
-        )
+        interval = mean_interval(sample.totals(), bounds=column.reach)
+        drop = _untested_drop(question, interval)
         yield worded(question.check(drop, GateOutcome.NOT_JUDGED, Ground.NOT_HELD))
 
 
@@ -197,21 +227,26 @@ _COVERAGE = MetricColumn(
 )
 
 
-def _covered_repeatedly(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
+def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
     """Whether a case was measured each time; None where neither run asked repeatedly."""
     if not now.repeats and not earlier.repeats:
         return None
 
-    def found(at: int) -> CaseScores:
-        states, before = now.asked(at).coverage, earlier.asked(at).coverage
-        # Measured in one of the runs, and in the other it did not even apply.
-        if any(before) and not any(state is not None for state in states):
-            states = (0.0,) * len(states)
-        if any(states) and not any(state is not None for state in before):
+    def coverage_of(place: int) -> CaseScores:
+        after, before = now.asked(place).coverage, earlier.asked(place).coverage
+        # As for the means: where the metric applies in one run alone, the other did not measure.
+        if any(before) and not _applies(after):
+            after = (0.0,) * len(after)
+        if any(after) and not _applies(before):
             before = (0.0,) * len(before)
-        return states, before
+        return after, before
 
-    return found
+    return coverage_of
+
+
+def _applies(coverage: Sequence[float | None]) -> bool:
+    """Whether a metric applied to a case any of the times that it was asked."""
+    return any(measured is not None for measured in coverage)
 
 
 def drop_checks(
@@ -224,33 +259,47 @@ def drop_checks(
     Args:
         part: of the level, where other questions have the rest.
     """
-    slices = [one for one in questions if one.slice is not None]
-    # Where the same cases are measured there is nothing to find, whichever run is the baseline.
-    still = [one for one in questions if _is_still(one)]
-    whole = [one for one in questions if one.slice is None and one not in still]
-    found: list[GateCheck] = []
-    for family, share in ((whole, 1.0), (slices, _ALONE), (still, 1.0)):
-        if not family:
-            continue
-        # By name: the signs that are drawn depend on the order.
-        order = sorted(family, key=lambda one: (one.column.name, one.slice or ""))
-        alpha = config.alpha * part * share
-        decided = decide_family(
-            order,
-            alpha=alpha,
-            alpha_not_worse=config.alpha,
-            alpha_unchanged=alpha * UNCHANGED if family is whole else None,
-        )
-        decisions = dict(zip(order, decided, strict=True))
-        # Each row is one more chance of a false one.
-        rows = sum(one.kind is not CheckKind.COVERAGE for one in family)
-        enough = _FEW * (1.0 + math.log2(max(rows, 1)))
-        found += [_check(one, decisions[one], config.min_cases, enough) for one in family]
-    return found
+    slices: list[DropQuestion] = []
+    still: list[DropQuestion] = []
+    whole: list[DropQuestion] = []
+    for question in questions:
+        if question.slice is not None:
+            slices.append(question)
+        elif question.kind is CheckKind.COVERAGE and not question.sample.differences.any():
+            # Where the same cases are measured there is nothing to find, whichever run is the
+            # baseline: it costs the others no power.
+            still.append(question)
+        else:
+            whole.append(question)
+
+    alpha = config.alpha * part
+    return [
+        *_family_checks(whole, config, alpha, alpha_unchanged=alpha * UNCHANGED),
+        *_family_checks(slices, config, alpha * _ALONE, alpha_unchanged=None),
+        *_family_checks(still, config, alpha, alpha_unchanged=None),
+    ]
 
 
-def _is_still(question: DropQuestion) -> bool:
-    return question.kind is CheckKind.COVERAGE and not question.sample.differences.any()
+def _family_checks(
+    family: Sequence[DropQuestion],
+    config: GateConfig,
+    alpha: float,
+    *,
+    alpha_unchanged: float | None,
+) -> list[GateCheck]:
+    """The checks of questions that are tested together, in their order."""
+    if not family:
+        return []
+    # By name: the signs that are drawn depend on the order.
+    ordered = sorted(family, key=lambda question: (question.column.name, question.slice or ""))
+    decided = decide_family(
+        ordered, alpha=alpha, alpha_not_worse=config.alpha, alpha_unchanged=alpha_unchanged
+    )
+    decisions = dict(zip(ordered, decided, strict=True))
+    # Each row is one more chance of a false one.
+    rows = sum(question.kind is not CheckKind.COVERAGE for question in family)
+    enough = _FEW * (1.0 + math.log2(max(rows, 1)))
+    return [_check(question, decisions[question], config.min_cases, enough) for question in family]
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
@@ -260,12 +309,16 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
         ground = _too_much(question, drop, enough) or ground
     if drop is not None and drop.loss < 0.0 and ground in _NOT_SHOWN:
         ground = Ground.NOT_LOWER
+
     passes = ground in _PASSING
     if question.kind is CheckKind.COVERAGE:  # what is tolerated is no question
         passes = drop is None or drop.loss <= drop.tolerance
-    outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
+    elif passes:
+        outcome = GateOutcome.PASSED
+    else:
+        outcome = GateOutcome.INCONCLUSIVE
     return worded(question.check(drop, outcome, ground), least=least)
 
 
@@ -279,22 +332,29 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     Args:
         enough: observations of what there was, from which on losing half of them is no chance.
     """
-    left, is_half = drop.after, drop.after < _HALF * drop.before
+    is_halved = drop.after < _HALF * drop.before
     if question.kind is CheckKind.COVERAGE:
-        return Ground.HALVED if is_half and drop.before * drop.cases >= _FEW else None
+        return Ground.HALVED if is_halved and drop.before * drop.cases >= _FEW else None
     # Half of a mean is half of what there was only where 0 is the worst value.
     if question.column.low != 0.0 or drop.rises or drop.loss <= drop.tolerance:
         return None
-    had, is_all = drop.before * drop.clusters, left <= _LEFT * drop.before
-    losing = sum(total < 0.0 for total in question.sample.totals().sums) if is_all else 0
+
+    had = drop.before * drop.clusters
+    is_all = drop.after <= _LEFT * drop.before
     if question.slice is not None:
-        is_red = is_all and had >= _OF_SLICE[0] and drop.before >= _OF_SLICE[1]
-        return Ground.ALL_LOST if is_red else None
-    if losing >= (LEAST if drop.clusters <= _DOCUMENTS else LEAST - 1.0 + enough / _FEW):
-        return Ground.ALL_LOST
-    if is_half and had >= enough:
+        least_had, least_share = _OF_SLICE
+        is_lost = is_all and had >= least_had and drop.before >= least_share
+        return Ground.ALL_LOST if is_lost else None
+
+    are_few = drop.clusters <= _DOCUMENTS
+    if is_all:
+        losing = sum(total < 0.0 for total in question.sample.totals().sums)
+        needed = LEAST if are_few else LEAST - 1.0 + enough / _FEW
+        if losing >= needed:
+            return Ground.ALL_LOST
+    if is_halved and had >= enough:
         return Ground.HALVED
-    return Ground.ALL_OF_FEW_LOST if is_all and drop.clusters <= _DOCUMENTS else None
+    return Ground.ALL_OF_FEW_LOST if is_all and are_few else None
 
 
 def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
@@ -314,39 +374,61 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
         return Ground.RARE_GAINS
     if not decision.can_show:
         return Ground.TOO_FEW_CLUSTERS
-    seen = decision.difference
-    low = seen.mean if seen.low is None else seen.low
+    interval = decision.difference
+    low = interval.mean if interval.low is None else interval.low
     return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
-    decided = {name: getattr(decision, name) for name in _DECIDED}
-    return Drop(**_seen(question, decision.difference), **decided)
+    return replace(
+        _untested_drop(question, decision.difference),
+        tolerance=decision.tolerance,
+        p_worse=decision.p_worse,
+        resolution=decision.resolution,
+        p_not_worse=decision.p_not_worse,
+        family=decision.family,
+        can_show=decision.can_show,
+        detectable_drop=decision.detectable_drop,
+        needed=decision.needed,
+    )
 
 
-def _seen(question: DropQuestion, difference: Interval) -> dict[str, Any]:
-    """What a drop says besides its tests."""
-    sample, mean = question.sample, difference.mean or 0.0
-    # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
-    low, high = difference.low, difference.high
+def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
+    """How a metric moved, as if nothing had been tested.
+
+    Args:
+        interval: of the mean difference, in which a loss is negative.
+    """
+    sample = question.sample
+    difference, low, high = interval.mean or 0.0, interval.low, interval.high
     rises = question.column.sign < 0.0
     if rises:
-        mean = -mean
-        low, high = (None if end is None else 0.0 - end for end in (high, low))
-    return {
-        "before": sample.before or 0.0,
-        "after": sample.after or 0.0,
-        "difference": mean + 0.0,
-        "low": low,
-        "high": high,
-        "confidence": difference.confidence,
-        "cases": difference.cases,
-        "clusters": difference.clusters,
-        "better": sample.gained,
-        "worse": sample.lost,
-        "left_out": sample.left_out,
-        "rises": rises,
-    }
+        # Tests count a loss as negative; a verdict speaks in the metric's own direction.
+        difference = -difference
+        low = None if interval.high is None else 0.0 - interval.high
+        high = None if interval.low is None else 0.0 - interval.low
+    return Drop(
+        before=sample.before or 0.0,
+        after=sample.after or 0.0,
+        difference=difference + 0.0,  # never -0.0, which would be written "-0.000"
+        low=low,
+        high=high,
+        confidence=interval.confidence,
+        tolerance=0.0,
+        p_worse=1.0,
+        resolution=0.0,
+        p_not_worse=1.0,
+        family=0,
+        cases=interval.cases,
+        clusters=interval.clusters,
+        can_show=False,
+        better=sample.gained,
+        worse=sample.lost,
+        left_out=sample.left_out,
+        detectable_drop=None,
+        needed=None,
+        rises=rises,
+    )
 
 
 def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: float) -> bool:
@@ -365,10 +447,3 @@ def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
     question = RegressionQuestion(sample=sample, largest_drop=scale)
     (decision,) = decide_family([question], alpha=alpha * OF_LIMITS)
     return decision.change is ChangeKind.WORSE
-
-
-_DECIDED = (
-    *("tolerance", "p_worse", "resolution", "p_not_worse", "family", "can_show"),
-    *("detectable_drop", "needed"),
-)
-"""Facts of a decision that a row shows as they are."""

@@ -12,7 +12,7 @@ from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_of_group
-from ragbench.plugins import np
+from ragbench.plugins import Floats, np
 
 RIGHT = "right"
 """Of all cases, how far each is right: declined or failed where there is an answer, it is not."""
@@ -21,7 +21,8 @@ ANSWERED = "answered"
 DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 
-_CORRECT, _DECLINING = "answer_correct", "abstention_accuracy"
+_CORRECT = "answer_correct"
+_DECLINING = "abstention_accuracy"
 _RATE = "answer_rate"
 _OF_ANSWER = (*JUDGED_RIGHT, _CORRECT, "token_f1", "exact_match", RIGHT)
 """Who holds one of these says how much the answers may lose."""
@@ -37,21 +38,28 @@ Derive = Callable[[Cell | None, Cell | None], float | None]
 
 def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores, RunScores | None]:
     """The runs with the figures that a gate makes of their metrics, by one rule in both."""
-    runs = [run] if baseline is None else [run, baseline]
-    if any(each.column(_CORRECT) is not None and _count(each, _CORRECT) for each in runs):
-        runs = [_with_figure(each, RIGHT, _CORRECT, _right) for each in runs]
-    telling = _telling(runs)
-    if telling:
-        derive = _answered_by_rate if telling == _RATE else _answered
-        runs = [_with_figure(each, ANSWERED, telling, derive) for each in runs]
-    elif all(_has_answers(each) for each in runs):
-        runs = [_with_stages(each) for each in runs]
-    return runs[0], None if baseline is None else runs[1]
+    if baseline is None:
+        (run,) = _with_figures([run])
+        return run, None
+    run, baseline = _with_figures([run, baseline])
+    return run, baseline
 
 
 def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores]:
-    found, earlier = with_figures(run, baseline)
-    return found, baseline if earlier is None else earlier
+    run, baseline = _with_figures([run, baseline])
+    return run, baseline
+
+
+def _with_figures(runs: list[RunScores]) -> list[RunScores]:
+    if any(_count(run, _CORRECT) for run in runs):
+        runs = [_with_figure(run, RIGHT, _CORRECT, _right) for run in runs]
+    telling = _telling_metric(runs)
+    if telling is not None:
+        derive = _answered_by_rate if telling == _RATE else _answered
+        return [_with_figure(run, ANSWERED, telling, derive) for run in runs]
+    if all(_has_answers(run) for run in runs):
+        return [_with_answered_by_stages(run) for run in runs]
+    return runs
 
 
 def figures_of(
@@ -64,36 +72,52 @@ def figures_of(
     Args:
         held: metrics of which somebody says how much they may lose.
     """
-    names = {column.name for column in held}
-    measured = [column for column in run.metrics if _is_measured(column, baseline)]
-    usable = [column for column in measured if column.name not in DERIVED]
-    retrieval = main_of_group("retriever", usable)
+    held_names = {column.name for column in held}
+    measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
+    own = [column for name, column in measured.items() if name not in DERIVED]
+
+    retrieval = main_of_group("retriever", own)
     if retrieval is not None and not any(column.group == "retriever" for column in held):
         yield retrieval
-    answer = main_of_group("generator", usable)
-    right = next((column for column in measured if column.name == RIGHT), None)
-    if right is not None and answer is not None and answer.name == _CORRECT and not run.has_labels:
+
+    answer = main_of_group("generator", own)
+    right = measured.get(RIGHT)
+    is_right = (
+        right is not None
+        and answer is not None
+        and answer.name == _CORRECT
+        and not run.has_labels  # people label the metric, and not what the gate makes of it
+    )
+    if is_right:
         answer = right
-    is_held = names.intersection(_OF_ANSWER) or (answer is not None and answer.name in names)
-    if answer is not None and not is_held:
+    is_held = not held_names.isdisjoint(_OF_ANSWER)
+    if answer is not None and not is_held and answer.name not in held_names:
         yield answer
-    declining = next((column for column in measured if column.name == _DECLINING), None)
-    if declining is not None and answer is not right and _DECLINING not in names:
+
+    # Whether declining is right is a part of `right`.
+    declining = measured.get(_DECLINING)
+    if declining is not None and answer is not right and _DECLINING not in held_names:
         yield declining
-    answered = next((column for column in measured if column.name == ANSWERED), None)
-    if answered is not None and not names.intersection(_OF_REFUSAL):
+
+    answered = measured.get(ANSWERED)
+    if answered is not None and held_names.isdisjoint(_OF_REFUSAL):
         yield answered
 
 
 def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
-    """What has to be measured for some metrics and figures."""
-    needed = (source for name in names for source in SOURCES.get(name, (name,)))
-    return [name for name in dict.fromkeys(needed) if run.column(name) is not None]
+    """What has to be measured for some metrics and figures, each once."""
+    needed: dict[str, None] = {}
+    for name in names:
+        needed |= dict.fromkeys(SOURCES.get(name, (name,)))
+    return [name for name in needed if run.column(name) is not None]
 
 
-def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
+def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
+    """Whether a metric has a figure in the run or in the baseline."""
+    if column.score is not None:
+        return True
     earlier = None if baseline is None else baseline.column(column.name)
-    return column.score is not None or (earlier is not None and earlier.score is not None)
+    return earlier is not None and earlier.score is not None
 
 
 def _count(run: RunScores, name: str) -> int:
@@ -102,15 +126,16 @@ def _count(run: RunScores, name: str) -> int:
     return int(((cells.states != 0) & ~cells.has(Status.SKIPPED)).sum())
 
 
-def _telling(runs: Sequence[RunScores]) -> str | None:
+def _telling_metric(runs: Sequence[RunScores]) -> str | None:
     """The metric of all runs that tells of the most cases whether they were answered."""
-    counts = {
-        name: sum(_count(run, name) for run in runs)
-        for name in _TELLING
-        if all(run.column(name) is not None for run in runs)
-    }
-    best = max(counts, key=counts.__getitem__, default=None)
-    return best if best is not None and counts[best] else None
+    best, most = None, 0
+    for name in _TELLING:
+        if any(run.column(name) is None for run in runs):
+            continue
+        count = sum(_count(run, name) for run in runs)
+        if count > most:
+            best, most = name, count
+    return best
 
 
 def _right(answer: Cell | None, declining: Cell | None) -> float | None:
@@ -140,6 +165,7 @@ def _answered_by_rate(rate: Cell | None, declining: Cell | None) -> float | None
 
 
 def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunScores:
+    """The run with a figure that is derived from the cells of a metric."""
     column = run.column(source)
     if column is None or run.column(name) is not None:
         return run
@@ -161,28 +187,30 @@ def _repeated(asked: Repeats, declining: Repeats, derive: Derive) -> Repeats:
     refusals = declining.cells
     if len(refusals) != len(asked.cells):
         refusals = (None,) * len(asked.cells)
-    found: list[Cell | None] = []
+    cells: list[Cell | None] = []
     for cell, refusal in zip(asked.cells, refusals, strict=True):
         value = derive(cell, refusal)
-        found.append(None if value is None else Cell.measured(value))
-    return Repeats(cells=tuple(found))
+        cells.append(None if value is None else Cell.measured(value))
+    return Repeats(cells=tuple(cells))
 
 
 def _has_answers(run: RunScores) -> bool:
     return any("generate" in stages for stages in run.table.fact("stages"))
 
 
-def _with_stages(run: RunScores) -> RunScores:
+def _with_answered_by_stages(run: RunScores) -> RunScores:
     """With whether each case was answered, by how its stages ended."""
     if run.column(ANSWERED) is not None:
         return run
-    declining, values = run.cells(_DECLINING), np.full(len(run.cases), np.nan)
+    declining = run.cells(_DECLINING)
+    values = np.full(len(run.cases), np.nan)
     for place, stages in enumerate(run.table.fact("stages")):
         status = stages.get("generate")
         if Status.FAILED in stages.values():
             status = Status.FAILED
-        value = None if status is None else _answered(Cell(status=status), declining[place])
-        values[place] = np.nan if value is None else value
+        if status is not None:
+            value = _answered(Cell(status=status), declining[place])
+            values[place] = np.nan if value is None else value
     return _with_column(run, ANSWERED, 1, "", values, {})
 
 
@@ -191,12 +219,12 @@ def _with_column(
     name: str,
     version: int,
     digest: str,
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
+    values: Floats,
     repeats: dict[int, Repeats],
 ) -> RunScores:
-    is_there = ~np.isnan(values)
-    states = np.where(is_there, ord(Status.MEASURED.value[0]), 0).astype(np.uint8)
-    known = values[is_there].tolist()
+    is_measured = ~np.isnan(values)
+    states = np.where(is_measured, ord(Status.MEASURED.value[0]), 0).astype(np.uint8)
+    measured = values[is_measured].tolist()
     column = MetricColumn(
         name=name,
         version=version,
@@ -205,7 +233,7 @@ def _with_column(
         direction=Direction.HIGHER,
         low=0.0,
         high=1.0,
-        score=math.fsum(known) / len(known) if known else None,
+        score=math.fsum(measured) / len(measured) if measured else None,
     )
     cells = replace(Cells.packed(values, states), repeats=repeats)
     table = replace(run.cases, cells={**run.cases.cells, name: cells})

@@ -63,29 +63,43 @@ def lost_cases(
     """
     named = sorted(columns, key=lambda column: column.name)
     size = len(run.cases)
-    metric, most, broken = np.full(size, -1), np.zeros(size), np.zeros(size, bool)
-    for at, column in enumerate(named):
-        cells, old = run.cells(column.name), baseline.cells(column.name)
-        there = (cells.states != 0) & (old.states != 0)
-        failed = there & cells.has(Status.FAILED) & ~old.has(Status.FAILED)
-        loss = np.nan_to_num(column.sign * old.values - run.graded(column)) / (column.scale or 1.0)
-        is_worse = (failed > broken) | ((failed == broken) & ((metric < 0) | (loss > most)))
-        is_worse &= (there & (loss > 0.0)) | failed
-        metric[is_worse], most[is_worse], broken[is_worse] = at, loss[is_worse], failed[is_worse]
-    places = np.flatnonzero(metric >= 0).tolist()
-    found: list[CaseChange] = []
+    # Of each case, by far the worst metric so far: its place among the named ones, how much the
+    # case lost on it, and whether it failed.
+    worst = np.full(size, -1)
+    most, broken = np.zeros(size), np.zeros(size, bool)
+    for position, column in enumerate(named):
+        cells, cells_before = run.cells(column.name), baseline.cells(column.name)
+        in_both = (cells.states != 0) & (cells_before.states != 0)
+        fails = in_both & cells.has(Status.FAILED) & ~cells_before.has(Status.FAILED)
+        difference = column.sign * cells_before.values - run.graded(column)
+        loss = np.nan_to_num(difference) / (column.scale or 1.0)
+        # To fail is worse than to lose; of two metrics that fail, or that do not, the larger loss.
+        is_larger = (worst < 0) | (loss > most)
+        is_worse = (fails > broken) | ((fails == broken) & is_larger)
+        is_worse &= (in_both & (loss > 0.0)) | fails
+        worst[is_worse] = position
+        most[is_worse] = loss[is_worse]
+        broken[is_worse] = fails[is_worse]
+
+    places = np.flatnonzero(worst >= 0).tolist()
+    changes: list[CaseChange] = []
     for place, text in zip(places, run.table.texts_of(places), strict=False):
-        name = named[int(metric[place])].name
-        before, now = (one.cells(name).cell(place) for one in (baseline, run))
-        found.append(
+        metric = named[int(worst[place])].name
+        cell = run.cells(metric).cell(place)
+        changes.append(
             CaseChange(
-                id=run.table.ids[place], metric=name, before=before.value, after=now.value,
-                loss=float(most[place]), status=now.status.value, reason=now.reason,
+                id=run.table.ids[place],
+                metric=metric,
+                before=baseline.cells(metric).cell(place).value,
+                after=cell.value,
+                loss=float(most[place]),
+                status=cell.status.value,
+                reason=cell.reason,
                 query=text.query,
             )
-        )  # fmt: skip
-    order = sorted(found, key=lambda one: (one.status != Status.FAILED, -one.loss, one.id))
-    return tuple(order)
+        )
+    changes.sort(key=lambda change: (change.status != Status.FAILED, -change.loss, change.id))
+    return tuple(changes)
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
@@ -94,12 +108,14 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
         yield words.UNDECIDED_NOTE
-    if alone := sorted({check.subject for check in checks if check.is_opinion}):
+    opinions_alone = sorted({check.subject for check in checks if check.is_opinion})
+    if opinions_alone:
         yield (
-            f"{', '.join(alone)}: judge's opinion, unproved. Labels of people on both sides "
-            "(--labels) decide instead."
+            f"{', '.join(opinions_alone)}: judge's opinion, unproved. Labels of people on both "
+            "sides (--labels) decide instead."
         )
-    if unsettled := sum(check.is_small_slice for check in checks):
+    unsettled = sum(check.is_small_slice for check in checks)
+    if unsettled:
         yield f"{unsettled:,} of the checks on slices cannot be decided; they do not count."
 
 
@@ -107,12 +123,11 @@ def with_settled(
     verdict: GateResult, settled: Mapping[str, Settled], config: GateConfig
 ) -> GateResult:
     """The result with what asking both systems again said of its open checks."""
-    checks = [
-        _settled(check, settled[check.subject], config)
-        if check.can_settle and check.subject in settled
-        else check
-        for check in verdict.checks
-    ]
+    checks: list[GateCheck] = []
+    for check in verdict.checks:
+        if check.can_settle and check.subject in settled:
+            check = _with_settled(check, settled[check.subject], config)
+        checks.append(check)
     return with_checks(verdict, checks, config)
 
 
@@ -120,25 +135,30 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
     """The result with other outcomes of its checks."""
     checks = sorted(checks, key=_rank)
     outcome = _outcome(checks, verdict.refusals, config.undecided)
-    old = set(notes_on(verdict.checks, config))
-    kept = [note for note in verdict.notes if note not in old]
-    kept += [f"{check.name} was {text}." for check in checks if (text := words.again_text(check))]
+    old_notes = set(notes_on(verdict.checks, config))
+    notes = [note for note in verdict.notes if note not in old_notes]
+    for check in checks:
+        again = words.again_text(check)
+        if again:
+            notes.append(f"{check.name} was {again}.")
+    notes += notes_on(checks, config)
     return replace(
         verdict,
         outcome=outcome,
         headline=words.headline(outcome, checks, verdict.refusals, None),
         checks=tuple(checks),
-        notes=(*kept, *notes_on(checks, config)),
+        notes=tuple(notes),
     )
 
 
-def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
-    outcome, ground = {
-        "worse": (GateOutcome.FAILED, Ground.SETTLED_WORSE),
-        "not worse": (GateOutcome.PASSED, Ground.SETTLED_NOT_WORSE),
-    }.get(settled.change, (check.outcome, check.ground))
-    found = replace(check, outcome=outcome, ground=ground, settled=settled)
-    return words.worded(found, least=config.min_cases)
+def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
+    outcome, ground = check.outcome, check.ground
+    if settled.change == "worse":
+        outcome, ground = GateOutcome.FAILED, Ground.SETTLED_WORSE
+    elif settled.change == "not worse":
+        outcome, ground = GateOutcome.PASSED, Ground.SETTLED_NOT_WORSE
+    check = replace(check, outcome=outcome, ground=ground, settled=settled)
+    return words.worded(check, least=config.min_cases)
 
 
 def _rank(check: GateCheck) -> tuple[int, bool]:
@@ -172,29 +192,30 @@ def gate(
     outcome = _outcome(checks, compared.refusals, config.undecided)
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
-    text = words.headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
+    command = _settle_command(run, baseline, config)
+    text = words.headline(outcome, checks, compared.refusals, command)
     if outcome is not GateOutcome.FAILED:
         text += words.labels_way(checks) + dataset_text(compared.dataset)
     system = None if baseline is None else system_change(baseline, run)
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
     lost, pair = _cases(compared, dropping)
+    all_notes = [*notes, *compared.notes]
+    clusters = clusters_note(run.clusters)
+    if clusters:
+        all_notes.append(clusters)
+    all_notes += dearer_notes(run, baseline)
+    all_notes += notes_on(checks, config)
     return GateResult(
         outcome=outcome,
         headline=text,
-        run=_judged(run),
-        baseline=None if baseline is None else _judged(baseline),
+        run=_judged_run(run),
+        baseline=None if baseline is None else _judged_run(baseline),
         checks=tuple(checks),
         system=system,
         refusals=compared.refusals,
         dataset=compared.dataset,
-        notes=(
-            *notes,
-            *compared.notes,
-            *filter(None, [clusters_note(run.clusters)]),
-            *dearer_notes(run, baseline),
-            *notes_on(checks, config),
-        ),
+        notes=tuple(all_notes),
         lost_cases=lost,
         pair=pair,
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
@@ -208,8 +229,9 @@ def _cases(
     if compared.both is None:
         return (), None
     run, baseline = compared.both
-    lost = lost_cases(run, baseline, (c for c in dropping if c.name in compared.metrics))
-    main = main_metrics([*filter(baseline.measures, run.metrics)])
+    comparable = [column for column in dropping if column.name in compared.metrics]
+    lost = lost_cases(run, baseline, comparable)
+    main = main_metrics([column for column in run.metrics if baseline.measures(column)])
     return lost, run_pair(baseline, run, SIDES, main)
 
 
@@ -223,13 +245,17 @@ def _checks(
     """Limits, drops of metrics and slices, how much is measured, and main's drift."""
     yield from floor_checks(run, compared.both, demands, config)
     if compared.both is not None:
-        mine, other = compared.both
-        able = [demand for demand in demands if demand.column.name in compared.metrics]
-        yield from _drops(able, mine, other, config)
+        mine, earlier = compared.both
+        comparable = [demand for demand in demands if demand.column.name in compared.metrics]
+        yield from _drops(comparable, mine, earlier, config)
         held = {demand.column.name for demand in demands if demand.drops}
-        rest = [c for c in comparable_columns(mine, other) if c.name not in held]
-        yield from shown_checks(filter(other.measures, rest), mine, other)
-        yield from drift_checks(mine, other, config)
+        others = [
+            column
+            for column in comparable_columns(mine, earlier)
+            if column.name not in held and earlier.measures(column)
+        ]
+        yield from shown_checks(others, mine, earlier)
+        yield from drift_checks(mine, earlier, config)
     yield coverage_check(run, compared.both, demands, config)
     yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
     yield from budget_checks(run, baseline, config)
@@ -241,32 +267,37 @@ def _drops(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores, config: GateConfig
 ) -> Iterator[GateCheck]:
     """The metrics and their slices, by people where they labelled both sides."""
-    people, rest = split_labelled([*drop_questions(demands, run, baseline)], run, baseline)
-    rest = [*one_row_each(rest)]
+    questions = [*drop_questions(demands, run, baseline)]
+    by_people, unlabelled = split_labelled(questions, run, baseline)
+    by_test = [*one_row_each(unlabelled)]
     held = dict.fromkeys(demand.column for demand in demands if demand.drops)
-    rest += coverage_questions(held, run, baseline, config.max_unmeasured)
-    family = len(people) + len(rest)
-    judged = drop_checks(rest, config, part=len(rest) / family if people else 1.0)
-    yield from labelled_checks(people, run, baseline, config, family)
-    yield from opinions(judged, rest, run, baseline, config)
+    by_test += coverage_questions(held, run, baseline, config.max_unmeasured)
+    family = len(by_people) + len(by_test)
+    part = len(by_test) / family if by_people else 1.0
+    judged = drop_checks(by_test, config, part=part)
+    yield from labelled_checks(by_people, run, baseline, config, family)
+    yield from opinions(judged, by_test, run, baseline, config)
 
 
 PER_CASE = 10
 """How often --rerun-inconclusive asks about a case on average, where nobody says otherwise."""
 
 
-def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
+def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
     """The command that settles what is open, with its price; None where nobody can be asked."""
     if baseline is None or not run.origins or baseline.origins == ():  # recorded answers
         return None
-    most = PER_CASE * len(run.cases)
-    seconds = 2.0 * most * sum(latency.mean for latency in run.latencies)
-    time = f", about {max(1, round(seconds / 60)):,} min at the run's pace" if seconds else ""
+    questions = PER_CASE * len(run.cases)
+    price = f"at most {questions:,} questions to each of the two"
+    seconds = 2.0 * questions * sum(latency.mean for latency in run.latencies)
+    if seconds:
+        price += f", about {max(1, round(seconds / 60)):,} min at the run's pace"
     command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)}"
     for name, demand in config.metrics.items():
-        if (limit := demand.limits.max_drop) is not None:
+        limit = demand.limits.max_drop
+        if limit is not None:
             command += f" --max-drop {quote(f'{name}={limit:g}')}"
-    return f"{command} --rerun-inconclusive (at most {most:,} questions to each of the two{time})"
+    return f"{command} --rerun-inconclusive ({price})"
 
 
 def _compared(
@@ -274,13 +305,15 @@ def _compared(
 ) -> Comparability:
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
+    if not columns:  # limits alone need no baseline
+        return Comparability(both=None, metrics=frozenset(), refusals=())
     names = as_line([column.name for column in columns], 3)
     refusal = Refusal(
         what="baseline",
         reason=f"there is no baseline, so drops of {names} cannot be judged",
         remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
     )
-    return Comparability(both=None, metrics=frozenset(), refusals=(refusal,) if columns else ())
+    return Comparability(both=None, metrics=frozenset(), refusals=(refusal,))
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
@@ -288,35 +321,48 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     if check.is_small_slice or (undecided is Undecided.PASS and check.may_pass):
         return GateOutcome.PASSED
     is_open = check.is_open_drop or check.is_near_limit
-    is_lost = undecided is Undecided.FAIL and is_open
-    return GateOutcome.FAILED if is_lost else check.outcome
+    if undecided is Undecided.FAIL and is_open:
+        return GateOutcome.FAILED
+    return check.outcome
 
 
 def _outcome(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
-    found = {bearing(check, undecided) for check in checks}
-    if GateOutcome.FAILED in found:
+    outcomes = {bearing(check, undecided) for check in checks}
+    if GateOutcome.FAILED in outcomes:
         return GateOutcome.FAILED
-    is_open = GateOutcome.INCONCLUSIVE in found or refusals
-    return GateOutcome.INCONCLUSIVE if is_open else GateOutcome.PASSED
+    if GateOutcome.INCONCLUSIVE in outcomes or refusals:
+        return GateOutcome.INCONCLUSIVE
+    return GateOutcome.PASSED
 
 
 def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
     """A loss of a named metric on so few cases that neither a test nor its size can ever tell."""
-    lost = [
-        f"{check.name}: {check.summary}, on {words.independent(drop)}: a max_drop needs {LEAST} to "
-        "be judged at all, and 5 for a test. Add cases about other documents, or demand min"
-        for check in checks
-        if check.kind is CheckKind.DROP
-        and check.outcome is not GateOutcome.NOT_JUDGED
-        and (drop := check.drop) is not None
-        and drop.clusters < LEAST
-        and drop.loss > drop.tolerance
-    ]
-    if lost:
-        raise ConfigError("\n".join(lost))
+    problems: list[str] = []
+    for check in checks:
+        drop = check.drop
+        is_judged = check.kind is CheckKind.DROP and check.outcome is not GateOutcome.NOT_JUDGED
+        if not is_judged or drop is None or drop.clusters >= LEAST:
+            continue
+        if drop.loss > drop.tolerance:
+            problems.append(
+                f"{check.name}: {check.summary}, on {words.independent(drop)}: a max_drop needs "
+                f"{LEAST} to be judged at all, and 5 for a test. Add cases about other documents, "
+                "or demand min"
+            )
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
-def _judged(run: RunScores) -> JudgedRun:
-    return JudgedRun(**run.facts, date=run.date, runs=max(1, len(run.made_of)))
+def _judged_run(run: RunScores) -> JudgedRun:
+    return JudgedRun(
+        source=run.source,
+        dataset=run.dataset,
+        rag=run.rag,
+        cases=len(run.cases),
+        commit=run.commit,
+        dirty=run.dirty,
+        date=run.date,
+        runs=max(1, len(run.made_of)),
+    )

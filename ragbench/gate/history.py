@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ragbench.core.history import Break, FittedLimit, History, MainRun, MetricHistory
+from ragbench.core.history import (
+    Break,
+    FittedLimit,
+    History,
+    MainRun,
+    MainTrend,
+    MetricHistory,
+)
 from ragbench.core.record import replace
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
@@ -34,14 +41,18 @@ def history_of(baseline: Baseline) -> History:
     runs, drift = baseline.runs, baseline.drift
     breaks = tuple(_breaks(runs))
     start = breaks[-1].at if breaks else 0
-    columns = sorted(baseline.metrics, key=lambda one: (one.name != "answer_correct", one.name))
-    falls = {} if drift is None else dict(shown_falls(drift, columns, _ALPHA))
-    return History(
-        dataset=baseline.dataset,
-        rag=baseline.rag,
-        runs=runs,
-        breaks=breaks,
-        metrics=tuple(
+    falls: Mapping[str, MainTrend] = {}
+    followed = 0
+    # Whether answers are correct comes first, the others by name.
+    columns = sorted(
+        baseline.metrics, key=lambda column: (column.name != "answer_correct", column.name)
+    )
+    if drift is not None:
+        falls = dict(shown_falls(drift, columns, _ALPHA))
+        followed = max((len(metric.steps) + 1 for metric in drift.metrics), default=0)
+    metrics: list[MetricHistory] = []
+    for column in columns:
+        metrics.append(
             MetricHistory(
                 metric=column.name,
                 direction=column.direction,
@@ -49,40 +60,66 @@ def history_of(baseline: Baseline) -> History:
                 figures=tuple(_linked(runs, column.name, start)),
                 fall=falls.get(column.name),
             )
-            for column in columns
-        ),
-        followed=0 if drift is None else max((len(m.steps) + 1 for m in drift.metrics), default=0),
+        )
+    return History(
+        dataset=baseline.dataset,
+        rag=baseline.rag,
+        runs=runs,
+        breaks=breaks,
+        metrics=tuple(metrics),
+        followed=followed,
         least=LEAST,
     )
 
 
 def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
-    """A metric's figures; those since the last break as if on the newest run's cases."""
+    """A metric's figures; those since the last break as if on the newest run's cases.
+
+    Args:
+        start: place of the first run since the last break.
+    """
     figures = [run.scores.get(metric) for run in runs]
-    found, shift = figures[:], 0.0
-    for at in range(len(runs) - 2, start - 1, -1):
-        figure, after, later = figures[at], found[at + 1], runs[at + 1]
+    linked = [*figures]
+    shift = 0.0
+    for place in range(len(runs) - 2, start - 1, -1):
+        after, later = linked[place + 1], runs[place + 1]
         if later.linked:
-            step = later.linked.get(metric)  # from the last one that is not kept aside
-            known = (figures[place] for place in range(at, -1, -1) if not runs[place].aside)
-            linked_to = next(known, None)
-            if linked_to is None or after is None or step is None:
-                return [*figures[:start], *[None] * (at + 1 - start), *found[at + 1 :]]
-            shift = after - step - linked_to
-        found[at] = None if figure is None else figure + shift
-    return found
+            step = later.linked.get(metric)
+            before = _figure_before(runs, figures, place)
+            if before is None or after is None or step is None:
+                # The chain is broken: of the runs before nothing is known on these cases.
+                unknown = [None] * (place + 1 - start)
+                return [*figures[:start], *unknown, *linked[place + 1 :]]
+            shift = after - step - before
+        figure = figures[place]
+        linked[place] = None if figure is None else figure + shift
+    return linked
+
+
+def _figure_before(
+    runs: Sequence[MainRun], figures: Sequence[float | None], place: int
+) -> float | None:
+    """The figure that a link leads from: that of the last run that is not kept aside."""
+    for earlier in range(place, -1, -1):
+        if not runs[earlier].aside:
+            return figures[earlier]
+    return None
 
 
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
-    for at, (before, run) in enumerate(pairwise(runs), 1):
-        known = None not in (before.matching, run.matching)
-        reasons = {
-            "other cases": before.cases != run.cases and not run.linked,
-            "another judge": before.judge != run.judge,
-            "chunks matched another way": known and before.matching != run.matching,
-        }
-        if any(reasons.values()):
-            yield Break(at=at, reason=", ".join(why for why, differs in reasons.items() if differs))
+    """Where runs do not compare with those before."""
+    for place, (before, run) in enumerate(pairwise(runs), 1):
+        reasons: list[str] = []
+        if before.cases != run.cases and not run.linked:
+            reasons.append("other cases")
+        if before.judge != run.judge:
+            reasons.append("another judge")
+        # Older files do not say how chunks were matched.
+        is_known = before.matching is not None and run.matching is not None
+        if is_known and before.matching != run.matching:
+            reasons.append("chunks matched another way")
+        if reasons:
+            yield Break(at=place, reason=", ".join(reasons))
 
 
 _GRID = 0.005
@@ -101,39 +138,49 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     whole = baseline_of(runs)  # says what does not fit together, such as metrics of other formulas
     runs = [with_both_figures(run, whole)[0] for run in runs]
     columns = [*figures_of(runs[0], None, [])] or [*comparable_columns(runs[0], None)]
-    held: list[list[PairedSample]] = []
+    samples_of: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
     for place, run in enumerate(runs):
-        others = baseline_of([*runs[:place], *runs[place + 1 :]])
-        held.append([paired(column, run, others.beside(run)) for column in columns])
+        others = baseline_of([*runs[:place], *runs[place + 1 :]]).beside(run)
+        for column in columns:
+            samples_of[column.name].append(paired(column, run, others))
     level = family_test(
-        held[0], null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
+        [samples_of[column.name][0] for column in columns],
+        null_means=[0.0] * len(columns),
+        alpha=_ALPHA,
+        resamples=1000,
     ).level
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
-    return tuple(
-        _limit(column, [samples[place] for samples in held], shrink, level)
-        for place, column in enumerate(columns)
-    )
+    return tuple(_limit(column, samples_of[column.name], shrink, level) for column in columns)
 
 
 def _limit(
     column: MetricColumn, samples: Sequence[PairedSample], shrink: float, level: float
 ) -> FittedLimit:
+    """The smallest tolerance that covers the noise of a metric.
+
+    Args:
+        samples: each run against the others.
+        shrink: from the noise against one run less to that against all.
+        level: of the test of one metric.
+    """
     scale = column.scale or 1.0
     totals = [sample.totals() for sample in samples]
-    spreads = [Spread.of(each) for each in totals]
-    variances = [0.0 if one is None else one.per_cluster**2 for one in spreads]
-    known = next((one for one in spreads if one is not None), None)
-    clusters = min(each.clusters for each in totals)
+    clusters = min(total.clusters for total in totals)
     noise, tolerance, seen = 0.0, _GRID * scale, None
-    if known is not None and clusters > 1:
-        typical = replace(known, per_cluster=shrink * math.sqrt(sum(variances) / len(variances)))
-        noise = typical.per_cluster / math.sqrt(clusters)
+    spreads = [Spread.of(total) for total in totals]
+    variances = [0.0 if spread is None else spread.per_cluster**2 for spread in spreads]
+    # Runs that are all alike have no spread: they count as a variance of 0.
+    spread = next((spread for spread in spreads if spread is not None), None)
+    if spread is not None and clusters > 1:
+        per_cluster = shrink * math.sqrt(sum(variances) / len(variances))
+        typical = replace(spread, per_cluster=per_cluster)
+        noise = per_cluster / math.sqrt(clusters)
         steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
         tolerance = round(steps * _GRID, 6) * scale
         seen = detectable(typical, clusters, alpha=level)
     return FittedLimit(
         metric=column.name,
-        cases=min(each.cases for each in totals),
+        cases=min(total.cases for total in totals),
         clusters=clusters,
         noise=noise,
         tolerance=tolerance,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragbench.core.case_table import Label, ScoredCase
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, LabelPlan
@@ -38,24 +38,32 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     """
     labels: list[dict[str, Label]] = []
     for id_ in run.table.ids:
-        said = {c.name: book.of(c.name, _read(judged[id_], c)) for c in run.metrics}
-        labels.append(
-            {
-                name: Label(
-                    value,
-                    people=sum(one.value is not None for one in found),
-                    is_drawn=any(one.is_drawn for one in found),
-                    is_of_pairs=all(one.is_of_pairs for one in found),
-                )
-                for name, found in said.items()
-                if (value := value_of(found)) is not None
-            }
-        )
-    known: dict[str, Sequence[Any]] = {
+        of_case: dict[str, Label] = {}
+        for column in run.metrics:
+            label = _label(book, column, judged[id_])
+            if label is not None:
+                of_case[column.name] = label
+        labels.append(of_case)
+    facts = {
+        **run.table.facts,
         "labels": labels,
         "judged": [judged[id_] for id_ in run.table.ids],
     }
-    return replace(run, cases=replace(run.table, facts={**run.table.facts, **known}))
+    return replace(run, cases=replace(run.table, facts=facts))
+
+
+def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
+    """What people together say of a case, on a metric's scale."""
+    opinions = book.of(column.name, _read(judged, column))
+    value = value_of(opinions)
+    if value is None:
+        return None
+    return Label(
+        value,
+        people=sum(opinion.value is not None for opinion in opinions),
+        is_drawn=any(opinion.is_drawn for opinion in opinions),
+        is_of_pairs=all(opinion.is_of_pairs for opinion in opinions),
+    )
 
 
 class Point(NamedTuple):
@@ -64,7 +72,9 @@ class Point(NamedTuple):
     judged: float
     """The value, or the difference."""
     label: float | None
-    said: tuple[Label, ...]
+    """The same by people; None where they did not label it, or only one side."""
+    labels: tuple[Label, ...]
+    """Those that it rests on."""
     cluster: str | None
     is_same: bool = False
     """Whether both answers of a pair are the same: no label is needed of it."""
@@ -74,33 +84,49 @@ def points_of(
     column: MetricColumn, run: RunScores, earlier: RunScores | None = None
 ) -> list[Point]:
     """The measured cases of a run; with those of another one before it, their differences."""
-    name, found = column.name, list[Point]()
-    there = {} if earlier is None else {case.id: case for case in earlier.cases}
+    points: list[Point] = []
+    if earlier is None:
+        for case in run.cases:
+            value, label = case.value(column.name), case.labels.get(column.name)
+            if value is None:
+                continue
+            # Labels of answers that differ between two runs say nothing of all answers of one.
+            if label is None or label.is_of_pairs:
+                points.append(Point(value, None, (), case.cluster))
+            else:
+                points.append(Point(value, label.value, (label,), case.cluster))
+        return points
+
+    cases_before = {case.id: case for case in earlier.cases}
     for case in run.cases:
-        value, label = case.value(name), case.labels.get(name)
-        if value is None:
-            continue
-        if earlier is None:
-            label = None if label is not None and label.is_of_pairs else label
-            alone = () if label is None else (label,)
-            found.append(Point(value, label and label.value, alone, case.cluster))
-            continue
-        before = there.get(case.id)
-        then = None if before is None else before.value(name)
-        if before is None or then is None:
-            continue
-        other = before.labels.get(name)
-        said = (label, other) if label and other else ()
-        known = label.value - other.value if label and other else None
-        same = is_same(before, case, column)
-        found.append(Point(value - then, known, said, case.cluster, same))
-    return found
+        before = cases_before.get(case.id)
+        if before is not None:
+            point = _pair_point(column, before, case)
+            if point is not None:
+                points.append(point)
+    return points
+
+
+def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Point | None:
+    """How a case moved, by judge and by people; None where it was not measured in both runs."""
+    value_before, value_now = before.value(column.name), now.value(column.name)
+    if value_before is None or value_now is None:
+        return None
+    label_before, label_now = before.labels.get(column.name), now.labels.get(column.name)
+    difference: float | None = None
+    labels: tuple[Label, ...] = ()
+    if label_before is not None and label_now is not None:
+        difference = label_now.value - label_before.value
+        labels = (label_now, label_before)
+    same = is_same(before, now, column)
+    return Point(value_now - value_before, difference, labels, now.cluster, same)
 
 
 def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool:
     """Whether a metric judges the same in both."""
-    one, other = first.judged, second.judged
-    return one is not None and other is not None and _read(one, column) == _read(other, column)
+    if first.judged is None or second.judged is None:
+        return False
+    return _read(first.judged, column) == _read(second.judged, column)
 
 
 def _read(key: Key, column: MetricColumn) -> Key:
@@ -116,33 +142,40 @@ def corrected(
     column: MetricColumn, points: Sequence[Point], runs: tuple[str, ...] = ()
 ) -> tuple[Corrected, Correction] | None:
     """A figure as people see it, or with two runs their difference; None without a label."""
-    judged, known = [one.judged for one in points], [one.label for one in points]
-    clusters = [one.cluster for one in points]
-    same = [one.is_same for one in points]
+    judged = [point.judged for point in points]
+    labels = [point.label for point in points]
+    clusters = [point.cluster for point in points]
     if len(runs) < 2:
-        found = corrected_mean(judged, known, clusters, bounds=column.bounds)
+        estimate = corrected_mean(judged, labels, clusters, bounds=column.bounds)
+        raw = mean_interval(
+            judged, clusters, bounds=(column.low, column.high), probability=column.probability
+        )
     else:
-        found = corrected_difference(judged, known, clusters, same=same, scale=column.scale)
-    if found is None:
+        same = [point.is_same for point in points]
+        estimate = corrected_difference(judged, labels, clusters, same=same, scale=column.scale)
+        raw = mean_interval(judged, clusters, bounds=column.reach)
+    if estimate is None:
         return None
-    ends = column.reach if len(runs) > 1 else (column.low, column.high)
-    is_chance = column.probability and len(runs) < 2
-    raw = mean_interval(judged, clusters, bounds=ends, probability=is_chance)
-    used = [one.said for one in points if one.label is not None and not one.is_same]
+
+    chosen = people = 0
+    for point in points:
+        if point.label is not None and not point.is_same:
+            chosen += not all(label.is_drawn for label in point.labels)
+            people = max(people, *(label.people for label in point.labels))
     interval = None
-    if found.low is not None and found.high is not None:
-        interval = Interval(low=found.low, high=found.high, level=CONFIDENCE)
-    return found, Correction(
+    if estimate.low is not None and estimate.high is not None:
+        interval = Interval(low=estimate.low, high=estimate.high, level=CONFIDENCE)
+    return estimate, Correction(
         metric=column.name,
         judged=raw.mean or 0.0,
         judged_interval=raw.reported,
-        corrected=found.mean,
+        corrected=estimate.mean,
         interval=interval,
-        cases=found.cases,
-        labels=found.labels,
-        chosen=sum(not all(one.is_drawn for one in said) for said in used),
-        people=max((one.people for said in used for one in said), default=0),
-        correlation=found.correlation,
+        cases=estimate.cases,
+        labels=estimate.labels,
+        chosen=chosen,
+        people=people,
+        correlation=estimate.correlation,
         unit=column.unit,
         runs=runs,
     )
@@ -152,22 +185,21 @@ def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
     """Each run's figures, then the first run against each other one, metric by metric."""
     if not any(run.has_labels for _, run in runs):
         return
-    (mark, first), *others = runs
-    asked: list[tuple[MetricColumn, list[Point], tuple[str, ...]]] = [
-        (column, points_of(column, run), (own,) if others else ())
-        for own, run in runs
-        for column in run.metrics
-    ]
-    asked += [
-        (column, points_of(column, run, first), (mark, own))
-        for column in first.metrics
-        for own, run in others
-        if run.column(column.name) is not None
-    ]
-    for column, points, marks in asked:
-        found = corrected(column, points, marks)
-        if found is not None:
-            yield found[1]
+    for mark, run in runs:
+        for column in run.metrics:
+            # A run by itself needs no name.
+            marks = (mark,) if len(runs) > 1 else ()
+            figure = corrected(column, points_of(column, run), marks)
+            if figure is not None:
+                yield figure[1]
+    (first_mark, first), *others = runs
+    for column in first.metrics:
+        for mark, run in others:
+            if run.column(column.name) is None:
+                continue
+            difference = corrected(column, points_of(column, run, first), (first_mark, mark))
+            if difference is not None:
+                yield difference[1]
 
 
 def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]:
@@ -175,32 +207,33 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
     if book is None:
         return
     names = {column.name for run in runs for column in run.metrics}
-    facts = ([run.table.fact(name) for name in ("judged", "labels")] for run in runs)
-    cases = [one for known in facts for one in zip(*known, strict=False)]
-    used = {(name, judged) for judged, labels in cases for name in labels}
-    given = [label for _, labels in cases for label in labels.values()]
-    strange = {name: n for name, n in book.by_metric().items() if name not in names and n}
-    total = len({label.item for label in book.labels if label.value is not None})
-    if strange:
-        listed = ", ".join(f"{name or 'no name'} ({count:,})" for name, count in strange.items())
+    unknown: list[str] = []
+    for name, count in book.by_metric().items():
+        if count and name not in names:
+            unknown.append(f"{name or 'no name'} ({count:,})")
+    if unknown:
         yield (
-            f"Labels of {listed} are of no metric of the run: METRIC=FILE says which they are of."
+            f"Labels of {', '.join(unknown)} are of no metric of the run: METRIC=FILE says which "
+            "they are of."
         )
+
+    used, labels = _labels_of(runs)
+    total = len({label.item for label in book.labels if label.value is not None})
     if total:
-        rest = "" if len(used) >= total else "; the others are of other answers or contexts"
         whose = "these runs" if len(runs) > 1 else "this run"
+        rest = "" if len(used) >= total else "; the others are of other answers or contexts"
         yield f"{len(used):,} of {total:,} labelled answers are of {whose}{rest}."
     passed = sum(label.value is None for label in book.labels)
     if passed:
         were = "was" if passed == 1 else "were"
         yield f"{passed:,} {were} passed over: the figures leave out what people could not tell."
-    paired = sum(label.is_of_pairs for label in given)
-    if paired and len(runs) == 1:
+    of_pairs = sum(label.is_of_pairs for label in labels)
+    if of_pairs and len(runs) == 1:
         yield (
-            f"{paired:,} labels are of answers that differ between two runs: they correct the "
+            f"{of_pairs:,} labels are of answers that differ between two runs: they correct the "
             "difference (ragbench compare, gate), and not the figure of one run."
         )
-    chosen = sum(not label.is_drawn for label in given)
+    chosen = sum(not label.is_drawn for label in labels)
     if chosen:
         yield (
             f"{chosen:,} labels are of cases that nobody drew: corrected figures lean as their "
@@ -208,53 +241,76 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
 
 
+def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[Label]]:
+    """What was labelled of the runs' answers, by metric; and all labels of their cases."""
+    used: set[tuple[str, Key]] = set()
+    labels: list[Label] = []
+    for run in runs:
+        keys, labels_by_case = run.table.fact("judged"), run.table.fact("labels")
+        for key, of_case in zip(keys, labels_by_case, strict=False):
+            used.update((metric, key) for metric in of_case)
+            labels += of_case.values()
+    return used, labels
+
+
 _FIRST = 60
 """Labels whose chance is named beside the number that is enough."""
 
 
-class Asked(NamedTuple):
-    """A question, and what people say to it; nothing where too few labelled both sides."""
+class LabelledQuestion(NamedTuple):
+    """A question, and what people say to it."""
 
     question: DropQuestion
     points: Sequence[Point]
-    found: tuple[Corrected, Correction] | None
+    answer: tuple[Corrected, Correction] | None
+    """None where too few labelled both sides."""
 
 
-def _asked(question: DropQuestion, run: RunScores, baseline: RunScores) -> Asked:
+def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) -> LabelledQuestion:
     points = points_of(question.column, run.on(set(question.sample.case_ids)), baseline)
-    found = corrected(question.column, points, ("baseline", "run")) if points else None
-    is_known = found is not None and found[1].interval is not None
-    return Asked(question, points, found if is_known else None)
+    answer = corrected(question.column, points, ("baseline", "run")) if points else None
+    if answer is not None and answer[1].interval is None:
+        answer = None
+    return LabelledQuestion(question, points, answer)
 
 
 def split_labelled(
     questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores
-) -> tuple[list[Asked], list[DropQuestion]]:
+) -> tuple[list[LabelledQuestion], list[DropQuestion]]:
     """Questions that people answer, since both sides are labelled; and the others."""
     if not run.has_labels:
         return [], [*questions]
-    asked = [_asked(question, run, baseline) for question in questions]
-    return (
-        [one for one in asked if one.found is not None],
-        [one.question for one in asked if one.found is None],
-    )
+    by_people: list[LabelledQuestion] = []
+    others: list[DropQuestion] = []
+    for question in questions:
+        labelled_question = _with_labels(question, run, baseline)
+        if labelled_question.answer is None:
+            others.append(question)
+        else:
+            by_people.append(labelled_question)
+    return by_people, others
 
 
 def labelled_checks(
-    people: Sequence[Asked], run: RunScores, baseline: RunScores, config: GateConfig, family: int
+    questions: Sequence[LabelledQuestion],
+    run: RunScores,
+    baseline: RunScores,
+    config: GateConfig,
+    family: int,
 ) -> Iterator[GateCheck]:
     """The corrected difference of each against what is tolerated, by Student's t.
 
     Args:
         family: how many questions share the level: each of these has its part (Bonferroni).
     """
-    for asked in people:
-        question, points, found = asked
-        assert found is not None
-        column = question.column
+    for labelled_question in questions:
+        question, points, answer = labelled_question
+        assert answer is not None
+        estimate, correction = answer
         ids = set(question.sample.case_ids)
-        before = corrected(column, points_of(column, baseline.on(ids)))
-        drop = _drop(question, points, found[0], family, before and before[0].mean)
+        before = corrected(question.column, points_of(question.column, baseline.on(ids)))
+        level_before = before[0].mean if before is not None else question.sample.before or 0.0
+        drop = _drop(question, points, estimate, family, level_before)
         ground, outcome = Ground.OPEN, GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
             ground = Ground.TOO_FEW_CASES
@@ -262,33 +318,36 @@ def labelled_checks(
             ground, outcome = Ground.SHOWN, GateOutcome.FAILED
         elif drop.p_not_worse <= config.alpha:
             ground, outcome = Ground.RULED_OUT, GateOutcome.PASSED
-        is_lacking = ground is Ground.OPEN and question.kind is CheckKind.DROP
-        check = replace(
-            question.check(drop, outcome, ground),
-            corrected=found[1],
-            plan=_plan(asked, run, baseline, config) if is_lacking else None,
-        )
+        plan = None
+        if ground is Ground.OPEN and question.kind is CheckKind.DROP:
+            plan = _plan(labelled_question, run, baseline, config)
+        check = replace(question.check(drop, outcome, ground), corrected=correction, plan=plan)
         yield worded(check, least=config.min_cases)
 
 
 def _drop(
     question: DropQuestion,
     points: Sequence[Point],
-    found: Corrected,
+    estimate: Corrected,
     family: int,
-    before: float | None,
+    before: float,
 ) -> Drop:
-    sample, sign = question.sample, question.column.sign
-    p_not_worse = replace(found, mean=sign * found.mean).p_above(-question.tolerance)
-    level = student_quantile(0.95, found.degrees) + student_quantile(POWER, found.degrees)
-    changes = [sign * one.label for one in points if one.label is not None]
-    level_before = before if before is not None else question.sample.before or 0.0
+    """What people say of a drop.
+
+    Args:
+        before: the baseline's figure, by people where they labelled it.
+    """
+    sign = question.column.sign
+    # The test counts a loss as negative, whichever side of the metric is better.
+    p_not_worse = replace(estimate, mean=sign * estimate.mean).p_above(-question.tolerance)
+    quantiles = student_quantile(0.95, estimate.degrees) + student_quantile(POWER, estimate.degrees)
+    changes = [sign * point.label for point in points if point.label is not None]
     return Drop(
-        before=level_before,
-        after=level_before + found.mean,
-        difference=found.mean,
-        low=found.low,
-        high=found.high,
+        before=before,
+        after=before + estimate.mean,
+        difference=estimate.mean,
+        low=estimate.low,
+        high=estimate.high,
         confidence=CONFIDENCE,
         tolerance=question.tolerance,
         p_worse=min(1.0, family * (1.0 - p_not_worse)),
@@ -296,12 +355,12 @@ def _drop(
         p_not_worse=p_not_worse,
         family=family,
         cases=len(points),
-        clusters=found.degrees + 2,
+        clusters=estimate.degrees + 2,
         can_show=True,
         better=sum(change > 0 for change in changes),
         worse=sum(change < 0 for change in changes),
-        left_out=sample.left_out,
-        detectable_drop=question.tolerance + level * found.standard_error,
+        left_out=question.sample.left_out,
+        detectable_drop=question.tolerance + quantiles * estimate.standard_error,
         needed=None,
         rises=sign < 0.0,
     )
@@ -320,51 +379,72 @@ def opinions(
         is_judged = column is not None and column.is_judged
         # A probability is not a judge's, and yet no fact: people can be asked.
         is_estimate = column is not None and column.probability
-        if is_judged or (is_estimate and check.is_open_drop):
-            plan = None
-            if check.kind is CheckKind.DROP and check.drop:
-                (one,) = [one for one in questions if (one.column, one.slice) == (column, None)]
-                plan = _plan(_asked(one, run, baseline), run, baseline, config)
-            check = replace(check, is_opinion=is_judged, plan=plan)
-            check = worded(check, least=config.min_cases)
-        yield check
+        if not is_judged and not (is_estimate and check.is_open_drop):
+            yield check
+            continue
+        plan = None
+        if check.kind is CheckKind.DROP and check.drop:
+            (question,) = [
+                question
+                for question in questions
+                if question.column == column and question.slice is None
+            ]
+            plan = _plan(_with_labels(question, run, baseline), run, baseline, config)
+        opinion = replace(check, is_opinion=is_judged, plan=plan)
+        yield worded(opinion, least=config.min_cases)
 
 
 def _plan(
-    asked: Asked, run: RunScores, baseline: RunScores, config: GateConfig
+    labelled_question: LabelledQuestion,
+    run: RunScores,
+    baseline: RunScores,
+    config: GateConfig,
 ) -> LabelPlan | None:
     """How many labels would settle it, and the command that asks for them.
 
     Before the first labels the systems are taken to be equal, and people to vary as the judge does
     and with it as judges of answers do.
     """
-    question, found = asked.question, None if asked.found is None else asked.found[0]
-    differing = [one.judged for one in asked.points if not one.is_same]
-    have = 0 if found is None else found.labels
+    question, points, answer = labelled_question
+    differing = [point.judged for point in points if not point.is_same]
+    labels = 0 if answer is None else answer[0].labels
     # A baseline file holds no answers; where all are labelled nobody is left to ask.
-    if len(differing) < LEAST or Path(baseline.source).is_file() or have >= len(differing):
+    if len(differing) < LEAST or Path(baseline.source).is_file() or labels >= len(differing):
         return None
+
     margin, deviation, correlation = question.tolerance, stdev(differing), ASSUMED
-    if found is not None and found.correlation is not None:
-        margin = abs(question.column.sign * found.mean + margin)
-        deviation, correlation = found.deviation, found.correlation
+    if answer is not None and answer[0].correlation is not None:
+        estimate = answer[0]
+        margin = abs(question.column.sign * estimate.mean + margin)
+        deviation, correlation = estimate.deviation, answer[0].correlation
     plan = Plan(
-        margin=margin, deviation=deviation, correlation=correlation, cases=len(differing),
-        total=len(asked.points), alpha=config.alpha,
-    )  # fmt: skip
-    number, known = plan.needed or plan.cases, [one.rpartition("=")[2] for one in config.labels]
-    into = next((one for one in known if one.endswith(".jsonl")), "")
+        margin=margin,
+        deviation=deviation,
+        correlation=correlation,
+        cases=len(differing),
+        total=len(points),
+        alpha=config.alpha,
+    )
+    number = plan.needed or plan.cases
+    fewer = min(max(_FIRST, labels), number)
+    return LabelPlan(
+        labels=labels,
+        pairs=plan.cases,
+        chances=tuple((count, plan.chance(count)) for count in sorted({fewer, number})),
+        needed=plan.needed,
+        command=_label_command(question, run, baseline, config, number),
+    )
+
+
+def _label_command(
+    question: DropQuestion, run: RunScores, baseline: RunScores, config: GateConfig, number: int
+) -> str:
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.column.name)} -n {number} --page label.html"
-        + (f" -o {quote(into)}" if into else "")
     )
-    return LabelPlan(
-        labels=have,
-        pairs=plan.cases,
-        chances=tuple(
-            (step, plan.chance(step)) for step in sorted({min(max(_FIRST, have), number), number})
-        ),
-        needed=plan.needed,
-        command=command,
-    )
+    for entry in config.labels:
+        file = entry.rpartition("=")[2]  # METRIC=FILE, or a file alone
+        if file.endswith(".jsonl"):
+            return f"{command} -o {quote(file)}"
+    return command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.core.case_table import Cells
@@ -13,7 +13,7 @@ from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.record import Record
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Baseline, facts_of
+from ragbench.gate.baseline_file import Baseline, runs_kept, with_runs
 from ragbench.gate.comparable import check_one_system, scale_of
 from ragbench.gate.config import GateConfig
 from ragbench.gate.demands import comparable_columns
@@ -72,18 +72,19 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
         raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
         check_one_system(runs)
-    found = _joined(None, runs[0], 1)
-    drift = followed(None, runs[0])
+    oldest = runs[0]
+    baseline = _joined(None, oldest, 1)
+    drift = followed(None, oldest)
     for run in runs[1:]:
-        _check_names(found, run)
-        other = _incomparable(found, run) or _not_the_same(runs[0], run)
-        if other:
-            raise RunMismatchError(f"{run.source} does not compare with {runs[0].source}: {other}")
-        if _is_known(found, run):
+        _check_names(baseline, run)
+        reason = _incomparable(baseline, run) or _not_the_same(oldest, run)
+        if reason:
+            raise RunMismatchError(f"{run.source} does not compare with {oldest.source}: {reason}")
+        if _is_known(baseline, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
-        found = _joined(found, run, MOST_KEPT)
+        baseline = _joined(baseline, run, MOST_KEPT)
         drift = followed(drift, run, run.table.ids)
-    return replace(found, drift=drift)
+    return replace(baseline, drift=drift)
 
 
 def with_run(
@@ -110,90 +111,113 @@ def with_run(
         raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
     _check_names(baseline, run)
     if accept:
-        held = (run.date, run.commit)
-        others = (one for one in baseline.runs if not one.aside or (one.date, one.commit) != held)
-        baseline = replace(baseline, runs=tuple(others))
+        # The run may have been held before: it is accepted now, and is not remembered twice.
+        baseline = _without_held(baseline, run)
     if _is_known(baseline, run):
         return Added(baseline=_with_people(baseline, _main_run(run)), is_known=True)
+
     baseline, _ = under_ids_of(run, baseline)
+    same = unchanged(run, baseline)
     dropped = int((run.table.places(baseline.table.ids) < 0).sum())
-    other, same = _incomparable(baseline, run), unchanged(run, baseline)
-    changes = () if other else _changes(baseline, run, same, alpha)
-    links = dict(_links(baseline, run, same))
-    better = tuple(change.metric for change in changes if not change.is_loss)
-    is_lower = len(better) < len(changes)
-    if not (accept or other or is_lower):
-        again = {*better}.intersection(baseline.made_of[-1].better)
-        is_new = bool(again) and baseline.kept > 1
-        joined = _joined(baseline, run, min(2, keep) if is_new else keep, links, better)
-        anew = again if is_new else ()
-        drift = followed(baseline.drift, run, same, anew=anew)
+    links = _links(baseline, run, same)
+    reason = _incomparable(baseline, run)
+    changes = () if reason else _changes(baseline, run, same, alpha)
+    gains = tuple(change.metric for change in changes if not change.is_loss)
+
+    if accept or reason:
+        alone = _joined(baseline, run, 1, links)
         return Added(
-            baseline=replace(joined, drift=drift),
+            baseline=replace(alone, drift=followed(None, run)),
+            other=reason,
             changes=changes,
             dropped=dropped,
-            is_first=bool(changes) and not is_new,
         )
-    if not accept and is_lower:
-        aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
+
+    if len(gains) < len(changes):  # it lost something
+        runs = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
         drift = followed(baseline.drift, run, same, is_aside=True)
-        lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
-        return Added(baseline=lower, changes=changes, is_held=True)
-    alone = _joined(baseline, run, 1, links)
-    known = None if accept or other else baseline.drift
-    drift = followed(known, run, same, anew={change.metric for change in changes})
+        held = replace(baseline, runs=_remembered(runs, baseline.kept), drift=drift)
+        return Added(baseline=held, changes=changes, is_held=True)
+
+    gained_again = {*gains}.intersection(baseline.made_of[-1].better)
+    is_new_level = bool(gained_again) and baseline.kept > 1
+    if is_new_level:
+        keep = min(2, keep)
+    joined = _joined(baseline, run, keep, links, gains)
+    begun_anew = gained_again if is_new_level else ()
+    drift = followed(baseline.drift, run, same, anew=begun_anew)
     return Added(
-        baseline=replace(alone, drift=drift), other=other, changes=changes, dropped=dropped
+        baseline=replace(joined, drift=drift),
+        changes=changes,
+        dropped=dropped,
+        is_first=bool(changes) and not is_new_level,
     )
+
+
+def _without_held(baseline: Baseline, run: RunScores) -> Baseline:
+    """Without a run that was held, where it is this one."""
+    runs: list[MainRun] = []
+    for earlier in baseline.runs:
+        is_this = (earlier.date, earlier.commit) == (run.date, run.commit)
+        if not (earlier.aside and is_this):
+            runs.append(earlier)
+    return replace(baseline, runs=tuple(runs))
 
 
 def _with_people(baseline: Baseline, run: MainRun) -> Baseline:
     """With what people say by now of a run that is in it."""
     if not run.people:
         return baseline
-    at = [one.date for one in baseline.runs].index(run.date)
+    place = [earlier.date for earlier in baseline.runs].index(run.date)
     runs = [*baseline.runs]
-    runs[at] = replace(runs[at], people=run.people)
-    return replace(baseline, **facts_of(runs, baseline.kept, len(baseline.cases)))
+    runs[place] = replace(runs[place], people=run.people)
+    return with_runs(baseline, runs, baseline.kept)
 
 
-def _links(baseline: Baseline, run: RunScores, same: set[str]) -> Iterator[tuple[str, float]]:
+def _links(baseline: Baseline, run: RunScores, same: set[str]) -> dict[str, float]:
     """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
-        return
-    asked, ids = baseline.made_of[-1].repeats, [*same]
-    places, now = baseline.table.places(ids).tolist(), run.on(same)
+        return {}
+    times = baseline.made_of[-1].repeats
+    ids = [*same]
+    places = baseline.table.places(ids).tolist()
+    now = run.on(same)
+    links: dict[str, float] = {}
     for column in run.metrics:
         if column.no_mean or not baseline.measures(column):
             continue
-        known = _asked(baseline.cells(column.name), places, asked)
-        then = {id_: Repeats(cells=each).mean.value for id_, each in zip(ids, known, strict=True)}
-        found = pair(then, now.values(column.name))
-        if count := len(found.differences):
-            yield column.name, math.fsum(found.differences) / count
+        newest = _newest_asks(baseline.cells(column.name), places, times)
+        before: dict[str, float | None] = {}
+        for id_, cells in zip(ids, newest, strict=True):
+            before[id_] = Repeats(cells=cells).mean.value
+        differences = pair(before, now.values(column.name)).differences
+        if len(differences):
+            links[column.name] = math.fsum(differences) / len(differences)
+    return links
 
 
 def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     """The newest, and those that the scores of the cases are from, however old."""
     scored = [place for place, run in enumerate(runs) if not run.aside][-kept:]
-    most = len(runs) - REMEMBERED
-    return tuple(run for place, run in enumerate(runs) if place >= most or place in scored)
-
-
-_NAMED_BY_FILE = ". Recorded answers are of the system that their file is named for"
+    oldest = len(runs) - REMEMBERED
+    return tuple(run for place, run in enumerate(runs) if place >= oldest or place in scored)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
-    for what, theirs, mine in (
+    """Refuses a run of another dataset or system."""
+    for kind, theirs, mine in (
         ("dataset", baseline.dataset, run.dataset),
         ("system", baseline.rag, run.rag),
     ):
-        if theirs != mine:
-            raise RunMismatchError(
-                f"{run.source} is a run of the {what} {mine}, and the baseline of {theirs}: start "
-                f"a baseline of its own with: ragbench baseline set {run.source} -o FILE"
-                + ("" if run.origins or what == "dataset" else _NAMED_BY_FILE)
-            )
+        if theirs == mine:
+            continue
+        message = (
+            f"{run.source} is a run of the {kind} {mine}, and the baseline of {theirs}: start "
+            f"a baseline of its own with: ragbench baseline set {run.source} -o FILE"
+        )
+        if kind == "system" and not run.origins:
+            message += ". Recorded answers are of the system that their file is named for"
+        raise RunMismatchError(message)
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
@@ -201,15 +225,19 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
     if run.date is None:
         return False
     mine = _main_run(run)
-    facts = (mine.date, mine.commit, mine.cases, mine.judge)
-    return any(
-        (known.date, known.commit, known.cases, known.judge) == facts
-        and all(mine.scores.get(name, score) == score for name, score in known.scores.items())
-        for known in baseline.runs
-    )
+    for known in baseline.runs:
+        is_same_run = (known.date, known.commit) == (mine.date, mine.commit)
+        is_asked_alike = (known.cases, known.judge) == (mine.cases, mine.judge)
+        has_same_scores = all(
+            mine.scores.get(name, score) == score for name, score in known.scores.items()
+        )
+        if is_same_run and is_asked_alike and has_same_scores:
+            return True
+    return False
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
+    """What differs so that scores do not compare; empty where they do."""
     if scale_of(baseline.matching) != scale_of(run.matching):
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
@@ -219,16 +247,33 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
     return ""
 
 
-def _not_the_same(first: RunScores, run: RunScores) -> str:
+def _not_the_same(oldest: RunScores, run: RunScores) -> str:
     """What runs that are given as one system's do not share, though later runs of main need not."""
-    if not len(first.cases) == len(run.cases) == len(unchanged(first, run)):
-        return f"it has {len(run.cases):,} cases, there are {len(first.cases):,}, not all the same"
-    metrics = [{c.identity for c in one.metrics if c.has_cells} for one in (first, run)]
-    return "" if metrics[0] == metrics[1] else "it has other metrics"
+    if not len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run)):
+        return f"it has {len(run.cases):,} cases, there are {len(oldest.cases):,}, not all the same"
+    return "" if _formulas(oldest) == _formulas(run) else "it has other metrics"
+
+
+def _formulas(run: RunScores) -> set[str]:
+    return {column.identity for column in run.metrics if column.has_cells}
 
 
 def _main_run(run: RunScores) -> MainRun:
-    asked = [len(r.cells) for one in run.table.cells.values() for r in one.repeats.values()]
+    """A run as it is remembered."""
+    repeats = 1
+    for cells in run.table.cells.values():
+        for asked in cells.repeats.values():
+            repeats = max(repeats, len(asked.cells))
+    people: dict[str, Sequence[float]] = {}
+    for correction in corrections([("", run)]):
+        interval = correction.interval
+        if interval is not None:
+            figures = (correction.corrected, interval.low, interval.high)
+            people[correction.metric] = [*(round(each, 6) for each in figures), correction.labels]
+    scores: dict[str, float] = {}
+    for column in run.metrics:
+        if column.has_cells and column.score is not None:
+            scores[column.name] = column.score
     return MainRun(
         date=run.date,
         commit=run.commit,
@@ -236,24 +281,21 @@ def _main_run(run: RunScores) -> MainRun:
         cases=run.fingerprints.get("dataset"),
         judge=run.fingerprints.get("judge"),
         matching=scale_of(run.matching),
-        repeats=max(asked, default=1),
-        seconds={one.stage: one.mean for one in run.latencies if one.sharing == 1},
-        scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
-        people={
-            one.metric: [round(one.corrected, 6), round(at.low, 6), round(at.high, 6), one.labels]
-            for one in corrections([("", run)])
-            if (at := one.interval) is not None
-        },
+        repeats=repeats,
+        seconds={latency.stage: latency.mean for latency in run.latencies if latency.sharing == 1},
+        scores=scores,
+        people=people,
     )
 
 
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     """The runs so far, less the figures of metrics that are computed in another way now."""
     changed = {column.name for column in run.metrics if not baseline.measures(column)}
-    return [
-        replace(each, scores={n: score for n, score in each.scores.items() if n not in changed})
-        for each in baseline.runs
-    ]
+    runs: list[MainRun] = []
+    for earlier in baseline.runs:
+        scores = {name: score for name, score in earlier.scores.items() if name not in changed}
+        runs.append(replace(earlier, scores=scores))
+    return runs
 
 
 def _joined(
@@ -267,59 +309,95 @@ def _joined(
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
     columns = [column for column in run.metrics if column.has_cells]
-    runs, kept = [replace(_main_run(run), linked=links or {}, better=better)], 1
-    every = range(len(run.cases))
-    asked = {c.name: _asked(run.cells(c.name), every, runs[0].repeats) for c in columns}
+    newest = replace(_main_run(run), linked=links or {}, better=better)
+    runs, kept = [newest], 1
     if baseline is not None:
-        runs, kept = [*_without_old_formulas(baseline, run), *runs], min(keep, baseline.kept + 1)
-        times = sum(one.repeats for one in baseline.made_of[baseline.kept - kept + 1 :])
-        same = unchanged(run, baseline) if times else ()
-        there = zip(run.table.ids, baseline.table.places(run.table.ids).tolist(), strict=True)
-        places = [at if id_ in same else -1 for id_, at in there]
+        runs = [*_without_old_formulas(baseline, run), newest]
+        kept = min(keep, baseline.kept + 1)
+    runs = runs[-REMEMBERED:]
+    made_of = runs_kept(runs, kept)
+
+    every_place = range(len(run.cases))
+    asks = {
+        column.name: _newest_asks(run.cells(column.name), every_place, newest.repeats)
+        for column in columns
+    }
+    if baseline is not None and kept > 1:
+        made_of_before = baseline.made_of[baseline.kept - kept + 1 :]
+        times = sum(earlier.repeats for earlier in made_of_before)
+        places = _unchanged_places(baseline, run)
         for column in columns:
-            at = places if baseline.measures(column) else [-1] * len(places)
-            before = _asked(baseline.cells(column.name), at, times)
-            both = zip(before, asked[column.name], strict=True)
-            asked[column.name] = [(*then, *now) for then, now in both]
-    facts = facts_of(runs[-REMEMBERED:], kept, len(run.cases))
-    labels = {n: run.table.fact(n) for n in ("cluster", "tags", "language") if run.table.fact(n)}
-    cells = {name: Cells.repeated(each) for name, each in asked.items()}
-    return Baseline(
+            # The scores of another formula are no scores of this metric.
+            known = places if baseline.measures(column) else [-1] * len(places)
+            asks_before = _newest_asks(baseline.cells(column.name), known, times)
+            asks_now = asks[column.name]
+            asks[column.name] = [
+                (*before, *now) for before, now in zip(asks_before, asks_now, strict=True)
+            ]
+    cells = {name: Cells.repeated(of_cases) for name, of_cases in asks.items()}
+    labels = {}
+    for name in ("cluster", "tags", "language"):
+        if run.table.fact(name):
+            labels[name] = run.table.fact(name)
+    joined = Baseline(
         source=run.source,
         dataset=run.dataset,
         rag=run.rag,
+        commit=run.commit,
+        dirty=run.dirty,
         matching=run.matching,
         fingerprints=run.fingerprints,
-        metrics=tuple(_averaged(column, facts["made_of"]) for column in columns),
+        metrics=tuple(_averaged(column, made_of) for column in columns),
         stages=run.stages,
         origins=run.origins,
         judge=run.judge,
         cases=replace(run.table, facts=labels, cells=cells, texts=None),
-        **facts,
+        runs=(),
     )
+    return with_runs(joined, runs, kept)
 
 
-def _asked(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
-    """What a metric gave the last times; as often None of cases that were asked less often."""
-    known = (cells.asked(at).cells[-times:] if times and at >= 0 else () for at in places)
-    return [(*each, *[None] * (times - len(each))) for each in known]
+def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
+    """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
+    same = unchanged(run, baseline)
+    places: list[int] = []
+    for id_, place in zip(run.table.ids, baseline.table.places(run.table.ids), strict=True):
+        places.append(int(place) if id_ in same else -1)
+    return places
+
+
+def _newest_asks(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
+    """What a metric gave the last times; as often None of cases that were asked less often.
+
+    Args:
+        places: of the cases; -1 for one that is not there.
+    """
+    asks: list[tuple[Cell | None, ...]] = []
+    for place in places:
+        newest: tuple[Cell | None, ...] = ()
+        if times and place >= 0:
+            newest = cells.asked(place).cells[-times:]
+        asks.append((*newest, *[None] * (times - len(newest))))
+    return asks
 
 
 def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
     """A baseline with a metric's scores less those of its newest run, which asked so often."""
     cells = before.cells(metric)
-    asked = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
+    asks = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
     table = before.cases
-    known = {**table.cells, metric: Cells.repeated(asked)}
-    return replace(before, cases=replace(table, cells=known))
+    cells_of = {**table.cells, metric: Cells.repeated(asks)}
+    return replace(before, cases=replace(table, cells=cells_of))
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
-    known = [run.scores[column.name] for run in runs if column.name in run.scores]
-    if not known:
+    """A metric with the mean of what the runs scored."""
+    scores = [run.scores[column.name] for run in runs if column.name in run.scores]
+    if not scores:
         return column
-    is_same = min(known) == max(known)
-    return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))
+    if min(scores) == max(scores):  # a mean of equal numbers can differ in the last digit
+        return replace(column, score=scores[0])
+    return replace(column, score=math.fsum(scores) / len(scores))
 
 
 def _changes(
@@ -331,30 +409,39 @@ def _changes(
     """
     now, before = with_both_figures(run.on(same), baseline.beside(run.on(same)))
     held = [*figures_of(now, before, [])] or [*comparable_columns(now, before)]
-    times, known = baseline.made_of[-1].repeats, baseline.made_of[-1].better
-    asked: list[tuple[str, bool, RegressionQuestion]] = []
-    for column in filter(before.measures, held):
-        for way in (Direction.HIGHER, Direction.LOWER):
-            is_loss, then = column.direction is way, before
-            if not is_loss and column.name in known and baseline.kept > 1:
-                then = _without_newest(before, column.name, times)
-            question = RegressionQuestion(
-                sample=paired(replace(column, direction=way), now, then),
-                tolerance=_TOLERATED * (column.scale or 0.0),
-                largest_drop=column.scale,
+    newest = baseline.made_of[-1]
+    questions: list[RegressionQuestion] = []
+    subjects: list[tuple[str, bool]] = []
+    for column in held:
+        if not before.measures(column):
+            continue
+        for direction in (Direction.HIGHER, Direction.LOWER):
+            is_loss = column.direction is direction
+            earlier = before
+            if not is_loss and column.name in newest.better and baseline.kept > 1:
+                earlier = _without_newest(before, column.name, newest.repeats)
+            subjects.append((column.name, is_loss))
+            questions.append(
+                RegressionQuestion(
+                    # Turned around, a gain is a loss, which the same test shows.
+                    sample=paired(replace(column, direction=direction), now, earlier),
+                    tolerance=_TOLERATED * (column.scale or 0.0),
+                    largest_drop=column.scale,
+                )
             )
-            asked.append((column.name, is_loss, question))
-    if not asked:
+    if not questions:
         return ()
-    decisions = decide_family([question for *_, question in asked], alpha=alpha)
-    return tuple(
-        MainChange(
-            metric=name,
-            before=question.sample.before or 0.0,
-            after=question.sample.after or 0.0,
-            p_value=decision.p_worse,
-            is_loss=is_loss,
-        )
-        for (name, is_loss, question), decision in zip(asked, decisions, strict=True)
-        if decision.change is ChangeKind.WORSE
-    )
+    decisions = decide_family(questions, alpha=alpha)
+    changes: list[MainChange] = []
+    for (metric, is_loss), question, decision in zip(subjects, questions, decisions, strict=True):
+        if decision.change is ChangeKind.WORSE:
+            changes.append(
+                MainChange(
+                    metric=metric,
+                    before=question.sample.before or 0.0,
+                    after=question.sample.after or 0.0,
+                    p_value=decision.p_worse,
+                    is_loss=is_loss,
+                )
+            )
+    return tuple(changes)

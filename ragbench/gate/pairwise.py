@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.comparison import Difference, MetricComparison, RunFigure
@@ -37,37 +36,42 @@ def metric_comparisons(
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
     """
-    untested = {column.name: _untested(column, runs) for column in columns}
-    tested = sorted((c for c in columns if untested[c.name] is None), key=lambda c: c.name)
+    untested = {column.name: _why_untested(column, runs) for column in columns}
+    tested = [column for column in columns if untested[column.name] is None]
+    tested.sort(key=lambda column: column.name)
     differences, family = _differences(runs, tested)
-    listed: list[MetricComparison] = []
+    comparisons: list[MetricComparison] = []
     for column in columns:
-        found = differences.get(column.name, [])
+        of_metric = differences.get(column.name, [])
         figures = [_figure(mark, run, column.name, restricted) for mark, run in runs]
-        listed.append(
+        comparisons.append(
             MetricComparison(
                 name=column.name,
                 group=column.group,
                 direction=column.direction,
                 unit=column.unit,
-                figures=_marked(figures, found, column.direction),
-                differences=tuple(found),
+                figures=_with_beaten_runs(figures, of_metric, column.direction),
+                differences=tuple(of_metric),
                 untested=untested[column.name],
             )
         )
-    return tuple(listed), family
+    return tuple(comparisons), family
 
 
-def _untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
+def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
+    """Why no difference of a metric is tested; None where it is."""
     if column.no_mean:
         return column.no_mean
-    others = [run.column(column.name) for _, run in runs]
-    known = [other for other in others if other is not None]
-    if len({other.version for other in known}) > 1:
+    measured: list[MetricColumn] = []
+    for _, run in runs:
+        own = run.column(column.name)
+        if own is not None:
+            measured.append(own)
+    if len({own.version for own in measured}) > 1:
         return "the runs measured it by formulas of different versions"
-    if len({other.identity for other in known}) > 1:
+    if len({own.identity for own in measured}) > 1:
         return "the code that computes it has changed between the runs"
-    return "only one run measured it" if len(known) < 2 else None
+    return "only one run measured it" if len(measured) < 2 else None
 
 
 def _differences(
@@ -79,43 +83,59 @@ def _differences(
     Signs may be flipped in all metrics of two runs that can be swapped. Of three runs that can be,
     the differences of the three pairs need not all turn around together.
     """
-    groups: list[tuple[Marked, Marked, list[MetricColumn]]] = []
+    pairs: list[tuple[Marked, Marked, list[MetricColumn]]] = []
     for first, second in combinations(runs, 2):
-        shared = [c for c in columns if first[1].column(c.name) and second[1].column(c.name)]
+        shared = [
+            column
+            for column in columns
+            if first[1].column(column.name) and second[1].column(column.name)
+        ]
         if shared:
-            groups.append((first, second, shared))
-    found, family = defaultdict[str, list[Difference]](list), 0
-    for (mark, run), (other_mark, other), shared in groups:
+            pairs.append((first, second, shared))
+
+    differences: dict[str, list[Difference]] = defaultdict(list)
+    family = 0
+    for (first_mark, first_run), (second_mark, second_run), shared in pairs:
         samples = [
             paired_columns(
-                run.cells(column.name).values,
-                other.cells(column.name).values,
-                ids=run.table.ids,
+                first_run.cells(column.name).values,
+                second_run.cells(column.name).values,
+                ids=first_run.table.ids,
                 labels=runs[0][1].clusters,
             )
             for column in shared
         ]
-        joint = family_test(samples, alpha=ALPHA / len(groups))
+        joint = family_test(samples, alpha=ALPHA / len(pairs))
         family += joint.size
-        for column, sample, test, p_value in zip(
-            shared, samples, joint.tests, joint.p_values, strict=True
-        ):
-            corrected = min(1.0, len(groups) * p_value)
+        for place, column in enumerate(shared):
             difference = _difference(
-                (mark, other_mark), column, sample,
-                p_value=test.p_value, p_corrected=corrected,
-                resolution=len(groups) * joint.resolution, is_significant=corrected <= ALPHA,
-            )  # fmt: skip
-            found[column.name].append(difference)
-    return found, family
+                (first_mark, second_mark),
+                column,
+                samples[place],
+                p_value=joint.tests[place].p_value,
+                p_corrected=min(1.0, len(pairs) * joint.p_values[place]),
+                resolution=len(pairs) * joint.resolution,
+            )
+            differences[column.name].append(difference)
+    return differences, family
 
 
 def _difference(
-    marks: tuple[str, str], column: MetricColumn, sample: PairedSample, **tested: Any
+    marks: tuple[str, str],
+    column: MetricColumn,
+    sample: PairedSample,
+    *,
+    p_value: float,
+    p_corrected: float,
+    resolution: float,
 ) -> Difference:
     first, second = marks
     interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=column.reach)
-    lacks = zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True)
+    # By the marks of the runs that lack a value: the first one, the second one, or both.
+    left_out: dict[str, int] = {}
+    for lacking, reason in zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True):
+        if reason in sample.left_out:
+            left_out[lacking] = sample.left_out[reason]
     return Difference(
         first=first,
         second=second,
@@ -125,40 +145,56 @@ def _difference(
         low=interval.low,
         high=interval.high,
         confidence=CONFIDENCE,
+        p_value=p_value,
+        p_corrected=p_corrected,
+        resolution=resolution,
+        is_significant=p_corrected <= ALPHA,
         cases=interval.cases,
         clusters=interval.clusters,
         higher=sample.gained,
         lower=sample.lost,
-        left_out={m: sample.left_out[why] for m, why in lacks if why in sample.left_out},
-        **tested,
+        left_out=left_out,
     )
 
 
 def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
-    cells, own = run.cells(metric), run.column(metric)
+    """A metric over one run.
+
+    Args:
+        restricted: cases were left out, so that the run's own figure is of others.
+    """
+    cells, column = run.cells(metric), run.column(metric)
     score, interval = None, None
-    if own is not None and not own.no_mean:
-        found = interval_of(run, own)
-        score, interval = found.mean, found.reported
-    if own is not None and not restricted:
-        score = own.score
-    counts: Any = {status.value: int(cells.has(status).sum()) for status in _COUNTED}
-    return RunFigure(run=mark, score=score, interval=interval, **counts)
+    if column is not None:
+        if not column.no_mean:
+            estimate = interval_of(run, column)
+            score, interval = estimate.mean, estimate.reported
+        if not restricted:
+            score = column.score
+    return RunFigure(
+        run=mark,
+        score=score,
+        interval=interval,
+        measured=int(cells.has(Status.MEASURED).sum()),
+        abstained=int(cells.has(Status.ABSTAINED).sum()),
+        skipped=int(cells.has(Status.SKIPPED).sum()),
+        failed=int(cells.has(Status.FAILED).sum()),
+    )
 
 
-_COUNTED = (Status.MEASURED, Status.ABSTAINED, Status.SKIPPED, Status.FAILED)
-
-
-def _marked(
+def _with_beaten_runs(
     figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
 ) -> tuple[RunFigure, ...]:
     """The figures, each with the runs that it is better than."""
     beaten: dict[str, list[str]] = {figure.run: [] for figure in figures}
-    for found in differences:
-        if found.is_significant and found.difference:
-            is_second = (found.difference > 0) is (direction is not Direction.LOWER)
-            runs = (found.second, found.first) if is_second else (found.first, found.second)
-            beaten[runs[0]].append(runs[1])
+    for difference in differences:
+        if not difference.is_significant or not difference.difference:
+            continue
+        rises_well = direction is not Direction.LOWER
+        if (difference.difference > 0) is rises_well:
+            beaten[difference.second].append(difference.first)
+        else:
+            beaten[difference.first].append(difference.second)
     return tuple(replace(figure, better_than=tuple(beaten[figure.run])) for figure in figures)
 
 
@@ -197,52 +233,70 @@ def variant_effects(
     Args:
         confidence: of the whole family, between 0 and 1.
     """
-    first, places = variants[0].values, range(len(metrics))
-    samples: dict[tuple[int, int], PairedSample] = {
-        (at, place): pair(first[place], variants[at].values[place], clusters=clusters)
-        for at in range(1, len(variants))
-        for place in places
-    }
-    tested = [key for key, one in samples.items() if variants[key[0]].acted and len(one.clusters)]
-    joint = family_test([samples[key] for key in tested], alpha=1 - confidence)
-    raw = (test.p_value for test in joint.tests)
-    p_values = dict(zip(tested, zip(raw, joint.p_values, strict=True), strict=True))
-    rows = [
-        [_scored(metric, values) for metric, values in zip(metrics, one.values, strict=True)]
-        for one in variants
-    ]
-    for (at, place), sample in samples.items():
-        p_value, corrected = p_values.get((at, place), (None, None))
-        compared = _compared(rows[at][place], sample, confidence, 1 - joint.level)
-        sign, after = _sign(metrics[place]), variants[at].values[place]
-        rows[at][place] = replace(
-            compared,
-            p_value=p_value,
-            p_corrected=corrected,
-            is_significant=corrected is not None and corrected <= 1 - confidence,
-            losses=tuple(_losses(sample, sign, first[place], after)),
-        )
-    return [tuple(row) for row in rows], len(tested)
+    alpha = 1 - confidence
+    first = variants[0]
+    samples: dict[tuple[int, int], PairedSample] = {}
+    """By the places of the variant and of the metric."""
+    tested: list[tuple[int, int]] = []
+    for place, variant in enumerate(variants[1:], 1):
+        for position in range(len(metrics)):
+            sample = pair(first.values[position], variant.values[position], clusters=clusters)
+            samples[place, position] = sample
+            if variant.acted and len(sample.clusters):
+                tested.append((place, position))
+    joint = family_test([samples[key] for key in tested], alpha=alpha)
+    p_values: dict[tuple[int, int], tuple[float, float]] = {}
+    for key, test, corrected in zip(tested, joint.tests, joint.p_values, strict=True):
+        p_values[key] = test.p_value, corrected
+
+    effects: list[tuple[VariantEffect, ...]] = []
+    for place, variant in enumerate(variants):
+        of_variant: list[VariantEffect] = []
+        for position, metric in enumerate(metrics):
+            values = variant.values[position]
+            effect = _scored(metric, values)
+            if place > 0:
+                sample = samples[place, position]
+                effect = _compared(effect, sample, confidence, 1 - joint.level)
+                effect = replace(
+                    effect, losses=tuple(_losses(sample, metric, first.values[position], values))
+                )
+            if (place, position) in p_values:
+                p_value, corrected = p_values[place, position]
+                effect = replace(
+                    effect,
+                    p_value=p_value,
+                    p_corrected=corrected,
+                    is_significant=corrected <= alpha,
+                )
+            of_variant.append(effect)
+        effects.append(tuple(of_variant))
+    return effects, len(tested)
 
 
 def _scored(metric: Metric, values: Values) -> VariantEffect:
-    known = [value for value in values.values() if value is not None]
-    score = math.fsum(known) / len(known) if known else None
-    return VariantEffect(metric=metric, score=score, measured=len(known))
+    measured = [value for value in values.values() if value is not None]
+    score = math.fsum(measured) / len(measured) if measured else None
+    return VariantEffect(metric=metric, score=score, measured=len(measured))
 
 
 def _compared(
     effect: VariantEffect, sample: PairedSample, confidence: float, together: float
 ) -> VariantEffect:
+    """An effect with its difference from the first variant.
+
+    Args:
+        together: confidence of each interval with which the intervals of all hold together.
+    """
     totals, reach = sample.totals(), MetricColumn.of(effect.metric).reach
+    interval = mean_interval(totals, confidence=together, bounds=reach)
     alone = mean_interval(totals, confidence=confidence, bounds=reach)
-    found = mean_interval(totals, confidence=together, bounds=reach)
     return replace(
         effect,
         compared=len(sample.clusters),
-        difference=found.mean,
-        low=found.low,
-        high=found.high,
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
         alone=None if alone.low is None or alone.high is None else (alone.low, alone.high),
         gained=sample.gained,
         lost=sample.lost,
@@ -250,12 +304,20 @@ def _compared(
 
 
 def _sign(metric: Metric) -> int:
+    """1 where a higher value is better, else -1."""
     return -1 if metric.definition.direction is Direction.LOWER else 1
 
 
-def _losses(sample: PairedSample, sign: int, before: Values, after: Values) -> Iterator[CaseLoss]:
-    changes = zip(sample.differences.tolist(), sample.case_ids, strict=True)
-    losses = sorted((sign * change, case) for change, case in changes if sign * change < 0)
+def _losses(
+    sample: PairedSample, metric: Metric, before: Values, after: Values
+) -> Iterator[CaseLoss]:
+    """The cases that got worse, the largest loss first."""
+    losses: list[tuple[float, str]] = []
+    for difference, case in zip(sample.differences.tolist(), sample.case_ids, strict=True):
+        gain = _sign(metric) * difference
+        if gain < 0:
+            losses.append((gain, case))
+    losses.sort()
     for _, case in losses[:_LOSSES]:
         yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
@@ -266,20 +328,35 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     Kept is the variant with the best score among those that are better than the first one beyond
     chance; the first one where there is none.
     """
-    first, metric = variants[0].name, effects[0][0].metric
-    better, worse, unclear, idle = dict[str, float](), list[str](), list[str](), list[str]()
-    for variant, (effect, *_) in zip(variants[1:], effects[1:], strict=True):
-        gain = _sign(metric) * (effect.difference or 0.0) if effect.is_significant else 0.0
+    first = variants[0].name
+    metric = effects[0][0].metric
+    gains: dict[str, float] = {}
+    worse: list[str] = []
+    unclear: list[str] = []
+    idle: list[str] = []
+    for variant, of_variant in zip(variants[1:], effects[1:], strict=True):
+        effect = of_variant[0]
+        gain = 0.0
+        if effect.is_significant:
+            gain = _sign(metric) * (effect.difference or 0.0)
         if gain > 0:
-            better[variant.name] = gain
+            gains[variant.name] = gain
+        elif gain < 0:
+            worse.append(variant.name)
+        elif variant.acted:
+            unclear.append(variant.name)
         else:
-            (worse if gain < 0 else unclear if variant.acted else idle).append(variant.name)
-    kept = max(better, key=better.__getitem__, default=first)
-    said = {
-        f"also better than {first}": [name for name in better if name != kept],
-        f"inconclusive against {first}": unclear,
-        f"worse than {first}": worse,
-        "did not act": idle,
-    }
-    parts = [f"{', '.join(names)}: {result}" for result, names in said.items() if names]
-    return f"By {metric.name}: {'; '.join([f'keep {kept}', *parts])}."
+            idle.append(variant.name)
+
+    best = max(gains, key=gains.__getitem__, default=first)
+    also_better = [name for name in gains if name != best]
+    parts = [f"keep {best}"]
+    for names, result in (
+        (also_better, f"also better than {first}"),
+        (unclear, f"inconclusive against {first}"),
+        (worse, f"worse than {first}"),
+        (idle, "did not act"),
+    ):
+        if names:
+            parts.append(f"{', '.join(names)}: {result}")
+    return f"By {metric.name}: {'; '.join(parts)}."

@@ -9,11 +9,11 @@ import json
 import math
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Failure, Status
+from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.record import Record, replace
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
@@ -128,11 +128,8 @@ def _from_journal(path: Path, source: str) -> RunScores:
         cases = _table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED).fetchone()
         origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
+    git = manifest.git or {}
     judging = figures.judging
-    costs = [line.cost for line in judging.lines] if judging is not None else []
-    known = [cost for cost in costs if cost is not None]
-    judge, git = manifest.judge or {}, manifest.git or {}
-    asked = [judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ())]
     return RunScores(
         source=source,
         dataset=manifest.dataset.name,
@@ -145,14 +142,34 @@ def _from_journal(path: Path, source: str) -> RunScores:
         cases=cases,
         stages=figures.stages,
         latencies=figures.latencies,
-        judge_cost=float(sum(known)) if costs and len(known) == len(costs) else None,
+        judge_cost=None if judging is None else _judge_cost(judging),
         currency=None if judging is None else judging.currency,
-        judge=", ".join(dict.fromkeys(str(one["model"]) for one in asked if one)),
+        judge=", ".join(_judge_models(manifest)),
         causes=figures.causes,
         right=figures.right,
         date=started,
         origins=origins,
     )
+
+
+def _judge_cost(judging: _Judging) -> float | None:
+    """What the judge's answers cost; None where the price of any is not known."""
+    costs: list[Decimal] = []
+    for line in judging.lines:
+        if line.cost is None:
+            return None
+        costs.append(line.cost)
+    return float(sum(costs)) if costs else None
+
+
+def _judge_models(manifest: Manifest) -> Iterable[str]:
+    """The models that judged, each once."""
+    judge = manifest.judge or {}
+    models: dict[str, None] = {}
+    for endpoint in (judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ())):
+        if endpoint:
+            models[str(endpoint["model"])] = None
+    return models
 
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
@@ -170,11 +187,12 @@ def _columns(
 ) -> Iterator[MetricColumn]:
     """The metrics, those last whose values no two runs share, such as measured times."""
     scored = list(zip(metrics, figures.summaries, strict=True))
-    for metric, summary in sorted(scored, key=lambda one: not one[0].definition.deterministic):
+    scored.sort(key=lambda pair: not pair[0].definition.deterministic)
+    for metric, summary in scored:
         score = summary.score
         cells = cases.cells.get(metric.name)
         if cells is not None and cells.repeats:
-            measured = [value for value in cells.values.tolist() if value == value]
+            measured = [value for value in cells.values.tolist() if not math.isnan(value)]
             score = math.fsum(measured) / len(measured) if measured else None
         yield MetricColumn.of(metric, score)
 
@@ -182,63 +200,90 @@ def _columns(
 def _table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
-    ended, folders = _endings(manifest), repeat_folders(path)
-    found, ids, digests = _Found(db, metrics), list[str](), list[bytes]()
-    numbers, gold, prints = array("q"), array("q"), list[Any]()
-    names = ("cluster", "tags", "language", "stages", "cause")
-    facts: dict[str, list[Any]] = {name: [] for name in names}
-    shared: dict[Any, Any] = {None: None}
-    for rows in found.batches():
-        known = [case_facts(body) for _, _, _, body, *_ in rows]
-        prints.append(np.array([print_.encode() for print_, _ in known], np.bytes_))
-        for (_, one), (number, id_, digest, _, cause, stages, *_) in zip(known, rows, strict=True):
+    """The cases of a run, with what they were scored each time that they were asked."""
+    stages_ended, folders = _endings(manifest), repeat_folders(path)
+    reader = _CellReader(db, metrics)
+    ids: list[str] = []
+    digests: list[bytes] = []
+    numbers, gold = array("q"), array("q")
+    fingerprints: list[Any] = []
+    clusters: list[str | None] = []
+    tags: list[tuple[str, ...] | None] = []
+    languages: list[str | None] = []
+    stages: list[Mapping[str, Status]] = []
+    causes: list[Cause | None] = []
+    # Most cases share their labels with others: one object of each saves memory.
+    shared: dict[Any, Any] = {}
+    for rows in reader.batches():
+        facts = [case_facts(body) for _, _, _, body, *_ in rows]
+        encoded = [fingerprint.encode() for fingerprint, _ in facts]
+        fingerprints.append(np.array(encoded, np.bytes_))
+        for (_, case), row in zip(facts, rows, strict=True):
+            number, id_, digest, _, cause, statuses, *_ = row
             ids.append(id_)
             numbers.append(number)
-            gold.extend(one.gold_pair)
-            labels = (one.cluster, one.tags, one.language)
-            told = (*(shared.setdefault(known, known) for known in labels), ended(stages))
-            for name, fact in zip(names, (*told, cause and Cause(cause)), strict=True):
-                facts[name].append(fact)
+            gold.extend(case.gold_pair)
+            clusters.append(shared.setdefault(case.cluster, case.cluster))
+            tags.append(shared.setdefault(case.tags, case.tags))
+            languages.append(shared.setdefault(case.language, case.language))
+            stages.append(stages_ended(statuses))
+            causes.append(Cause(cause) if cause else None)
             if folders:
                 digests.append(digest)
-    facts["cluster"] = [*clusters_of(facts["cluster"], gold)]
-    cells = found.cells(numbers)
-    repeats = [_repeat(folder, metrics) for folder in folders]
-    for metric in metrics if repeats else ():
-        if not metric.definition.aggregate:
-            name, again = metric.name, [(there, others[metric.name]) for there, others in repeats]
-            cells[name] = _repeated(cells[name], [*zip(ids, digests, strict=True)], again)
+    columns: dict[str, Sequence[Any]] = {
+        "cluster": [*clusters_of(clusters, gold)],
+        "tags": tags,
+        "language": languages,
+        "stages": stages,
+        "cause": causes,
+    }
+    cells = reader.cells(numbers)
+    repeats = [_read_repeat(folder, metrics) for folder in folders]
+    if repeats:
+        cases = [*zip(ids, digests, strict=True)]
+        for metric in metrics:
+            if not metric.definition.aggregate:
+                cells[metric.name] = _repeated(cells, cases, repeats, metric.name)
     return CaseTable(
         ids=ids,
-        fingerprints=np.concatenate(prints or [np.array([], np.bytes_)]),
-        facts={name: known for name, known in facts.items() if any(known)},
-        cells={one.name: cells[one.name] for one in metrics if one.definition.deterministic},
+        fingerprints=np.concatenate(fingerprints or [np.array([], np.bytes_)]),
+        facts={name: values for name, values in columns.items() if any(values)},
+        cells={
+            metric.name: cells[metric.name] for metric in metrics if metric.definition.deterministic
+        },
         texts=_JournalTexts(path, _context(manifest), numbers),
     )
 
 
 def _context(manifest: Manifest) -> str:
     """The stage that gives what answering reads."""
-    there = {*manifest.rag.stages, *manifest.absent}
-    return "post_retrieve" if "post_retrieve" in there else "retrieve"
+    is_there = "post_retrieve" in manifest.rag.stages or "post_retrieve" in manifest.absent
+    return "post_retrieve" if is_there else "retrieve"
 
 
 class _JournalTexts(Record, kw_only=False):
+    """The texts of a run's cases, which are read from its journal when somebody asks for them."""
+
     path: Path
     context: str
     numbers: Sequence[int]
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         for body, ids, response in self._rows(self.numbers[place] for place in places):
-            (_, case), retrieved = case_facts(body), None if ids is None else tuple(json.loads(ids))
-            gold = case.reference_context_ids or ()
-            yield CaseTexts(case.query, response, retrieved, gold, right_answer(body))
+            _, case = case_facts(body)
+            yield CaseTexts(
+                query=case.query,
+                response=response,
+                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                gold=case.reference_context_ids or (),
+                right=right_answer(body),
+            )
 
     def marks(self) -> Integers:
-        found = array("q")
+        marks = array("q")
         for _, ids, response in self._rows(self.numbers):
-            found.extend((hash(ids), hash(response)))
-        return np.frombuffer(found, np.int64).reshape(-1, 2)
+            marks.extend((hash(ids), hash(response)))
+        return np.frombuffer(marks, np.int64).reshape(-1, 2)
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
@@ -251,108 +296,140 @@ class _JournalTexts(Record, kw_only=False):
                 yield db.execute(query, (number,)).fetchone()
 
 
-class _Found:
-    """The cells of a run's cases as they are read, batch by batch."""
+class _CellReader:
+    """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
         numbers = dict(db.execute(_METRICS))
-        self._db, self._at = db, {metric.name: numbers[metric.name] for metric in metrics}
-        self._read: list[list[Cells]] = [[] for _ in self._at]
+        self._db = db
+        self._numbers = {metric.name: numbers[metric.name] for metric in metrics}
+        """Of the journal's columns, by metric."""
+        self._parts: list[list[Cells]] = [[] for _ in self._numbers]
+        """Of each metric the batches that were read."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        letters, width = [*self._at.values()], max(self._at.values(), default=0) + 1
-        columns = "".join(f", cells.m{number}" for number in letters)
+        """The rows of the cases, of which the cells are kept."""
+        numbers = [*self._numbers.values()]
+        width = max(numbers, default=0) + 1
+        columns = "".join(f", cells.m{number}" for number in numbers)
         rows = self._db.execute(_CASES.format(values=columns))
         while batch := rows.fetchmany(_BATCH):
             values = np.array([row[7:] for row in batch], float).T.copy()
-            joined = "".join(row[6][:width].ljust(width) for row in batch).encode()
-            states = np.frombuffer(joined, np.uint8).reshape(-1, width).T[letters]
+            # A letter for each metric of the journal; those that were added later have none.
+            letters = "".join(row[6][:width].ljust(width) for row in batch).encode()
+            states = np.frombuffer(letters, np.uint8).reshape(-1, width).T[numbers]
             states = np.where(np.isin(states, _LETTERS), states, ord("s"))
-            for parts, column, state in zip(self._read, values, states, strict=True):
+            for parts, column, state in zip(self._parts, values, states, strict=True):
                 parts.append(Cells.packed(column, state))
             yield batch
 
     def cells(self, numbers: Sequence[int]) -> dict[str, Cells]:
-        """The cells by metric, once all batches are read."""
+        """The cells by metric, once all batches are read.
+
+        Args:
+            numbers: of the cases, in order.
+        """
         if not numbers:
-            return {name: Cells.of([], {}) for name in self._at}
-        found = [Cells.joined(parts) for parts in self._read]
-        reasons, why = self._reasons(numbers, [one.states for one in found])
-        return {
-            name: replace(one, reasons=reasons, why=why.get(at))
-            for at, (name, one) in enumerate(zip(self._at, found, strict=True))
-        }
+            return {name: Cells.of([], {}) for name in self._numbers}
+        columns = [Cells.joined(parts) for parts in self._parts]
+        reasons, why = self._reasons(numbers, [column.states for column in columns])
+        cells: dict[str, Cells] = {}
+        for position, name in enumerate(self._numbers):
+            cells[name] = replace(columns[position], reasons=reasons, why=why.get(position))
+        return cells
 
     def _reasons(
         self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
+        """Why cells have no value: each reason once, and by metric the place of each case's."""
         places = np.full(max(numbers) + 1, -1, np.int32)
         places[numbers] = np.arange(len(numbers))
-        columns = {metric: column for column, metric in enumerate(self._at.values())}
+        positions = {number: position for position, number in enumerate(self._numbers.values())}
         reasons: dict[tuple[bytes, bool], int] = {}
         why: dict[int, NDArray[np.int32]] = {}
         for number, metric, detail in self._db.execute(_NOTES):
-            place, column = places[number] if number < len(places) else -1, columns.get(metric)
-            if place < 0 or column is None:
+            place = places[number] if number < len(places) else -1
+            position = positions.get(metric)
+            if place < 0 or position is None:  # of a case or a metric that is gone
                 continue
-            if column not in why:
-                why[column] = np.full(len(numbers), -1, np.int32)
-            key = detail, bool(states[column][place] == ord("f"))
-            why[column][place] = reasons.setdefault(key, len(reasons))
-        texts = [
-            str(decoded(Failure, text)) if failed else text.decode() for text, failed in reasons
-        ]
+            if position not in why:
+                why[position] = np.full(len(numbers), -1, np.int32)
+            has_failed = bool(states[position][place] == ord("f"))
+            why[position][place] = reasons.setdefault((detail, has_failed), len(reasons))
+        texts: list[str] = []
+        for detail, has_failed in reasons:
+            texts.append(str(decoded(Failure, detail)) if has_failed else detail.decode())
+        # Few bytes each: a run has many cases, and few reasons.
         kind = np.min_scalar_type(-len(texts) - 1)
-        return texts, {column: one.astype(kind) for column, one in why.items()}
+        return texts, {position: column.astype(kind) for position, column in why.items()}
 
 
 _LETTERS = [ord(status.value[0]) for status in Status]
-_Places = dict[tuple[str, bytes], int]
-"""Of cases, by their ids and digests."""
 
 
-def _repeat(folder: Path, metrics: Sequence[Metric]) -> tuple[_Places, dict[str, Cells]]:
-    known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
-    if [metric.name for metric in known] != [metric.name for metric in metrics]:
+class _Repeat(NamedTuple):
+    """What cases were scored one more time that they were asked."""
+
+    places: dict[tuple[str, bytes], int]
+    """Of cases, by their ids and digests."""
+    cells: dict[str, Cells]
+
+
+def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
+    scored_by = metrics_of(read_manifest(RunFolder(path=folder).manifest))
+    if [metric.name for metric in scored_by] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
+    places: dict[tuple[str, bytes], int] = {}
+    numbers: list[int] = []
     with read_only(RunFolder(path=folder).journal) as db:
-        found = _Found(db, metrics)
-        rows = [row[:3] for batch in found.batches() for row in batch]
-        cells = found.cells([number for number, *_ in rows])
-    return {(id_, digest): place for place, (_, id_, digest) in enumerate(rows)}, cells
+        reader = _CellReader(db, metrics)
+        for batch in reader.batches():
+            for number, id_, digest, *_ in batch:
+                places[id_, digest] = len(numbers)
+                numbers.append(number)
+        return _Repeat(places, reader.cells(numbers))
 
 
 def _repeated(
-    cells: Cells, cases: Sequence[tuple[str, bytes]], repeats: Sequence[tuple[_Places, Cells]]
+    cells: Mapping[str, Cells],
+    cases: Sequence[tuple[str, bytes]],
+    repeats: Sequence[_Repeat],
+    metric: str,
 ) -> Cells:
     """What a metric gave each time."""
-    return Cells.repeated(
-        [
-            (cells[place], *(other[at] if (at := there.get(case)) is not None else None
-                             for there, other in repeats))
-            for place, case in enumerate(cases)
-        ]
-    )  # fmt: skip
+    asks: list[tuple[Cell | None, ...]] = []
+    for place, case in enumerate(cases):
+        asked: list[Cell | None] = [cells[metric][place]]
+        for repeat in repeats:
+            other_place = repeat.places.get(case)
+            asked.append(None if other_place is None else repeat.cells[metric][other_place])
+        asks.append(tuple(asked))
+    return Cells.repeated(asks)
 
 
 def _endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
     """How each stage of a case ended, from what was stored of it."""
-    there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
-    stages = [stage for stage in STAGES if stage in there]
-    context, asked = _context(manifest), {*manifest.rag.stages} - {*manifest.absent}
+    # A run always has retrieval and generation.
+    present = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
+    stages = [stage for stage in STAGES if stage in present]
+    asked = {*manifest.rag.stages} - {*manifest.absent}
+    context = _context(manifest)
 
     @cache  # the cases of a run end in few ways
-    def ended(stored: str | None) -> dict[str, Status]:
-        pairs = (one.partition("=") for one in (stored or "").split(",") if one)
-        known = {stage: Status(status) for stage, _, status in pairs}
-        found: dict[str, Status] = {}
+    def endings_of(stored: str | None) -> dict[str, Status]:
+        statuses: dict[str, Status] = {}
+        for entry in (stored or "").split(","):
+            if entry:
+                stage, _, status = entry.partition("=")
+                statuses[stage] = Status(status)
+        endings: dict[str, Status] = {}
         for stage in stages:
-            found[stage] = known.get(stage, Status.SKIPPED)
-            if stage not in known and stage in asked and stage != "retrieve":
+            endings[stage] = statuses.get(stage, Status.SKIPPED)
+            if stage not in statuses and stage in asked and stage != "retrieve":
                 # It was not asked, because the one before gave nothing.
                 before = context if stage in ("validate", "generate") else "retrieve"
-                is_given = found[before] is Status.MEASURED
-                found[stage] = Status.SKIPPED if is_given else found[before]
-        return found
+                if endings[before] is not Status.MEASURED:
+                    endings[stage] = endings[before]
+        return endings
 
-    return ended
+    return endings_of

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
+from ragbench.core.gate_result import (
+    CaseChange,
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    Ground,
+    Refusal,
+)
 from ragbench.core.history import MainTrend
 from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted
@@ -16,119 +24,41 @@ _SHOWN = 2
 """How many reasons a headline has room for."""
 _NAMED = 3
 """How many lost cases are named."""
+UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
+    """The check with its summary and its reason.
+
+    Args:
+        least: measured cases that were demanded.
+    """
     summary = _summary(check, least)
-    reason = f"{summary}{_rest(check)}{_whose(check)}{_lacking(check)}"
+    reason = summary + _evidence(check) + _people_or_judge(check) + _label_plan(check)
     return replace(check, summary=summary, reason=reason)
 
 
-def _whose(check: GateCheck) -> str:
-    """Who says so, where it is no fact: people, or a judge alone."""
-    found, unit = check.corrected, check.unit
-    if check.is_opinion and check.observed is not None:
-        return "; judge's opinion, unproved"
-    if found is None:
-        return ""
-    labels = f"{found.labels:,} labelled {'pairs' if found.runs else 'cases'}"
-    ends = found.judged_interval
-    interval = "" if ends is None else f" ({figure(ends.low, unit)} to {figure(ends.high, unit)})"
-    return f". By people, from {labels}; by the judge alone {figure(found.judged, unit)}{interval}"
-
-
-def _lacking(check: GateCheck) -> str:
-    """How many labels would settle it."""
-    plan = check.plan
-    if plan is None:
-        return ""
-    chances = [f"{chance:.0%} with {labels:,}" for labels, chance in plan.chances]
-    rest = "" if plan.needed else ", which are all that differ: add cases"
-    return f". Chance that labelled pairs settle it: {', '.join(chances)}{rest}"
-
-
-def labels_way(checks: Sequence[GateCheck]) -> str:
-    """The command that asks people for what is lacking; empty where nothing is open."""
-    lacking = (check.plan for check in checks if check.is_open_drop and check.plan is not None)
-    plan = next(lacking, None)
-    return "" if plan is None else f". Ask people: {plan.command}"
+# --- numbers
 
 
 def figure(value: float, unit: str = "") -> str:
     """A figure, to three places or three digits."""
     if unit == "share":
         return f"{value:.1%}"
-    text = f"{value:.3f}" if abs(value) < 10 and not unit else f"{value:,.3g}"
-    if abs(value) >= 1000:
-        text = f"{value:,.0f}"
-    if 0 < abs(value) < 0.0005:
+    size = abs(value)
+    if 0 < size < 0.0005:
         text = f"{value:.2g}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    elif size < 10 and not unit:
+        text = f"{value:.3f}"
+    else:
+        text = f"{value:,.3g}"
     return f"{text} {unit}" if unit else text
 
 
 def cases(count: int) -> str:
     return counted(count, "case")
-
-
-def headline(
-    outcome: GateOutcome,
-    checks: Sequence[GateCheck],
-    refusals: Sequence[Refusal],
-    way_on: str | None,
-) -> str:
-    """The decision with its main ground; ``way_on`` is the command that settles what is open."""
-    if outcome is GateOutcome.PASSED:
-        return _passed(checks, way_on)
-    if outcome is GateOutcome.INCONCLUSIVE and refusals:
-        differing = [refusal.what for refusal in refusals]
-        if "baseline" in differing:
-            return "there is no baseline"
-        return f"this run and the baseline do not compare ({', '.join(differing)})"
-    found = [check for check in checks if check.outcome is outcome]
-    if outcome is GateOutcome.INCONCLUSIVE or not found:  # or undecided: fail
-        open_ones = [check for check in checks if check.outcome is GateOutcome.INCONCLUSIVE]
-        found = [check for check in open_ones if not check.is_small_slice]
-    # Cases that failed, or are gone, explain what is lost elsewhere.
-    found.sort(key=lambda check: (check.kind, check.drop is None) not in _FIRST)
-    grounds = [
-        f"{check.label} {check.reason if check.ground is _FEW_LOST else check.summary}"
-        for check in found[:_SHOWN]
-    ]
-    text = "; ".join(grounds) + _more(found)
-    return text + _settle(found, way_on)
-
-
-def _more(checks: Sequence[GateCheck]) -> str:
-    return f"; and {len(checks) - _SHOWN:,} more" if len(checks) > _SHOWN else ""
-
-
-def _settle(checks: Sequence[GateCheck], way_on: str | None) -> str:
-    can_settle = way_on is not None and any(check.can_settle for check in checks)
-    return f". Settle it: {way_on}" if can_settle else ""
-
-
-_HALVED = ("less than half is left, which needs no test", "fewer than half")
-_FEW_LOST = Ground.ALL_OF_FEW_LOST
-_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
-"""Kinds of what explains the rest, and whether they compare nothing."""
-UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
-
-
-def _undecided(check: GateCheck) -> str:
-    """What was seen of an undecided drop, and what its cases would have shown."""
-    drop, seen = check.drop, f"{check.label} {check.summary}"
-    if check.is_near_limit:
-        return f"{check.label} {check.reason}"
-    if drop is not None and check.is_warning:
-        interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
-        why = "" if drop.can_show else f", which {independent(drop)} can never show"
-        return f"{seen}{interval}, more than the tolerated {limit}{why}"
-    if drop is not None and drop.detectable_drop is not None:
-        smallest = figure(drop.detectable_drop, check.unit)
-        return f"{seen} (its {cases(check.cases)} would show a drop of {smallest})"
-    if drop is None or drop.can_show:
-        return f"{seen} (what its cases could show is unknown)"
-    return f"{seen} ({independent(drop)} can never show a drop)"
 
 
 def independent(drop: Drop) -> str:
@@ -138,29 +68,138 @@ def independent(drop: Drop) -> str:
     return f"{cases(drop.cases)} in {counted(drop.clusters, 'cluster')}"
 
 
-def _passed(checks: Sequence[GateCheck], way_on: str | None) -> str:
+def _interval(drop: Drop, unit: str) -> str:
+    """The interval of a difference, in brackets; empty where nothing moved."""
+    if drop.difference == 0 or drop.low is None or drop.high is None:
+        return ""
+    # A unit is written once, behind the upper end; the percent sign belongs to each number.
+    low = figure(drop.low, unit) if unit == "share" else figure(drop.low)
+    return f" ({drop.confidence:.0%} interval {low} to {figure(drop.high, unit)})"
+
+
+def _p(value: float, resolution: float = 0.0) -> str:
+    """A p-value, never finer than its test can give."""
+    if value <= resolution:
+        return f"p <= {resolution:.1g}"
+    if value >= 1e-6:
+        return f"p = {value:.2g}"
+    return "p < 1e-06"
+
+
+# --- the headline of a result
+
+
+def headline(
+    outcome: GateOutcome,
+    checks: Sequence[GateCheck],
+    refusals: Sequence[Refusal],
+    settle_command: str | None,
+) -> str:
+    """The decision with its main ground.
+
+    Args:
+        settle_command: asks both systems again about what is open; None where they cannot be asked.
+    """
+    if outcome is GateOutcome.PASSED:
+        return _passed(checks, settle_command)
+    if outcome is GateOutcome.INCONCLUSIVE and refusals:
+        differing = [refusal.what for refusal in refusals]
+        if "baseline" in differing:
+            return "there is no baseline"
+        return f"this run and the baseline do not compare ({', '.join(differing)})"
+
+    grounds = [check for check in checks if check.outcome is outcome]
+    if outcome is GateOutcome.INCONCLUSIVE or not grounds:
+        # A gate also fails on open checks alone, where the configuration says so.
+        grounds = [
+            check
+            for check in checks
+            if check.outcome is GateOutcome.INCONCLUSIVE and not check.is_small_slice
+        ]
+    grounds.sort(key=_explains_others, reverse=True)
+    sentences: list[str] = []
+    for check in grounds[:_SHOWN]:
+        # "next to nothing is left" stands in the reason alone.
+        is_few_lost = check.ground is Ground.ALL_OF_FEW_LOST
+        sentences.append(f"{check.label} {check.reason if is_few_lost else check.summary}")
+    return "; ".join(sentences) + _more(grounds) + _settle_with(settle_command, grounds)
+
+
+def _explains_others(check: GateCheck) -> bool:
+    """Whether it is about cases that failed or are gone, which explains what is lost elsewhere."""
+    is_about_cases = check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS)
+    return is_about_cases and check.drop is None
+
+
+def _more(checks: Sequence[GateCheck]) -> str:
+    """How many checks a headline has no room for."""
+    count = len(checks) - _SHOWN
+    return f"; and {count:,} more" if count > 0 else ""
+
+
+def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
+    if command is None or not any(check.can_settle for check in checks):
+        return ""
+    return f". Settle it: {command}"
+
+
+def labels_way(checks: Sequence[GateCheck]) -> str:
+    """The command that asks people for the labels that are lacking; empty where none are."""
+    for check in checks:
+        if check.is_open_drop and check.plan is not None:
+            return f". Ask people: {check.plan.command}"
+    return ""
+
+
+def _passed(checks: Sequence[GateCheck], settle_command: str | None) -> str:
     """What was lost and may be chance comes first; then how many passed, and what is open."""
     warnings = [check for check in checks if check.is_warning]
     if warnings:
-        seen = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
-        return f"not shown, and not ruled out: {seen}{_more(warnings)}{_settle(warnings, way_on)}"
+        losses = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
+        rest = _more(warnings) + _settle_with(settle_command, warnings)
+        return f"not shown, and not ruled out: {losses}{rest}"
     passed = sum(check.outcome is GateOutcome.PASSED for check in checks)
     text = f"{counted(passed, 'check')} passed"
     open_drops = [check for check in checks if check.is_open_drop]
     if open_drops:
-        seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        return f"{text}, {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
-    return f"{text}{_would_show(checks)}"
+        drops = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
+        return f"{text}, {len(open_drops):,} inconclusive: {drops}{_more(open_drops)}"
+    return text + _detectable(checks)
 
 
-def _would_show(checks: Sequence[GateCheck]) -> str:
-    """What loss the cases could have shown, where none is open."""
-    sizes: list[str] = []
+def _undecided(check: GateCheck) -> str:
+    """How an undecided check moved, and what its cases could have shown."""
+    if check.is_near_limit:
+        return f"{check.label} {check.reason}"
+    moved = f"{check.label} {check.summary}"
+    drop = check.drop
+    if drop is None:
+        return f"{moved} (what its cases could show is unknown)"
+    if check.is_warning:
+        interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
+        never = "" if drop.can_show else f", which {independent(drop)} can never show"
+        return f"{moved}{interval}, more than the tolerated {limit}{never}"
+    if drop.detectable_drop is not None:
+        smallest = figure(drop.detectable_drop, check.unit)
+        return f"{moved} (its {cases(check.cases)} would show a drop of {smallest})"
+    if drop.can_show:
+        return f"{moved} (what its cases could show is unknown)"
+    return f"{moved} ({independent(drop)} can never show a drop)"
+
+
+def _detectable(checks: Sequence[GateCheck]) -> str:
+    """Which losses the cases would have shown, where no check is open."""
+    losses: list[str] = []
     for check in checks:
         drop = check.drop
         if check.kind is CheckKind.DROP and drop is not None and drop.detectable_drop is not None:
-            sizes.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
-    return f"; these cases would show a loss of {as_line(sizes, _NAMED)}" if sizes else ""
+            losses.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
+    if not losses:
+        return ""
+    return f"; these cases would show a loss of {as_line(losses, _NAMED)}"
+
+
+# --- the summary of a check: what was seen
 
 
 def _summary(check: GateCheck, least: int) -> str:
@@ -168,7 +207,7 @@ def _summary(check: GateCheck, least: int) -> str:
     if ground is Ground.NOT_STORED:
         return f"the run stores no {check.missing or 'times'}"
     if ground is Ground.TOO_FEW_CASES:
-        where = " in both runs" if check.drop is not None else ""
+        where = "" if check.drop is None else " in both runs"
         return f"only {cases(check.cases)} measured{where}, fewer than min_cases ({least:,})"
     if ground is Ground.NOTHING_MEASURED or observed is None:
         where = " in both runs" if check.bound == "max_drop" else ""
@@ -178,42 +217,27 @@ def _summary(check: GateCheck, least: int) -> str:
     if check.kind is CheckKind.MUST_PASS:
         return _must_pass(check)
     if check.trend is not None:
-        day = "" if check.trend.since is None else f" since {check.trend.since[:10]}"
-        ends = f"from {figure(check.trend.start)} to {figure(check.trend.end)}"
-        return f"main went {ends} over {check.trend.runs:,} runs{day}"
+        return _main_went(check.trend)
     if check.kind is CheckKind.COVERAGE:
-        few, many = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
-        count = f"{round(observed * check.cases):,} of {check.cases:,} {check.counted}"
-        return f"{count} ({observed:.1%}), {few if check.holds else many} {check.limit:.1%}"
-    side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
-    word = side[0] if check.holds else side[1]
-    rests = ""
+        return _share_of_cases(check, observed)
+    side = _side(check, below="below", above="above")
+    text = f"{figure(observed, check.unit)} is {side} {figure(check.limit, check.unit)}"
     if ground is Ground.HARDLY_MEASURED:
-        rests = f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
-    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}{rests}"
+        text += f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
+    return text
 
 
-def _must_pass(check: GateCheck) -> str:
-    text = f"{len(check.lost):,} of {cases(check.cases)} lost"
-    shown: list[str] = []
-    for one in check.lost:
-        now = one.status if one.after is None else figure(one.after)
-        became = now if one.before is None else f"{figure(one.before)}, now {now}"
-        shown.append(f"{one.id} ({f'{one.metric} {became}' if one.metric else 'not in this run'})")
-    text += f": {as_line(shown, _NAMED)}" if shown else ""
-    if check.ground is Ground.LOST_ONCE:
-        text += ", which chance may explain: asked three times, most of them decide"
-    return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
+def _side(check: GateCheck, *, below: str, above: str) -> str:
+    """On which side of its limit a figure lies; ``below`` and ``above`` word the wrong ones."""
+    if check.bound == "min":
+        return "at least" if check.holds else below
+    return "at most" if check.holds else above
 
 
-def _drift(check: GateCheck, trend: MainTrend) -> str:
-    p_value, loss = _p(trend.p_value), f"a loss of more than the tolerated {figure(check.limit)}"
-    if check.ground is not Ground.SHOWN:
-        return f": {loss} is not shown ({p_value}, however often one looks)"
-    shown = f": {loss} is shown ({p_value}, however often one looks)"
-    if trend.is_back:
-        return f"{shown}, and this run is back at {figure(check.observed or 0.0)}"
-    return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
+def _share_of_cases(check: GateCheck, share: float) -> str:
+    count = f"{round(share * check.cases):,} of {check.cases:,} {check.counted}"
+    side = _side(check, below="less than", above="more than")
+    return f"{count} ({share:.1%}), {side} {check.limit:.1%}"
 
 
 def _moved(check: GateCheck, drop: Drop) -> str:
@@ -221,14 +245,44 @@ def _moved(check: GateCheck, drop: Drop) -> str:
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
         return f"measured on {counts} cases that the baseline measured"
-    if drop.difference == 0:
-        return f"{figure(drop.after, unit)} as before"
-    way = "up" if drop.difference > 0 else "down"
     before, after = figure(drop.before, unit), figure(drop.after, unit)
-    return f"{way} {figure(abs(drop.difference), unit)} from {before} to {after}"
+    if drop.difference == 0:
+        return f"{after} as before"
+    direction = "up" if drop.difference > 0 else "down"
+    return f"{direction} {figure(abs(drop.difference), unit)} from {before} to {after}"
 
 
-def _rest(check: GateCheck) -> str:
+def _main_went(trend: MainTrend) -> str:
+    text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {trend.runs:,} runs"
+    return text if trend.since is None else f"{text} since {trend.since[:10]}"
+
+
+def _must_pass(check: GateCheck) -> str:
+    text = f"{len(check.lost):,} of {cases(check.cases)} lost"
+    if check.lost:
+        text += f": {as_line([_lost_case(change) for change in check.lost], _NAMED)}"
+    if check.ground is Ground.LOST_ONCE:
+        text += ", which chance may explain: asked three times, most of them decide"
+    if check.failed_before:
+        text += f"; {check.failed_before:,} fail as before"
+    return text
+
+
+def _lost_case(change: CaseChange) -> str:
+    """A case that must pass, with how it ended now, and before where that is known."""
+    if not change.metric:
+        return f"{change.id} (not in this run)"
+    now = change.status if change.after is None else figure(change.after)
+    if change.before is None:
+        return f"{change.id} ({change.metric} {now})"
+    return f"{change.id} ({change.metric} {figure(change.before)}, now {now})"
+
+
+# --- the rest of a check's reason: what that shows, who says so, what would settle it
+
+
+def _evidence(check: GateCheck) -> str:
+    """What the numbers of the summary show, and how surely."""
     drop, ground = check.drop, check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""
@@ -237,64 +291,107 @@ def _rest(check: GateCheck) -> str:
     if check.trend is not None:
         return _drift(check, check.trend)
     if drop is None:
-        ends = check.interval
-        if ends is None or not ends.low < check.limit < ends.high:
-            return ""
-        low, high = figure(ends.low, check.unit), figure(ends.high, check.unit)
-        return f", but its interval ({low} to {high}) lies on both sides"
-    tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
-    text = {
-        Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
-        Ground.RULED_OUT: f": {tolerated} is ruled out ({_p(drop.p_not_worse)})",
-        Ground.SETTLED_WORSE: f", and {tolerated} is shown",
-        Ground.SETTLED_NOT_WORSE: f", and {tolerated} is ruled out",
+        return _near_limit(check)
+    text = _interval(drop, check.unit) + _ground_of_drop(check, drop)
+    again = again_text(check)
+    if again:
+        text += f" ({again})"
+    if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
+        text += f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
+    return text
+
+
+def _near_limit(check: GateCheck) -> str:
+    """That a figure lies too near to its limit to say on which side it belongs."""
+    interval = check.interval
+    if interval is None or not interval.low < check.limit < interval.high:
+        return ""
+    low, high = figure(interval.low, check.unit), figure(interval.high, check.unit)
+    return f", but its interval ({low} to {high}) lies on both sides"
+
+
+def _ground_of_drop(check: GateCheck, drop: Drop) -> str:
+    loss = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
+    half = "less than half is left, which needs no test"
+    if check.kind is CheckKind.COVERAGE:
+        half = "fewer than half"
+    texts = {
+        Ground.SHOWN: f": {loss} is shown ({_p(drop.p_worse, drop.resolution)})",
+        Ground.RULED_OUT: f": {loss} is ruled out ({_p(drop.p_not_worse)})",
+        Ground.SETTLED_WORSE: f", and {loss} is shown",
+        Ground.SETTLED_NOT_WORSE: f", and {loss} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
         Ground.NOT_LOWER: ": no loss is seen",
         Ground.NOT_HELD: ": nothing is demanded of it",
         Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
-        Ground.HALVED: f": {_HALVED[check.kind is CheckKind.COVERAGE]}",
+        Ground.HALVED: f": {half}",
         Ground.ALL_LOST: ": next to nothing is left, which needs no test",
-        Ground.ALL_OF_FEW_LOST: f": next to nothing is left, and {independent(drop)} are too few "
-        "to tell it from chance",
-        Ground.EXACTLY_TOLERATED: ": every case lost exactly what is tolerated, which no number of "
-        "cases can tell from more or from less",
+        Ground.ALL_OF_FEW_LOST: (
+            f": next to nothing is left, and {independent(drop)} are too few to tell it from chance"
+        ),
+        Ground.EXACTLY_TOLERATED: (
+            ": every case lost exactly what is tolerated, which no number of cases can tell from "
+            "more or from less"
+        ),
         Ground.TOO_FEW_CLUSTERS: f": {independent(drop)} can never show a drop, more are needed",
-        Ground.RARE_GAINS: f": {tolerated} is unlikely to be chance, but {independent(drop)} are "
-        "too few to rule out rare large gains that make up for it",
-        Ground.RARE_LOSSES: f": {tolerated} is unlikely, but {independent(drop)} are too few to "
-        "rule out a rare large one",
-        Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
-    }[ground]
-    advice = ""
-    if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
-        advice = f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
-    again = again_text(check)
-    return f"{_interval(drop, check.unit)}{text}{f' ({again})' if again else ''}{advice}"
+        Ground.RARE_GAINS: (
+            f": {loss} is unlikely to be chance, but {independent(drop)} are too few to rule out "
+            "rare large gains that make up for it"
+        ),
+        Ground.RARE_LOSSES: (
+            f": {loss} is unlikely, but {independent(drop)} are too few to rule out a rare large "
+            "one"
+        ),
+        Ground.OPEN: f": {loss} is neither shown nor ruled out",
+    }
+    return texts[check.ground]
+
+
+def _drift(check: GateCheck, trend: MainTrend) -> str:
+    loss = f"a loss of more than the tolerated {figure(check.limit)}"
+    certainty = f"({_p(trend.p_value)}, however often one looks)"
+    if check.ground is not Ground.SHOWN:
+        return f": {loss} is not shown {certainty}"
+    shown = f": {loss} is shown {certainty}"
+    if trend.is_back:
+        return f"{shown}, and this run is back at {figure(check.observed or 0.0)}"
+    return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
 
 
 def again_text(check: GateCheck) -> str:
-    """What asking both systems again brought; empty where it was not asked."""
+    """What asking both systems again brought; empty where they were not asked."""
     settled = check.settled
     if settled is None or settled.drop is None:
         return ""
-    way = "a drop" if settled.drop >= 0 else "a gain"
+    direction = "a drop" if settled.drop >= 0 else "a gain"
     p_value = settled.p_worse if settled.drop > check.limit else settled.p_not_worse
-    lost = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
+    unmeasured = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
     return (
-        f"asked again {settled.asked:,} times about {cases(settled.cases)}{lost}: {way} of "
-        f"{figure(abs(settled.drop), check.unit)}, {_p(p_value)}"
+        f"asked again {settled.asked:,} times about {cases(settled.cases)}{unmeasured}: "
+        f"{direction} of {figure(abs(settled.drop), check.unit)}, {_p(p_value)}"
     )
 
 
-def _interval(drop: Drop, unit: str) -> str:
-    if drop.difference == 0 or drop.low is None or drop.high is None:
+def _people_or_judge(check: GateCheck) -> str:
+    """Whose figure it is, where it is no fact: people's, or a judge's alone."""
+    correction = check.corrected
+    if check.is_opinion and check.observed is not None:
+        return "; judge's opinion, unproved"
+    if correction is None:
         return ""
-    ends = f"{figure(drop.low, '' if unit != 'share' else unit)} to {figure(drop.high, unit)}"
-    return f" ({drop.confidence:.0%} interval {ends})"
+    kind = "pairs" if correction.runs else "cases"
+    judged = figure(correction.judged, check.unit)
+    interval = correction.judged_interval
+    if interval is not None:
+        judged += f" ({figure(interval.low, check.unit)} to {figure(interval.high, check.unit)})"
+    return f". By people, from {correction.labels:,} labelled {kind}; by the judge alone {judged}"
 
 
-def _p(value: float, resolution: float = 0.0) -> str:
-    """A p-value, never finer than its test can give."""
-    if value <= resolution:
-        return f"p <= {resolution:.1g}"
-    return f"p = {value:.2g}" if value >= 1e-6 else "p < 1e-06"
+def _label_plan(check: GateCheck) -> str:
+    """How many labels would settle it."""
+    plan = check.plan
+    if plan is None:
+        return ""
+    chances = ", ".join(f"{chance:.0%} with {labels:,}" for labels, chance in plan.chances)
+    text = f". Chance that labelled pairs settle it: {chances}"
+    return text if plan.needed else f"{text}, which are all that differ: add cases"

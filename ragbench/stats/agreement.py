@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +16,11 @@ from ragbench.core.record import Record
 from ragbench.errors import InputError
 from ragbench.plugins import Floats, Integers, np
 from ragbench.stats.mean import Label, cluster_codes
+
+_FEWEST_CLUSTERS = 10
+"""Resamples of fewer say nothing: there is no interval."""
+_DEFINED = 0.95
+"""Share of the resamples that must have a value for an interval."""
 
 
 class Estimated(Record):
@@ -64,38 +68,42 @@ def agreement(
         raise InputError("there is nothing that both rated")
     if any(not 0 <= level < levels for pair in pairs for level in pair):
         raise InputError(f"a level is not in 0 .. {levels - 1}")
-    places = cluster_codes(clusters or [None] * len(pairs))
-    tables = np.zeros((max(places) + 1, levels * levels))  # of counts, a flat one a cluster
-    for row, (first, second) in zip(places, pairs, strict=True):
-        tables[row, first * levels + second] += 1
+    codes = cluster_codes(clusters or [None] * len(pairs))
+    # A row a cluster: its counts of pairs of levels, flat.
+    tables = np.zeros((max(codes) + 1, levels * levels))
+    for code, (first, second) in zip(codes, pairs, strict=True):
+        tables[code, first * levels + second] += 1
     whole = tables.sum(axis=0)[None]
-    drawn = None
-    if len(tables) >= 10:
+    drawn: Floats | None = None
+    if len(tables) >= _FEWEST_CLUSTERS:
         blocks = resample_counts(seed, resamples, len(tables))
         drawn = np.concatenate([counts @ tables for counts in blocks])
-    observed, kappa, quadratic = (
-        _estimated(float(figure(whole)[0]), None if drawn is None else figure(drawn), confidence)
-        for figure in (_observed, partial(_kappa, power=0), partial(_kappa, power=2))
-    )
+
+    def estimate(figure: Callable[[Floats], Floats]) -> Estimated:
+        samples = None if drawn is None else figure(drawn)
+        return _estimated(float(figure(whole)[0]), samples, confidence)
+
     table = whole[0].reshape(levels, levels)
     return Agreement(
         count=len(pairs),
         counts=tuple(tuple(int(cell) for cell in row) for row in table),
-        observed=observed,
+        observed=estimate(_observed),
         base_rate=float(table.sum(axis=1).max()) / len(pairs),
-        kappa=kappa,
-        quadratic=quadratic,
+        kappa=estimate(lambda tables: _kappa(tables, power=0)),
+        quadratic=estimate(lambda tables: _kappa(tables, power=2)),
     )
 
 
 def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Cohen's kappa of what two raters said of each item; None where it is not defined."""
+    if not pairs:
+        return None
     levels = sorted({value for pair in pairs for value in pair})
     table = np.zeros((len(levels), len(levels)))
-    for one, other in pairs:
-        table[levels.index(one), levels.index(other)] += 1
-    found = float(_kappa(table.reshape(1, -1), power=0)[0]) if pairs else math.nan
-    return None if math.isnan(found) else found
+    for first, second in pairs:
+        table[levels.index(first), levels.index(second)] += 1
+    kappa = float(_kappa(table.reshape(1, -1), power=0)[0])
+    return None if math.isnan(kappa) else kappa
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
@@ -108,15 +116,19 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
 
     None where all ratings are the same, or no item has two.
     """
-    rated = [values for values in ratings if len(values) > 1]
-    values = [value for item in rated for value in item]
-    expected = _apart(values) / (len(values) - 1) if values else 0.0
+    items = [values for values in ratings if len(values) > 1]
+    if not items:
+        return None
+    all_values = [value for values in items for value in values]
+    expected = _squared_distances(all_values) / (len(all_values) - 1)
     if not expected:
         return None
-    return 1.0 - math.fsum(_apart(item) / (len(item) - 1) for item in rated) / expected
+    observed = math.fsum(_squared_distances(values) / (len(values) - 1) for values in items)
+    return 1.0 - observed / expected
 
 
-def _apart(values: Sequence[float]) -> float:
+def _squared_distances(values: Sequence[float]) -> float:
+    """The sum of the squared distances of all ordered pairs of values."""
     total = math.fsum(values)
     return 2.0 * (len(values) * math.fsum(value**2 for value in values) - total**2)
 
@@ -139,12 +151,14 @@ def rank_correlation(
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
     value = _spearman(grades)
     samples = None
-    if len(members) >= 10:
+    if len(members) >= _FEWEST_CLUSTERS:
         drawn: list[float] = []
-        for counts in resample_counts(seed, resamples, len(members)):
-            for row in counts:
-                chosen = [members[at] for at, count in enumerate(row) for _ in range(int(count))]
-                drawn.append(_spearman(grades[np.concatenate(chosen)]))
+        for block in resample_counts(seed, resamples, len(members)):
+            for counts in block:
+                rows: list[Integers] = []
+                for cluster, count in enumerate(counts):
+                    rows += [members[cluster]] * int(count)
+                drawn.append(_spearman(grades[np.concatenate(rows)]))
         samples = np.array(drawn)
     return _estimated(value, samples)
 
@@ -160,8 +174,8 @@ def _spearman(grades: Floats) -> float:
 def _observed(tables: Floats) -> Floats:
     levels = math.isqrt(tables.shape[1])
     same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
-    found: Floats = same / tables.sum(axis=1)
-    return found
+    shares: Floats = same / tables.sum(axis=1)
+    return shares
 
 
 def _kappa(tables: Floats, power: int) -> Floats:
@@ -172,26 +186,28 @@ def _kappa(tables: Floats, power: int) -> Floats:
     distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
     weights = distance**power if power else (distance > 0).astype(float)
     expected = np.einsum("ni,nj->nij", cells.sum(axis=2), cells.sum(axis=1)) / total[:, None, None]
-    seen = (cells * weights).sum(axis=(1, 2))
-    chance = (expected * weights).sum(axis=(1, 2))
+    observed = (cells * weights).sum(axis=(1, 2))
+    by_chance = (expected * weights).sum(axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.where(chance > 0, 1 - seen / chance, np.nan)
-    return found
+        kappas: Floats = np.where(by_chance > 0, 1 - observed / by_chance, np.nan)
+    return kappas
 
 
 def _estimated(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
     if math.isnan(value):
         return Estimated(value=None)
-    known = None if samples is None else samples[~np.isnan(samples)]
-    if samples is None or known is None or len(known) < 0.95 * len(samples):
+    if samples is None:
         return Estimated(value=value)
-    rest = (1 - confidence) / 2
-    low, high = np.quantile(known, [rest, 1 - rest])
+    defined = samples[~np.isnan(samples)]
+    if len(defined) < _DEFINED * len(samples):
+        return Estimated(value=value)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
     return Estimated(value=value, low=float(low), high=float(high))
 
 
-# Draws held at once: few enough for a processor cache. Changes no result.
 _BLOCK = 65_536
+"""Draws held at once: few enough for a processor cache. Changes no result."""
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
@@ -243,13 +259,15 @@ class Scored(Record, eq=False):
 
     @property
     def means(self) -> Floats:
-        found: Floats = self.sums.sum(axis=0) / self.sizes.sum()
-        return found
+        means: Floats = self.sums.sum(axis=0) / self.sizes.sum()
+        return means
 
     def resampled(self, seed: int, resamples: int) -> Floats:
         """Means of as many clusters drawn with replacement; a row for each draw."""
-        blocks = resample_counts(seed, resamples, len(self.sizes))
-        return np.concatenate([(one @ self.sums) / (one @ self.sizes)[:, None] for one in blocks])
+        means: list[Floats] = []
+        for counts in resample_counts(seed, resamples, len(self.sizes)):
+            means.append((counts @ self.sums) / (counts @ self.sizes)[:, None])
+        return np.concatenate(means)
 
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
         """Means of about so many questions, drawn by cluster, and those of all the others."""
@@ -257,20 +275,20 @@ class Scored(Record, eq=False):
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
             enough = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
-            first = min(enough, len(order) - 1)
-            yield self._means(order[:first]), self._means(order[first:])
+            end = min(enough, len(order) - 1)  # of the others at least one cluster is left
+            yield self._means_of(order[:end]), self._means_of(order[end:])
 
-    def _means(self, clusters: Integers) -> Floats:
-        found: Floats = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
-        return found
+    def _means_of(self, clusters: Integers) -> Floats:
+        means: Floats = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
+        return means
 
 
 def best_of(means: Floats) -> Floats:
     """Which system is the best; of several that are equally good each has its share."""
     rounded = np.round(np.atleast_2d(means), _PLACES)
-    highest = rounded == rounded.max(axis=1, keepdims=True)
-    found: Floats = highest / highest.sum(axis=1, keepdims=True)
-    return found
+    is_highest = rounded == rounded.max(axis=1, keepdims=True)
+    shares: Floats = is_highest / is_highest.sum(axis=1, keepdims=True)
+    return shares
 
 
 def kendall_tau(first: Floats, second: Floats) -> Floats:
@@ -279,18 +297,21 @@ def kendall_tau(first: Floats, second: Floats) -> Floats:
     Source: Kendall 1945, "The Treatment of Ties in Ranking Problems". NaN where one side does not
     tell any two systems apart.
     """
-    signs = [_signs(np.atleast_2d(one)) for one in (first, second)]
-    scale = np.sqrt(np.prod([(one**2).sum(axis=1) for one in signs], axis=0))
+    first_signs, second_signs = _signs(np.atleast_2d(first)), _signs(np.atleast_2d(second))
+    # Pairs that each side tells apart.
+    first_pairs, second_pairs = (first_signs**2).sum(axis=1), (second_signs**2).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = (signs[0] * signs[1]).sum(axis=1) / scale
-    return found
+        taus: Floats = (first_signs * second_signs).sum(axis=1) / np.sqrt(
+            first_pairs * second_pairs
+        )
+    return taus
 
 
 def _signs(means: Floats) -> Floats:
     """Of each pair of systems, which one is higher."""
-    left, right = np.triu_indices(means.shape[1], 1)
-    found: Floats = np.sign(np.round(means[:, left] - means[:, right], _PLACES))
-    return found
+    first, second = np.triu_indices(means.shape[1], 1)
+    signs: Floats = np.sign(np.round(means[:, first] - means[:, second], _PLACES))
+    return signs
 
 
 def tau_interval(value: float, samples: Floats) -> Estimated:
@@ -303,5 +324,5 @@ def tau_interval(value: float, samples: Floats) -> Estimated:
     if np.isnan(value):
         return Estimated(value=None)
     low, high = map(float, np.nanquantile(samples, [0.005, 0.995]))
-    ends = min(low, 2 * value - high), max(high, 2 * value - low)
-    return Estimated(value=value, low=max(-1.0, ends[0]), high=min(1.0, ends[1]))
+    joined_low, joined_high = min(low, 2 * value - high), max(high, 2 * value - low)
+    return Estimated(value=value, low=max(-1.0, joined_low), high=min(1.0, joined_high))

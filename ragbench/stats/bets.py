@@ -57,9 +57,12 @@ class CaseSums(Record, kw_only=False):
 def fall(cases: Sequence[CaseSums], run: int) -> float:
     """By how much the line through all scores has fallen since the oldest case came in."""
     slopes = [case.slope(run) for case in cases]
-    below = math.fsum(width for _, width in slopes)
+    denominator = math.fsum(width for _, width in slopes)
+    if not denominator:
+        return 0.0
+    slope = math.fsum(rise for rise, _ in slopes) / denominator
     span = run - min(case.first for case in cases)
-    return -math.fsum(rise for rise, _ in slopes) / below * span if below else 0.0
+    return -slope * span
 
 
 def bet_on_fall(
@@ -96,9 +99,9 @@ def bet_on_fall(
     totals: dict[int, float] = {}
     width = 0.0
     for case, code in zip(cases, cluster_codes(labels), strict=True):
-        rise, below = case.slope(run)
-        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * below
-        width += below
+        rise, denominator = case.slope(run)
+        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * denominator
+        width += denominator
     squares = math.fsum(total * total for total in totals.values())
     if squares <= (1e-9 * width) ** 2:
         return 1.0
@@ -108,7 +111,8 @@ def bet_on_fall(
     alone = squares / (width * len(cases))
     by_luck = 1.0 + math.sqrt(2.0 / (len(steps) - 1))
     shared = max(0.0, spread - 2.0 * alone * by_luck)
-    z = -math.fsum(totals.values()) / math.sqrt(squares + _CARRIED * shared * width * len(cases))
+    variance = squares + _CARRIED * shared * width * len(cases)
+    z = -math.fsum(totals.values()) / math.sqrt(variance)
     return math.exp(min(_AIM * z - _AIM**2 / 2.0, _MOST))
 
 
@@ -168,11 +172,12 @@ class MeanBet:
         distance = self._mean() - self.limit
         spread = _PRIOR * self.scale
         variance = (spread**2 + self._squares) / (self.count + 1)
-        bet, away = distance / (variance + distance**2), value - self.limit
-        most = _AT_STAKE / max(self.limit - lowest, self.scale * _NARROW)
-        self.above += math.log1p(min(max(bet, 0.0), most) * away)
-        most = _AT_STAKE / max(highest - self.limit, self.scale * _NARROW)
-        self.below += math.log1p(max(min(bet, 0.0), -most) * away)
+        bet = distance / (variance + distance**2)
+        away = value - self.limit
+        most_above = _AT_STAKE / max(self.limit - lowest, self.scale * _NARROW)
+        most_below = _AT_STAKE / max(highest - self.limit, self.scale * _NARROW)
+        self.above += math.log1p(min(max(bet, 0.0), most_above) * away)
+        self.below += math.log1p(max(min(bet, 0.0), -most_below) * away)
         self.best_above = max(self.best_above, self.above)
         self.best_below = max(self.best_below, self.below)
         self.count += 1

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 
 from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
-from ragbench.plugins import np
+from ragbench.plugins import Floats, np
 from ragbench.stats.mean import Label, check_finite, cluster_codes, student_quantile, wilson
 from ragbench.stats.power import POWER, smallest_count
 
 _ROUNDING = 1e-9
+"""Residuals that differ by less are equal."""
 _MOST = 4
 """A label counts as so many, at most, however well the judge agrees."""
 _STEEPEST = 2.0
@@ -85,11 +86,14 @@ def corrected_mean(
         clusters: what a case shares with others: its cluster counts as one observation.
         bounds: ends of the scale; None gives Student's interval instead of Wilson's.
     """
-    found = _two_phase(judged, labels, clusters)
-    if found is None or bounds is None:
-        return found and _student(found, found.standard_error)
-    found = replace(found, mean=min(max(found.mean, bounds[0]), bounds[1]))
-    return _wilson(found, bounds) if found.is_enough else found
+    estimate = _two_phase(judged, labels, clusters)
+    if estimate is None:
+        return None
+    if bounds is None:
+        return _student(estimate, estimate.standard_error)
+    low, high = bounds
+    estimate = replace(estimate, mean=min(max(estimate.mean, low), high))
+    return _wilson(estimate, bounds) if estimate.is_enough else estimate
 
 
 def corrected_difference(
@@ -109,38 +113,45 @@ def corrected_difference(
         same: whether both systems gave the same, so that the difference is 0 without a label.
         scale: the largest difference of a case: so few labels have not shown what one more would.
     """
-    found = _two_phase(judged, labels, clusters, same)
-    if found is None or scale is None:
-        return found and _student(found, found.standard_error)
-    # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
+    estimate = _two_phase(judged, labels, clusters, same)
+    if estimate is None:
+        return None
+    if scale is None:
+        return _student(estimate, estimate.standard_error)
     share = 1.0 - sum(same) / len(judged)
-    least = scale * share / max(1, found.degrees + 2)
-    if found.is_told and found.is_enough:  # as for values that are all equal: Clopper & Pearson
-        unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / (found.degrees + 2))
-        least = scale * share * unseen / student_quantile(0.5 + CONFIDENCE / 2, found.degrees)
-    found = _student(found, max(found.standard_error, least))
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=max(found.low, -scale), high=min(found.high, scale))
+    independent = estimate.degrees + 2
+    # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
+    least = scale * share / max(1, independent)
+    if estimate.is_told and estimate.is_enough:
+        # As for values that are all equal: Clopper & Pearson.
+        unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / independent)
+        least = scale * share * unseen / student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
+    estimate = _student(estimate, max(estimate.standard_error, least))
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(estimate.low, -scale), high=min(estimate.high, scale))
 
 
-def _student(found: Corrected, error: float) -> Corrected:
-    found = replace(found, standard_error=error)
-    if not found.is_enough:
-        return found
-    reach = student_quantile(0.5 + CONFIDENCE / 2, found.degrees) * error
-    return replace(found, low=found.mean - reach, high=found.mean + reach)
+def _student(estimate: Corrected, error: float) -> Corrected:
+    """With Student's interval of this standard error; without one where labels are too few."""
+    estimate = replace(estimate, standard_error=error)
+    if not estimate.is_enough:
+        return estimate
+    reach = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees) * error
+    return replace(estimate, low=estimate.mean - reach, high=estimate.mean + reach)
 
 
-def _wilson(found: Corrected, bounds: tuple[float, float]) -> Corrected:
+def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
     """Wilson's interval of as many labels as would give this variance."""
-    start, scale, count = bounds[0], bounds[1] - bounds[0], found.degrees + 2.0
-    share, error = (found.mean - start) / scale, found.standard_error / scale
-    if error > 0.0 and not found.is_told:
+    start, end = bounds
+    scale = end - start
+    count = estimate.degrees + 2.0
+    share, error = (estimate.mean - start) / scale, estimate.standard_error / scale
+    if error > 0.0 and not estimate.is_told:
         least = 0.5 / count * (1.0 - 0.5 / count)
         count = min(max(share * (1.0 - share), least) / error**2, _MOST * count)
-    low, high = wilson(share, count, student_quantile(0.5 + CONFIDENCE / 2, found.degrees))
-    return replace(found, low=start + scale * low, high=start + scale * high)
+    low, high = wilson(share, count, student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees))
+    return replace(estimate, low=start + scale * low, high=start + scale * high)
 
 
 def _two_phase(
@@ -159,33 +170,52 @@ def _two_phase(
     asked = np.array([label is not None for label in labels], dtype=bool) & is_open
     if not asked.any():
         return None
-    codes, scores = np.array(cluster_codes(clusters or (None,) * total)), np.array(judged, float)
+    codes = np.array(cluster_codes(clusters or (None,) * total))
+    scores = np.array(judged, float)
+    # h and f of the formula: what people and the judge say of the labelled cases.
     h, f = np.array(labels, float)[asked], scores[asked]
-    # Equal values have no spread, whatever rounds.
-    both = [x - x.mean() if np.ptp(x) > 0.0 else np.zeros(len(x)) for x in (f, h)]
-    spread, varied = (math.fsum(x * x) for x in both)
-    product = math.fsum(both[0] * both[1])
-    slope = min(max(product / spread, 0.0), _STEEPEST) if spread > 0.0 else 0.0
-    level, share, seen = h.mean() - slope * f.mean(), is_open.mean(), scores[is_open].mean()
-    estimate = share * (level + slope * seen)
-    independent = len(set(codes[asked].tolist()))
+    f_centred, h_centred = _centred(f), _centred(h)
+    f_squares = math.fsum(f_centred * f_centred)
+    h_squares = math.fsum(h_centred * h_centred)
+    products = math.fsum(f_centred * h_centred)
+    # The slope, and how much it carries the labelled cases' mean to that of all.
+    slope, carried = 0.0, 0.0
+    mean_open = scores[is_open].mean()
+    if f_squares > 0.0:
+        slope = min(max(products / f_squares, 0.0), _STEEPEST)
+        carried = (mean_open - f.mean()) / f_squares
+    level, share = h.mean() - slope * f.mean(), is_open.mean()
+    estimate = share * (level + slope * mean_open)
+
     # Two parameters were fitted to the labels; the slope errs the more, the farther it carries.
-    widened = math.sqrt(independent / (independent - 2)) if independent > 2 else 1.0
-    away = (seen - f.mean()) / spread if spread > 0.0 else 0.0
-    moved = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
-    weight = widened * share * (1.0 / len(h) + away * both[0])
-    residuals = both[1] - slope * both[0]
-    moved[asked] += weight * residuals
+    independent = len(set(codes[asked].tolist()))
+    widened = 1.0
+    if independent > 2:
+        widened = math.sqrt(independent / (independent - 2))
+    residuals = h_centred - slope * f_centred
+    influences = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
+    influences[asked] += widened * share * (1.0 / len(h) + carried * f_centred) * residuals
+    correlation = None
+    if f_squares * h_squares > 0.0:
+        correlation = products / math.sqrt(f_squares * h_squares)
     return Corrected(
         mean=float(estimate) + 0.0,
-        standard_error=math.sqrt(float((np.bincount(codes, moved) ** 2).sum())),
+        standard_error=math.sqrt(float((np.bincount(codes, influences) ** 2).sum())),
         degrees=independent - 2,
         cases=total,
         labels=len(h),
-        correlation=product / math.sqrt(spread * varied) if spread * varied > 0.0 else None,
-        deviation=math.sqrt(varied / max(1, len(h) - 1)),
+        correlation=correlation,
+        deviation=math.sqrt(h_squares / max(1, len(h) - 1)),
         is_told=bool(np.ptp(residuals) < _ROUNDING),
     )
+
+
+def _centred(values: Floats) -> Floats:
+    """Values less their mean; equal values have no spread, whatever rounds."""
+    centred: Floats = np.zeros(len(values))
+    if np.ptp(values) > 0.0:
+        centred = values - values.mean()
+    return centred
 
 
 # --- planning
@@ -213,6 +243,7 @@ class Plan(Record):
             return 0.0
         explained = self.correlation**2
         error = self.deviation * math.sqrt((1.0 - explained) / labels + explained / self.cases)
+        # Of all cases: those with the same answers differ by nothing.
         error = max(error * self.cases / (self.total or self.cases), 1e-12)
         critical = student_quantile(1.0 - self.alpha, labels - 2)
         return 1.0 - float(nctdtr(labels - 2, min(self.margin / error, 37.0), critical))

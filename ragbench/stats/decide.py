@@ -187,10 +187,12 @@ def _losses(
         resamples=max(resamples, math.ceil(FINENESS / alpha)),
         seed=seed,
     )
-    return family, [max(both) for both in zip(family.p_values, exchanged, strict=True)]
+    larger = [max(pair) for pair in zip(family.p_values, exchanged, strict=True)]
+    return family, larger
 
 
 def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) -> float:
+    """p-value of "the metric fell by more than is tolerated, or by as much"."""
     sample, tolerance = question.sample, question.tolerance
     totals = sample.totals()
     if question.largest_drop is not None:
@@ -221,11 +223,13 @@ def _decision(
             change = ChangeKind.WORSE
     elif p_worse > alpha and p_not_worse <= alpha_not_worse:
         change = ChangeKind.NOT_WORSE
-    needed = found = None
+    needed = None
     if change is ChangeKind.CANNOT_TELL:
         needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha_not_worse)
-    if (spread := Spread.of(totals, -tolerance)) is not None:
-        found = detectable(spread, totals.clusters, alpha=family.level)
+    distance = None
+    spread = Spread.of(totals, -tolerance)
+    if spread is not None:
+        distance = detectable(spread, totals.clusters, alpha=family.level)
     return Decision(
         change=change,
         # Student-t, because its intervals cover best; docs/statistics.md measures it.
@@ -239,6 +243,6 @@ def _decision(
         p_worse=p_worse,
         is_worse=is_worse,
         p_not_worse=p_not_worse,
-        detectable_drop=None if found is None else found + tolerance,
+        detectable_drop=None if distance is None else distance + tolerance,
         needed=needed,
     )

@@ -39,16 +39,15 @@ def exchange_p_values(
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
     """
-    matrix, norms, shape = _columns(samples, null_means)
+    matrix, norms, labels = _columns(samples, null_means)
     able = [place for place, norm in enumerate(norms) if norm > 0.0]
     p_values = [1.0] * len(samples)
     if able:
         matrix, scale = matrix[able], norms[able][:, None]
-        observed = -(matrix @ shape.first())[:, None] / scale
-        found = stepped_down(
-            observed[:, 0], (-(matrix @ picks) / scale for picks in shape.draws(resamples, seed))
-        )
-        for place, p_value in zip(able, found.corrected, strict=True):
+        observed = -(matrix @ labels.observed())[:, None] / scale
+        drawn = (-(matrix @ picks) / scale for picks in labels.draws(resamples, seed))
+        joint = stepped_down(observed[:, 0], drawn)
+        for place, p_value in zip(able, joint.corrected, strict=True):
             p_values[place] = p_value
     return tuple(p_values)
 
@@ -60,10 +59,11 @@ class _Labels(NamedTuple):
     width: int
     clusters: int
 
-    def first(self) -> Floats:
-        one = np.zeros((self.clusters, self.width))
-        one[:, : self.present] = 1.0
-        return one.reshape(-1)
+    def observed(self) -> Floats:
+        """1 at the scores of the present run, 0 at the others."""
+        marks = np.zeros((self.clusters, self.width))
+        marks[:, : self.present] = 1.0
+        return marks.reshape(-1)
 
     def draws(self, count: int, seed: int) -> Iterator[Floats]:
         """Labels drawn anew, in blocks: a row a column of the scores, a column a draw."""
@@ -91,19 +91,24 @@ def _columns(
     """A sparse row a test, with a column a cluster and score; and what the draws make of it."""
     from scipy.sparse import coo_matrix
 
-    scored = [sample.scores_by_case() for sample in samples]
-    present = max((len(one) for rows in scored for one, _ in rows), default=1)
-    earlier = max((len(others) for rows in scored for _, others in rows), default=1)
-    width = present + earlier
+    scores = [sample.scores_by_case() for sample in samples]
+    counts_now, counts_before = {0}, {0}
+    for of_sample in scores:
+        for now, before in of_sample:
+            counts_now.add(len(now))
+            counts_before.add(len(before))
+    present = max(counts_now) or 1
+    width = present + (max(counts_before) or 1)
+
     keys = [[*map(sample.key, range(len(sample.clusters)))] for sample in samples]
-    numbers: dict[Key, int] = {}
-    for key in sorted({key for row in keys for key in row}, key=repr):
-        numbers[key] = len(numbers)
+    different_keys: set[Key] = set().union(*keys)
+    # In an order that does not depend on that of the cases.
+    numbers = {key: number for number, key in enumerate(sorted(different_keys, key=repr))}
     rows: list[int] = []
     places: list[int] = []
     parts: list[float] = []
     for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-        for key, (now, before) in zip(keys[row], scored[row], strict=True):
+        for key, (now, before) in zip(keys[row], scores[row], strict=True):
             moved = [None if value is None else value - null_mean for value in now]
             for place, value in _centred(moved, before, present, sample.rounding):
                 rows.append(row)
@@ -120,9 +125,12 @@ def _centred(
     now: Sequence[float | None], before: Sequence[float | None], present: int, rounding: float
 ) -> Iterator[tuple[int, float]]:
     """Scores of a case less their mean, by column; nothing where all are alike."""
-    known = [(place, value) for place, value in enumerate(now) if value is not None]
-    known += [(present + place, value) for place, value in enumerate(before) if value is not None]
-    mean = math.fsum(value for _, value in known) / len(known)
-    for place, value in known:
+    measured: list[tuple[int, float]] = []
+    for first_place, values in ((0, now), (present, before)):
+        for place, value in enumerate(values, first_place):
+            if value is not None:
+                measured.append((place, value))
+    mean = math.fsum(value for _, value in measured) / len(measured)
+    for place, value in measured:
         if abs(value - mean) > rounding:
             yield place, value - mean

@@ -93,26 +93,30 @@ def family_test(
         raise ConfigError(f"resamples is {resamples}: at least 1 is needed")
     if seed < 0:
         raise ConfigError(f"seed is {seed}: it must not be negative")
+    two_sided = null_means is None
     nulls = [0.0] * len(samples) if null_means is None else null_means
     totals = [_totals(sample, null) for sample, null in zip(samples, nulls, strict=True)]
-    alone = [1.0] * len(samples)
-    corrected = list(alone)
+    # Tests in which some cluster differs from the null: the others find nothing.
     able = [place for place, each in enumerate(totals) if len(each.sums)]
+    alone = [1.0] * len(samples)
+    corrected = [1.0] * len(samples)
     resolution, level = 0.0, alpha
     if able:
         draws = max(resamples, math.ceil(FINENESS / alpha))
-        two_sided = null_means is None
         joint, is_counted = _joint([totals[place] for place in able], two_sided, draws, seed)
-        resolution = 0.0 if is_counted else 1.0 / (draws + 1)
-        for place, one, both in zip(able, joint.alone, joint.corrected, strict=True):
-            alone[place], corrected[place] = one, both
+        for row, place in enumerate(able):
+            alone[place] = joint.alone[row]
+            corrected[place] = joint.corrected[row]
+        if not is_counted:
+            resolution = 1.0 / (draws + 1)
         if len(able) > 1:
             level = _level(joint.largest, alpha, two_sided)
+    tests: list[SignFlipTest] = []
+    for p_value, each in zip(alone, totals, strict=True):
+        clusters = _cluster_count(each.sample)
+        tests.append(SignFlipTest(p_value=p_value, clusters=clusters, informative=len(each.sums)))
     return FamilyTest(
-        tests=tuple(
-            SignFlipTest(p_value=p_value, clusters=_count(each.sample), informative=len(each.sums))
-            for p_value, each in zip(alone, totals, strict=True)
-        ),
+        tests=tuple(tests),
         p_values=tuple(corrected),
         resolution=resolution,
         size=len(able),
@@ -145,20 +149,26 @@ def stepped_down(
     """
     order = np.argsort(-observed, kind="stable")
     reached = (observed - slack)[order][:, None]
-    counts = np.zeros((2, len(order)), dtype=np.int64)
+    # How many draws lie as far out: of the test alone, and of the largest statistic.
+    counts_alone = np.zeros(len(order), dtype=np.int64)
+    counts_largest = np.zeros(len(order), dtype=np.int64)
     largest: list[Floats] = []
     total = 0
     for block in draws:
-        found = block[order]
+        statistics = block[order]
         # The largest over this test and all weaker ones.
-        running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
-        counts += [np.count_nonzero(each >= reached, axis=1) for each in (found, running)]
+        running = np.maximum.accumulate(statistics[::-1], axis=0)[::-1]
+        counts_alone += np.count_nonzero(statistics >= reached, axis=1)
+        counts_largest += np.count_nonzero(running >= reached, axis=1)
         largest.append(running[0])
-        total += found.shape[1]
-    shares = counts / total if is_counted else (counts + 1) / (total + 1)
-    shares[1] = np.maximum.accumulate(shares[1])
-    shares[:, order] = shares.copy()
-    return Stepped(shares[0].tolist(), shares[1].tolist(), np.concatenate(largest))
+        total += statistics.shape[1]
+    # Drawn arrangements do not hold the observed one, which is as far out as itself.
+    added = 0 if is_counted else 1
+    alone, corrected = np.empty(len(order)), np.empty(len(order))
+    alone[order] = (counts_alone + added) / (total + added)
+    # Stepping down, no weaker test has a smaller p-value.
+    corrected[order] = np.maximum.accumulate((counts_largest + added) / (total + added))
+    return Stepped(alone.tolist(), corrected.tolist(), np.concatenate(largest))
 
 
 def _joint(
@@ -166,35 +176,51 @@ def _joint(
 ) -> tuple[Stepped, bool]:
     """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
     parts = [each.sums for each in totals]
-    if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
-        parts = [-part for part in parts]  # all of them: two runs that are swapped
+    if two_sided and _first_total(parts) < 0.0:
+        # All of them, so that two runs that are swapped have the same draws.
+        parts = [-part for part in parts]
     matrix = _Matrix.of((each.keys() for each in totals), parts)
     product = matrix.product()
     norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
     is_counted = matrix.clusters <= _ALL
 
     def statistics(sums: Floats) -> Floats:
-        found: Floats = (np.abs(sums) if two_sided else -sums) / norms[:, None]
-        return found
+        distances = np.abs(sums) if two_sided else -sums
+        standardised: Floats = distances / norms[:, None]
+        return standardised
+
+    def drawn() -> Iterator[Floats]:
+        for flips in _flips(matrix, draws, seed):
+            # To turn a sign takes a total away twice.
+            yield statistics(whole - 2.0 * _times(product, flips))
 
     whole = np.array([[math.fsum(part)] for part in parts])
-    found = stepped_down(
-        statistics(whole)[:, 0],
-        (statistics(whole - 2.0 * _times(product, f)) for f in _flips(matrix, draws, seed)),
-        slack=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
-        is_counted=is_counted,
-    )
-    return found, is_counted
+    # By so much whole numbers, rounded from sums that tie, may differ.
+    slack = np.array([2.0 * len(part) for part in parts]) / norms + 1e-12
+    joint = stepped_down(statistics(whole)[:, 0], drawn(), slack=slack, is_counted=is_counted)
+    return joint, is_counted
+
+
+def _first_total(parts: Sequence[Floats]) -> float:
+    """The total of the first test in which losses and gains do not cancel out."""
+    for part in parts:
+        total = float(part.sum())
+        if total:
+            return total
+    return 1.0
 
 
 def _times(product: Any, flips: Floats) -> Floats:
     """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
-    (tests, clusters), draws = product.shape, flips.shape[1]
-    step = max(1, _ALONE // (tests * draws)) if isinstance(product, np.ndarray) else clusters
-    found: Floats = product[:, :step] @ flips[:step]
+    tests, clusters = product.shape
+    draws = flips.shape[1]
+    step = clusters  # a sparse matrix is multiplied without BLAS
+    if isinstance(product, np.ndarray):
+        step = max(1, _ALONE // (tests * draws))
+    sums: Floats = product[:, :step] @ flips[:step]
     for start in range(step, clusters, step):
-        found += product[:, start : start + step] @ flips[start : start + step]
-    return found
+        sums += product[:, start : start + step] @ flips[start : start + step]
+    return sums
 
 
 class _Totals(NamedTuple):
@@ -231,7 +257,7 @@ def _summed(sample: PairedSample) -> tuple[Any, Any, Any]:
     return sums, [len(group) for group in groups], [group[0] for group in groups]
 
 
-def _count(sample: PairedSample) -> int:
+def _cluster_count(sample: PairedSample) -> int:
     return len(sample.clusters) if sample.stands_alone else len(set(sample.clusters))
 
 
@@ -249,11 +275,10 @@ class _Matrix(NamedTuple):
     @classmethod
     def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Floats]) -> _Matrix:
         numbers: dict[Key, int] = {}
-        rows = zip(keys, map(len, parts), strict=True)
-        found = (
-            ((numbers.setdefault(key, len(numbers)) for key in row), size) for row, size in rows
-        )
-        columns = [np.fromiter(row, np.int32, size) for row, size in found]
+        columns: list[NDArray[np.int32]] = []
+        for keys_of_row, part in zip(keys, parts, strict=True):
+            numbered = (numbers.setdefault(key, len(numbers)) for key in keys_of_row)
+            columns.append(np.fromiter(numbered, np.int32, len(part)))
         clusters = len(numbers)
         del numbers  # large where there are many cases
         places = np.argsort(_canonical(columns, parts, clusters)).astype(np.int32)
@@ -281,13 +306,17 @@ def _canonical(
     for row in columns:
         depth[row] += 1
     # What is compared first stands last, as NumPy sorts; and what has ended before all others.
-    left = np.full(clusters, depth.max())
+    level = np.full(clusters, depth.max())
     tests = np.full((depth.max(), clusters), -1, np.int32)
     totals = np.full(tests.shape, -1.0)
     for test, (row, part) in enumerate(zip(columns, parts, strict=True)):
-        left[row] -= 1
-        tests[left[row], row], totals[left[row], row] = test, part
-    order: Integers = np.lexsort([key for both in zip(totals, tests, strict=True) for key in both])
+        level[row] -= 1
+        tests[level[row], row] = test
+        totals[level[row], row] = part
+    sort_keys: list[NDArray[Any]] = []
+    for totals_of_level, tests_of_level in zip(totals, tests, strict=True):
+        sort_keys += [totals_of_level, tests_of_level]
+    order: Integers = np.lexsort(sort_keys)
     return order
 
 
@@ -314,23 +343,24 @@ def _digest(matrix: _Matrix) -> int:
     """The draws depend on the data, so that the luck of one seed does not lift all alike."""
     import hashlib
 
-    found = hashlib.blake2b(digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
     orders = [columns.argsort() for columns in matrix.columns]
     for row, order in zip(matrix.data, orders, strict=True):
-        found.update(row[order].astype("<i8").tobytes())
+        digest.update(row[order].astype("<i8").tobytes())
     for columns, order in zip(matrix.columns, orders, strict=True):
-        found.update(columns[order].astype("<i8").tobytes())
-    return int.from_bytes(found.digest(), "little")
+        digest.update(columns[order].astype("<i8").tobytes())
+    return int.from_bytes(digest.digest(), "little")
 
 
 def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
     """The tail of a normal distribution behind what the family's largest statistic must reach."""
     from statistics import NormalDist
 
-    critical = float(
-        np.sort(largest)[min(len(largest) - 1, math.ceil((1.0 - alpha) * len(largest)))]
-    )
-    tail = (2.0 if two_sided else 1.0) * (1.0 - NormalDist().cdf(critical))
+    place = min(len(largest) - 1, math.ceil((1.0 - alpha) * len(largest)))
+    critical = float(np.sort(largest)[place])
+    tail = 1.0 - NormalDist().cdf(critical)
+    if two_sided:
+        tail *= 2.0
     return min(alpha, max(tail, 1e-12))
 
 

@@ -41,20 +41,21 @@ def mean_of(values: Sequence[float]) -> float | None:
 Label = str | int | None
 """What a case shares with others; None makes it a cluster of its own."""
 
-# Residuals below this share of the largest total are rounding noise, not spread.
 _ROUNDING = 1e-13
+"""Residuals below this share of the largest total are rounding noise, not spread."""
 
 
 def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
     """Numbers clusters from 0 in order of first appearance."""
     if all(label is None for label in labels):
         return range(len(labels))
-    known: dict[str | int, int] = {}
+    code_of: dict[str | int, int] = {}
     codes: list[int] = []
-    following = 0
+    next_code = 0
     for label in labels:
-        code = following if label is None else known.setdefault(label, following)
-        following += code == following
+        code = next_code if label is None else code_of.setdefault(label, next_code)
+        if code == next_code:
+            next_code += 1
         codes.append(code)
     return tuple(codes)
 
@@ -105,8 +106,10 @@ class ClusterTotals(Record):
 
     def turned(self) -> ClusterTotals:
         """The same with every sign turned: losses for gains."""
+        if not self.sizes:
+            return self
         pairs = sorted((-total, size) for total, size in zip(self.sums, self.sizes, strict=True))
-        sums, sizes = zip(*pairs, strict=True) if pairs else ((), ())
+        sums, sizes = zip(*pairs, strict=True)
         return ClusterTotals(sums=sums, sizes=sizes, rounding=self.rounding)
 
     @property
@@ -153,10 +156,11 @@ class ClusterTotals(Record):
 
         What is left of a sum after rounding is zero.
         """
-        moved = (
-            (total + shift * size, size) for total, size in zip(self.sums, self.sizes, strict=True)
-        )
-        return tuple(0.0 if abs(sum_) <= self.rounding * size else sum_ for sum_, size in moved)
+        shifted: list[float] = []
+        for total, size in zip(self.sums, self.sizes, strict=True):
+            moved = total + shift * size
+            shifted.append(0.0 if abs(moved) <= self.rounding * size else moved)
+        return tuple(shifted)
 
 
 class Interval(Record):
@@ -203,7 +207,8 @@ def student_quantile(probability: float, degrees: int) -> float:
             (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
         )
         return z + math.fsum(term / n**power for power, term in enumerate(terms, 1))
-    t, scale = z, math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2)) / math.sqrt(n * math.pi)
+    scale = math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2)) / math.sqrt(n * math.pi)
+    t = z
     for _ in range(200):  # the density falls: each step ends before the quantile, or on it
         density = scale * (1 + t * t / n) ** (-(n + 1) / 2)
         step = (probability - 0.5 - _student_share(t, n) / 2) / density
@@ -218,12 +223,15 @@ def _student_share(t: float, degrees: int) -> float:
     angle = math.atan2(t, math.sqrt(degrees))
     square = degrees / (degrees + t * t)
     is_odd = degrees % 2
-    term, total = (math.cos(angle) if is_odd else 1.0), 0.0
+    term = math.cos(angle) if is_odd else 1.0
+    total = 0.0
     for power in range(is_odd, degrees - 1, 2):
         total += term
         term *= square * (power + 1) / (power + 2)
     inside = math.sin(angle) * total
-    return 2 / math.pi * (angle + inside) if is_odd else inside
+    if is_odd:
+        return 2 / math.pi * (angle + inside)
+    return inside
 
 
 def mean_interval(
@@ -251,9 +259,11 @@ def mean_interval(
             as would give the variance of their mean.
     """
     totals = values if isinstance(values, ClusterTotals) else ClusterTotals.of(values, clusters)
-    mean, error, count = totals.mean, totals.standard_error, len(totals.sizes)
+    mean, error = totals.mean, totals.standard_error
+    count = len(totals.sizes)
     start, end = bounds or (None, None)
-    low, high, around = None, None, 0.0
+    low, high = None, None
+    around = 0.0  # the variance of the outcomes around their probabilities, summed up
     if not isinstance(values, ClusterTotals):
         if error is not None and count < len(values):
             # Few clusters may look more alike than their cases are, by chance.
@@ -264,7 +274,8 @@ def mean_interval(
         # Of an outcome: between the probabilities, those of a cluster together, and around each.
         cases = sum(totals.sizes)
         variance = error * error + around / cases**2
-        trials, error = min(mean * (1.0 - mean) / variance, cases), math.sqrt(variance)
+        trials = min(mean * (1.0 - mean) / variance, cases)
+        error = math.sqrt(variance)
         low, high = wilson(mean, trials, student_quantile(0.5 + confidence / 2, count - 1))
     elif mean is not None and error:
         reach = student_quantile(0.5 + confidence / 2, count - 1) * error
@@ -415,23 +426,26 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     """
     for case_id, repeats in scores.items():
         check_finite(repeats, what=f"case '{case_id}': score")
-    means = {case_id: math.fsum(each) / len(each) for case_id, each in scores.items() if each}
-    counts = [len(scores[case_id]) for case_id in means]
-    cases, total = len(counts), sum(counts)
+    measured = [repeats for repeats in scores.values() if repeats]
+    means = [math.fsum(repeats) / len(repeats) for repeats in measured]
+    counts = [len(repeats) for repeats in measured]
+    all_scores = [score for repeats in measured for score in repeats]
+    cases, total = len(counts), len(all_scores)
     within = between = None
     if total > cases:
-        squares = math.fsum(
-            (score - mean) ** 2 for case_id, mean in means.items() for score in scores[case_id]
-        )
-        largest = max(abs(score) for case_id in means for score in scores[case_id])
-        within = squares / (total - cases)
+        squares: list[float] = []
+        for mean, repeats in zip(means, measured, strict=True):
+            squares += [(score - mean) ** 2 for score in repeats]
+        largest = max(map(abs, all_scores))
+        within = math.fsum(squares) / (total - cases)
         if within <= (_EQUAL * largest) ** 2:
             within = 0.0
     if within is not None and cases > 1:
-        centre = math.fsum(score for case_id in means for score in scores[case_id]) / total
+        centre = math.fsum(all_scores) / total
         spread = math.fsum(
-            len(scores[case_id]) * (mean - centre) ** 2 for case_id, mean in means.items()
+            count * (mean - centre) ** 2 for count, mean in zip(counts, means, strict=True)
         )
+        # n0: how often a case was scored, where the counts differ.
         typical = (total - sum(count * count for count in counts) / total) / (cases - 1)
         between = max(0.0, (spread / (cases - 1) - within) / typical)
     return VarianceComponents(

@@ -122,7 +122,7 @@ def pair(
     """
     _check_scores(baseline, candidate)
     ids = [id_ for id_ in baseline if id_ in candidate]
-    found = paired_columns(
+    sample = paired_columns(
         np.array([baseline[id_] for id_ in ids], float),
         np.array([candidate[id_] for id_ in ids], float),
         ids=ids,
@@ -130,9 +130,13 @@ def pair(
         higher_is_better=higher_is_better,
         repeats=(lambda place: repeats[ids[place]]) if repeats else None,
     )
-    counts = (len(baseline) - len(ids), len(candidate) - len(ids))
-    only = {why: count for why, count in zip(LEFT_OUT, counts, strict=False) if count}
-    return replace(found, left_out={**only, **found.left_out})
+    left_out: dict[str, int] = {}
+    only_in_baseline, only_in_candidate = LEFT_OUT[:2]
+    if len(baseline) > len(ids):
+        left_out[only_in_baseline] = len(baseline) - len(ids)
+    if len(candidate) > len(ids):
+        left_out[only_in_candidate] = len(candidate) - len(ids)
+    return replace(sample, left_out={**left_out, **sample.left_out})
 
 
 def paired_columns(
@@ -150,49 +154,67 @@ def paired_columns(
         labels: what each case shares with others; empty: nothing.
         repeats: the scores of the case at a place, where cases were scored more than once.
     """
-    lacks = np.isnan(old), np.isnan(new)
-    both = ~(lacks[0] | lacks[1])
-    places = np.flatnonzero(both).tolist()
-    missing = zip(
-        LEFT_OUT[2:], (lacks[0] & ~lacks[1], lacks[1] & ~lacks[0], lacks[0] & lacks[1]), strict=True
-    )
-    old, new = old[both], new[both]
-    codes = [labels[place] for place in places] if labels else ()
-    known = map(repeats, places) if repeats else ()
+    old_lacks, new_lacks = np.isnan(old), np.isnan(new)
+    is_paired = ~(old_lacks | new_lacks)
+    left_out: dict[str, int] = {}
+    not_before, not_now, in_neither = LEFT_OUT[2:]
+    for reason, are_meant in (
+        (not_before, old_lacks & ~new_lacks),
+        (not_now, new_lacks & ~old_lacks),
+        (in_neither, old_lacks & new_lacks),
+    ):
+        if are_meant.any():
+            left_out[reason] = int(are_meant.sum())
+
+    places = np.flatnonzero(is_paired).tolist()
     count = len(places)
+    old, new = old[is_paired], new[is_paired]
+    before, after, rounding = None, None, 0.0
+    if count:
+        before, after = math.fsum(old.tolist()) / count, math.fsum(new.tolist()) / count
+        rounding = _ROUNDING * float(max(np.abs(old).max(), np.abs(new).max()))
+    # Ranges where they do: of a million cases, tuples of numbers take tens of megabytes.
+    clusters: Sequence[int] = range(count)
+    if labels:
+        clusters = cluster_codes([labels[place] for place in places])
+    scores: list[CaseScores] = []
+    if repeats is not None:
+        scores = [_directed(repeats(place), higher_is_better) for place in places]
     return PairedSample(
         differences=new - old if higher_is_better else old - new,
-        clusters=cluster_codes(codes) if labels else range(count),
+        clusters=clusters,
         ids=ids,
         labels=labels,
         places=range(count) if count == len(ids) else array("i", places),
-        left_out={reason: int(where.sum()) for reason, where in missing if where.any()},
-        before=math.fsum(old.tolist()) / count if count else None,
-        after=math.fsum(new.tolist()) / count if count else None,
-        rounding=_ROUNDING * float(max(np.abs(old).max(), np.abs(new).max())) if count else 0.0,
-        repeats=tuple(_directed(one, higher_is_better) for one in known),
+        left_out=left_out,
+        before=before,
+        after=after,
+        rounding=rounding,
+        repeats=tuple(scores),
     )
 
 
 def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
+    """The scores of a case, turned where lower is better, so that larger is better."""
     if higher_is_better:
         return scores
-    now, before = (tuple(None if v is None else -v for v in values) for values in scores)
-    return now, before
+    now, before = scores
+    return _negated(now), _negated(before)
+
+
+def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    return tuple(None if value is None else -value for value in values)
 
 
 def _check_scores(
     baseline: Mapping[str, float | None], candidate: Mapping[str, float | None]
 ) -> None:
-    problems = [
-        Problem(
-            path=name,
-            field=case_id,
-            message=f"the score is {score}: give None for a case that was not measured",
-        )
-        for name, scores in (("baseline", baseline), ("candidate", candidate))
-        for case_id, score in scores.items()
-        if score is not None and not (math.isfinite(score) and abs(score) <= LARGEST)
-    ]
+    problems: list[Problem] = []
+    for name, scores in (("baseline", baseline), ("candidate", candidate)):
+        for case_id, score in scores.items():
+            if score is None or (math.isfinite(score) and abs(score) <= LARGEST):
+                continue
+            message = f"the score is {score}: give None for a case that was not measured"
+            problems.append(Problem(path=name, field=case_id, message=message))
     if problems:
         raise DataError(problems)

@@ -13,8 +13,8 @@ from ragbench.stats.mean import ClusterTotals, check_share, student_quantile
 
 POWER = 0.8
 """Share of samples in which what is looked for is found, where nothing else is said."""
-# Larger samples are not an answer that anybody could use.
 _MOST_CLUSTERS = 10**9
+"""Larger samples are not an answer that anybody could use."""
 _WORTH = 2
 """So many times the cases at hand, at least, is an answer."""
 
@@ -95,13 +95,14 @@ def clusters_to_rule_out(
     check_share(alpha, name="alpha")
     if reach is not None and reach <= 0.0:
         raise ConfigError(f"reach is {reach}: it must be positive")
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
+    critical = NormalDist().inv_cdf(1.0 - alpha)
+    beyond = NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
 
     def is_enough(clusters: int) -> bool:
         if reach is None:
-            found = detectable(spread, clusters, alpha=alpha)
-            return found is not None and found <= margin
+            distance = detectable(spread, clusters, alpha=alpha)
+            return distance is not None and distance <= margin
         shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
         return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
 
@@ -127,14 +128,16 @@ def cases_to_settle(
     spread = Spread.of(totals, -tolerance)
     if spread is None:
         return None
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
+    critical = NormalDist().inv_cdf(1.0 - alpha)
+    beyond = NormalDist().inv_cdf(POWER)
     factor = float(nctdtrit(totals.clusters - 1, critical, POWER)) / (critical + beyond)
     spread = replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
     reach = None if largest_drop is None else largest_drop - tolerance
-    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha)
-    if found is None:
+    clusters = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha)
+    if clusters is None:
         return None
-    return math.ceil(max(found, _WORTH * totals.clusters) * spread.cluster_size - 1e-9)
+    clusters = max(clusters, _WORTH * totals.clusters)
+    return math.ceil(clusters * spread.cluster_size - 1e-9)
 
 
 def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
@@ -158,4 +161,7 @@ def _step(totals: tuple[float, ...]) -> float:
     step = min((size for size in sizes if size > noise), default=0.0)
     if step == 0.0:
         return 0.0
-    return step if all(abs(size - step * round(size / step)) <= noise for size in sizes) else 0.0
+    for size in sizes:
+        if abs(size - step * round(size / step)) > noise:
+            return 0.0
+    return step

@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from ragbench.core.case_table import Cells
 from ragbench.core.gate_result import GateResult
+from ragbench.core.outcome import Cell
 from ragbench.core.report import Report
-from ragbench.core.run_scores import RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.core.unfulfilled import EXPECTATIONS, unfulfilled
 from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
 from ragbench.gate.comparable import compare_inputs
@@ -28,7 +29,10 @@ from ragbench.ledger.folder import (
     read_manifest,
     run_around,
 )
+from ragbench.ledger.journal import Journal
 from ragbench.metrics.matching import Matching
+from ragbench.metrics.summary import SummaryBuilder
+from ragbench.stages.stored import StoredTraces
 from ragbench.verbs.label import with_labels
 from ragbench.verbs.report import report_of
 from ragbench.views.history import span_text
@@ -60,32 +64,49 @@ def gate_run(
     path = path_of(path)
     run = read_run(path)
     notes: list[str] = []
+
+    baseline_path: Path | None = None
     if config.baseline == AUTO:
-        found = find_baseline(path, run, (run_around(path).absolute().parent, *folders))
-        if found is None:
+        baseline_path = find_baseline(path, run, (run_around(path).absolute().parent, *folders))
+        if baseline_path is None:
             notes.append(
                 f"There is no earlier run of {run.rag} on the same dataset with the same metrics "
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
-    else:
-        found = None if config.baseline is None else Path(config.baseline)
-    if found is not None and is_one_run((path, found)):
+    elif config.baseline is not None:
+        baseline_path = Path(config.baseline)
+    if baseline_path is not None and is_one_run((path, baseline_path)):
         raise ConfigError(
             f"{path} is its own baseline, so that nothing can differ. Name an earlier run or a "
             "baseline file with --baseline; --baseline auto looks for one"
         )
-    baseline = None if found is None else _baseline(found, run, notes)
-    changed = None if baseline is None else compare_inputs(run, baseline, ()).dataset
-    if reask is not None and baseline is not None:
-        baseline = reask(run, baseline)
-        notes.append("The baseline's system was asked the cases that are new or edited.")
+
+    baseline: RunScores | None = None
+    dataset_change = None
+    if baseline_path is not None:
+        baseline = _read_baseline(baseline_path, run, notes)
+        # Before the baseline is asked again: what a reader wants to know is how the files differ.
+        dataset_change = compare_inputs(run, baseline, ()).dataset
+        if reask is not None:
+            baseline = reask(run, baseline)
+            notes.append("The baseline's system was asked the cases that are new or edited.")
+
     book = LabelBook.read(config.labels) if config.labels else None
-    run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
-    notes += notes_of(book, [run] if baseline is None else [run, baseline])
+    run = with_labels(run, book)
+    runs = [run]
+    if baseline is not None:
+        baseline = with_labels(baseline, book)
+        runs.append(baseline)
+    notes += notes_of(book, runs)
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
-    verdict = replace(gate(run, baseline, config, notes=notes), dataset=changed)
-    return _with_unfulfilled(verdict, path, found)
+
+    verdict = replace(gate(run, baseline, config, notes=notes), dataset=dataset_change)
+    return _with_unfulfilled(verdict, path, baseline_path)
+
+
+_CASES = 50
+"""Of how many cases the expectations that do not hold are named."""
 
 
 def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) -> GateResult:
@@ -98,61 +119,75 @@ def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) ->
     if baseline is not None and run_around(baseline).is_dir():
         before = report_of(run_around(baseline))
     lost = [case.id for case in verdict.lost_cases if case.metric == EXPECTATIONS]
-    cases = unfulfilled(report_of(run_around(path)), most=_CASES, first=lost, baseline=before)
+    report = report_of(run_around(path))
+    cases = unfulfilled(report, most=_CASES, first=lost, baseline=before)
     return replace(verdict, unfulfilled=cases)
 
 
-_CASES = 50
-"""Of how many cases the expectations that do not hold are named."""
-
-
-def _baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
-    """A stored run to compare with, and what a reader must know of it."""
+def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
+    """A stored run to compare with; what a reader must know of it is added to the notes."""
     if not path.exists():
         raise RunMismatchError(
             f"the baseline {path} does not exist. Keep a run as one with: "
             f"ragbench baseline set RUN -o {path}"
         )
     baseline = read_run(path)
-    if lacking := _lacking(run, baseline, path):
-        baseline = _measured(baseline, path, lacking)
-        notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
-    if (age := age_note(run, baseline)) is not None:
+    names = _computable_metrics(run, baseline, path)
+    if names:
+        baseline = _with_metrics(baseline, run_around(path), names)
+        notes.append(f"Computed on the baseline's stored answers: {', '.join(names)}.")
+    age = age_note(run, baseline)
+    if age is not None:
         notes.append(age)
     return baseline
 
 
-def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
+def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
     """The run's metrics that the baseline lacks and that can be computed without asking anybody."""
-    there = {column.name for column in baseline.metrics}
-    names = [column.name for column in run.metrics if column.name not in there]
-    if not names or not run_around(path).is_dir():  # a baseline file holds no answers
+    measured = {column.name for column in baseline.metrics}
+    lacking = [column.name for column in run.metrics if column.name not in measured]
+    if not lacking or not run_around(path).is_dir():  # a baseline file holds no answers
         return []
     from ragbench.metrics.registry import parse_metrics
 
-    found: list[str] = []
-    for name in names:
+    computable: list[str] = []
+    for name in lacking:
         with suppress(ConfigError, MissingExtraError):  # a formula of the user's, or not at hand
             (metric,) = parse_metrics(name)
             if metric.definition.deterministic and not metric.is_judged:
-                found.append(name)
-    return found
+                computable.append(name)
+    return computable
 
 
-def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
-    """The baseline with more metrics, of its stored answers; its own scores stay."""
-    from ragbench.stages.system import EvalSettings
-    from ragbench.verbs.evaluate import evaluate
+def _with_metrics(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
+    """A stored baseline with more metrics, scored on its stored answers; its own scores stay."""
+    from ragbench.metrics.plan import Plan
+    from ragbench.metrics.registry import parse_metrics
 
-    with TemporaryDirectory() as folder:
-        settings = EvalSettings(matching=Matching(baseline.matching))
-        evaluate(
-            run_around(path), out=Path(folder, "run"), metrics=",".join(names), settings=settings
-        )
-        more = read_run(Path(folder, "run"))
-    cells = {**baseline.table.cells, **more.beside(baseline).table.cells}
-    cases = replace(baseline.table, cells=cells)
-    return replace(baseline, metrics=(*baseline.metrics, *more.metrics), cases=cases)
+    metrics = parse_metrics(",".join(names))
+    plan = Plan(metrics, matching=Matching(baseline.matching))
+    folder = RunFolder(path=path)
+    summaries = SummaryBuilder(metrics)
+    rows: list[tuple[Cell, ...]] = []
+    with Journal(folder.kept_journal) as journal:
+        manifest = read_manifest(folder.manifest)
+        stored = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
+        for window in journal.cases():
+            cases = stored.rows(window)
+            scored = plan.score([case.trace for case in cases])
+            for case, cells in zip(cases, scored, strict=True):
+                summaries.add(case.case, cells)
+            rows += scored
+
+    columns: list[MetricColumn] = []
+    cells_of = dict(baseline.table.cells)
+    for position, summary in enumerate(summaries.summaries()):
+        metric = metrics[position]
+        columns.append(MetricColumn.of(metric, summary.score))
+        # Both readings go through the journal's cases in the dataset's order.
+        cells_of[metric.name] = Cells.of([cells[position] for cells in rows], {})
+    table = replace(baseline.table, cells=cells_of)
+    return replace(baseline, metrics=(*baseline.metrics, *columns), cases=table)
 
 
 OLD_DAYS = 90
@@ -170,31 +205,35 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     if not manifest_file.is_file():
         return None
     written = manifest_file.stat().st_mtime
-    found: list[tuple[bool, float, str, Path]] = []
-    for entry, manifest, time in _candidates(home, folders):
-        theirs = {metric.name: metric.version for metric in manifest.metrics}
-        both = [column for column in run.metrics if column.name in theirs]
-        is_alike = (manifest.dataset.name, manifest.rag.name) == (run.dataset, run.rag) and all(
-            theirs[column.name] == column.version for column in both
-        )
-        if both and is_alike and time < written and is_finished(entry):
-            found.append((len(both) == len(run.metrics), time, entry.name, entry))
-    return max(found)[3] if found else None
+    candidates: list[tuple[bool, float, str, Path]] = []
+    for folder, manifest, time in _runs_beside(home, folders):
+        if time >= written or (manifest.dataset.name, manifest.rag.name) != (run.dataset, run.rag):
+            continue
+        versions = {metric.name: metric.version for metric in manifest.metrics}
+        shared = [column for column in run.metrics if column.name in versions]
+        is_alike = all(versions[column.name] == column.version for column in shared)
+        if shared and is_alike and is_finished(folder):
+            has_all = len(shared) == len(run.metrics)
+            candidates.append((has_all, time, folder.name, folder))
+    return max(candidates)[3] if candidates else None
 
 
-def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
+def _runs_beside(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
+    """Other runs in the folders: their folder, their manifest, and when that was written."""
     seen = {home.resolve()}
     for folder in folders:
-        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            place = RunFolder(path=entry)
-            if entry.resolve() in seen or not place.exists:
+        if not folder.is_dir():
+            continue
+        for entry in sorted(folder.iterdir()):
+            run_folder = RunFolder(path=entry)
+            if entry.resolve() in seen or not run_folder.exists:
                 continue
             seen.add(entry.resolve())
             try:
-                manifest = read_manifest(place.manifest)
+                manifest = read_manifest(run_folder.manifest)
             except RunMismatchError:  # not ours, or of another version: no candidate
                 continue
-            yield entry, manifest, place.manifest.stat().st_mtime
+            yield entry, manifest, run_folder.manifest.stat().st_mtime
 
 
 def age_note(run: RunScores, baseline: RunScores) -> str | None:
@@ -202,23 +241,29 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
 
     Seen from the run and not from today, so that the same files give the same verdict.
     """
-    count, days = len(baseline.made_of), _days(baseline.date, run.date)
+    count = len(baseline.made_of)
+    days = _days_between(baseline.date, run.date)
     if count < 2 and not days:
         return None
-    made = f"the mean of {count} runs" if count > 1 else "one run"
+    made, newest = "one run", "it"
+    if count > 1:
+        made, newest = f"the mean of {count} runs", "the newest"
     text = f"The baseline is {made}{span_text([run.date for run in baseline.made_of])}"
     if days:
-        newest = "the newest" if count > 1 else "it"
-        text += f"; {newest} is {'1 day' if days == 1 else f'{days:,} days'} older than this run"
-    old = " That is old: add today's main with: ragbench baseline add RUN"
-    return f"{text}.{old if (days or 0) > OLD_DAYS else ''}"
+        length = "1 day" if days == 1 else f"{days:,} days"
+        text += f"; {newest} is {length} older than this run"
+    if days is not None and days > OLD_DAYS:
+        return f"{text}. That is old: add today's main with: ragbench baseline add RUN"
+    return f"{text}."
 
 
-def _days(earlier: str | None, later: str | None) -> int | None:
+def _days_between(earlier: str | None, later: str | None) -> int | None:
+    """Whole days between two dates; None where one is unknown, or the earlier one is later."""
     if earlier is None or later is None:
         return None
     try:
-        first, last = (datetime.fromisoformat(text).astimezone() for text in (earlier, later))
+        start = datetime.fromisoformat(earlier).astimezone()
+        end = datetime.fromisoformat(later).astimezone()
     except ValueError:  # a date that somebody wrote by hand
         return None
-    return (last - first).days if last >= first else None
+    return (end - start).days if end >= start else None

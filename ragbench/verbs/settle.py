@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragbench.core.gate_result import GateCheck, GateResult, Ground, Settled
 from ragbench.core.record import Record
-from ragbench.core.run_scores import RunScores, unchanged
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged
 from ragbench.gate.checks import asked_again
 from ragbench.gate.config import GateConfig
 from ragbench.gate.figures import sources_of, with_both_figures
@@ -37,57 +37,68 @@ def settle(
     most: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
-    """Asks both systems again about what a gate left open."""
+    """Asks both systems again about what a gate left open.
+
+    Args:
+        most: times that each system is asked at most.
+        say: called with the state of each metric after each round.
+    """
     run, baseline = with_both_figures(run, baseline)
-    columns = {check.subject: run.column(check.subject) for check in open_checks(verdict)}
-    signs = {name: c.sign for name, c in columns.items() if c is not None and c.scale is not None}
-    same = unchanged(run, baseline)
-    known = _changes(baseline.on(same), run, signs)
+    checks: list[tuple[GateCheck, MetricColumn, float]] = []
+    for check in open_checks(verdict):
+        column = run.column(check.subject)
+        if column is not None and column.scale is not None:
+            checks.append((check, column, column.scale))
+    if not checks:
+        return verdict
+    signs = {column.name: column.sign for _, column, _ in checks}
+    known = _changes(baseline.on(unchanged(run, baseline)), run, signs)
     questions = [
         SettleQuestion(
-            metric=check.subject,
+            metric=column.name,
             tolerance=check.limit,
-            scale=column.scale,
-            differences={i: one for i, one in known[check.subject].items() if one is not None},
+            scale=scale,
+            differences={id_: each for id_, each in known[column.name].items() if each is not None},
         )
-        for check in open_checks(verdict)
-        if (column := columns[check.subject]) is not None and column.scale is not None
+        for check, column, scale in checks
     ]
-    if not questions:
-        return verdict
+
     settling = Settling(questions, alpha=config.alpha)
-    asked = number = 0
+    sources = sources_of(signs, run)
+    asked = rounds = 0
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
-        before, after = ask(number, sources_of(signs, run), drawn)
+        before, after = ask(rounds, sources, drawn)
         after, before = with_both_figures(after, before)
-        found = _changes(before, after, signs)
-        places = [str(at) for at in range(len(drawn))]
-        settling.see([{name: found[name].get(at) for name in signs} for at in places])
-        asked, number = asked + len(drawn), number + 1
-        settled = settling.settled().items()
-        states = (f"{name} {one.change} (drop {one.drop or 0.0:+.3f})" for name, one in settled)
+        changes = _changes(before, after, signs)
+        answers: list[dict[str, float | None]] = []
+        for number in range(len(drawn)):  # the systems know the cases by their numbers
+            answers.append({name: changes[name].get(str(number)) for name in signs})
+        settling.see(answers)
+        asked += len(drawn)
+        rounds += 1
+        states: list[str] = []
+        for name, settled in settling.settled().items():
+            states.append(f"{name} {settled.change} (drop {settled.drop or 0.0:+.3f})")
         say(f"asked {asked:,} times: {', '.join(states)}")
     return with_settled(verdict, settling.settled(), config)
 
 
 def lost_once(verdict: GateResult) -> list[str]:
     """Cases that must pass and did not, and were asked too rarely to say so."""
-    return [
-        change.id
-        for check in verdict.checks
-        if check.ground is Ground.LOST_ONCE
-        for change in check.lost
-        if not change.is_sure
-    ]
+    ids: list[str] = []
+    for check in verdict.checks:
+        if check.ground is Ground.LOST_ONCE:
+            ids += [change.id for change in check.lost if not change.is_sure]
+    return ids
 
 
 def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) -> GateResult:
     """The result with what asking again said of the cases that must pass."""
-    checks = [
-        asked_again(check, asked) if check.ground is Ground.LOST_ONCE else check
-        for check in verdict.checks
-    ]
+    checks: list[GateCheck] = []
+    for check in verdict.checks:
+        is_lost_once = check.ground is Ground.LOST_ONCE
+        checks.append(asked_again(check, asked) if is_lost_once else check)
     return with_checks(verdict, checks, config)
 
 
@@ -95,14 +106,18 @@ def _changes(
     before: RunScores, after: RunScores, signs: Mapping[str, float]
 ) -> dict[str, dict[str, float | None]]:
     """By metric and case how it moved, a loss below 0; None where it was not measured twice."""
-    found: dict[str, dict[str, float | None]] = {}
+    changes: dict[str, dict[str, float | None]] = {}
     for name, sign in signs.items():
-        old, new = before.values(name), after.values(name)
-        found[name] = {
-            id_: None if then is None or (now := new.get(id_)) is None else sign * (now - then)
-            for id_, then in old.items()
-        }
-    return found
+        values_after = after.values(name)
+        of_metric: dict[str, float | None] = {}
+        for id_, old in before.values(name).items():
+            new = values_after.get(id_)
+            if old is None or new is None:
+                of_metric[id_] = None
+            else:
+                of_metric[id_] = sign * (new - old)
+        changes[name] = of_metric
+    return changes
 
 
 _EVENLY = 0.5
@@ -156,20 +171,21 @@ class Settling:
     @property
     def is_done(self) -> bool:
         """Whether a metric is worse, or all are settled: further answers would change nothing."""
-        said = [metric.change for metric in self._metrics]
-        return "worse" in said or "open" not in said
+        changes = [metric.change for metric in self._metrics]
+        return "worse" in changes or "open" not in changes
 
     def draw(self, count: int) -> list[str]:
         """The next cases to ask about, with repetition; the same ones after the same answers."""
-        spread = sum(metric.weights(len(self._ids)) for metric in self._metrics)
-        wanted = np.sqrt(spread)
+        variances = sum(metric.weights(len(self._ids)) for metric in self._metrics)
+        deviations = np.sqrt(variances)
         even = 1.0 / len(self._ids)
-        self._chances = _EVENLY * even + (1.0 - _EVENLY) * wanted / wanted.sum()
+        self._chances = _EVENLY * even + (1.0 - _EVENLY) * deviations / deviations.sum()
+        # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
         source = np.random.PCG64([self._seed, self._rounds])
         uniform = (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         ends = np.cumsum(self._chances)
-        found = np.searchsorted(ends / ends[-1], uniform, side="right")
-        self._drawn = [int(place) for place in found]
+        places = np.searchsorted(ends / ends[-1], uniform, side="right")
+        self._drawn = [int(place) for place in places]
         self._rounds += 1
         return [self._ids[place] for place in self._drawn]
 
@@ -192,17 +208,22 @@ class _Metric:
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
     ) -> None:
         self.question = question
-        self.places, self.sums = np.zeros(len(places)), np.zeros(len(places))
-        """1 where the case has this metric; what its differences add up to."""
+        self.places = np.zeros(len(places))
+        """1 where the case has this metric."""
+        self.sums = np.zeros(len(places))
+        """What its differences add up to."""
         for id_, difference in question.differences.items():
             self.places[places[id_]] = 1.0
             self.sums[places[id_]] = difference
-        self.squares, self.counts = self.sums**2, self.places.copy()
+        self.squares = self.sums**2
+        self.counts = self.places.copy()
         self.size = float(self.places.sum())
         usual = float(self.squares.sum() / self.size)
         self.prior = max(usual, (_STILL * question.scale) ** 2)
+        """The variance of a case that was not asked yet."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
-        self.level_worse, self.level_safe = alpha / family, alpha
+        self.level_worse = alpha / family
+        self.level_safe = alpha
         self.unmeasured = 0
 
     def centres(self) -> Floats:
@@ -213,32 +234,36 @@ class _Metric:
         """The variance that each case adds to the mean difference, on the metric's own scale."""
         centres = self.centres()
         around = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
-        found: Floats = (around + self.prior) / (self.counts + 1.0) * self.places
-        return found * (pool / self.size / self.question.scale) ** 2
+        variances: Floats = (around + self.prior) / (self.counts + 1.0) * self.places
+        return variances * (pool / self.size / self.question.scale) ** 2
 
     def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
+        """Takes in differences of the drawn cases; None where one could not be compared."""
         centres, scale = self.centres(), self.question.scale
         promised = float(centres.sum()) / self.size
         reach = self.places / (self.size * chances)
         lowest = promised + float(((-scale - centres) * reach).min())
         highest = promised + float(((scale - centres) * reach).max())
         for place, value in zip(drawn, values, strict=True):
-            if not self.places[place]:
+            if not self.places[place]:  # a case of another metric
                 self.bet.see(promised, lowest=lowest, highest=highest)
                 continue
-            self.unmeasured += value is None
-            found = value or 0.0
-            away = (found - float(centres[place])) * float(reach[place])
+            if value is None:
+                self.unmeasured += 1
+            difference = value or 0.0
+            away = (difference - float(centres[place])) * float(reach[place])
             self.bet.see(promised + away, lowest=lowest, highest=highest)
-            self.sums[place] += found
-            self.squares[place] += found**2
+            self.sums[place] += difference
+            self.squares[place] += difference**2
             self.counts[place] += 1.0
 
     @property
     def change(self) -> str:
         if self.bet.p_below <= self.level_worse:
             return "worse"
-        return "not worse" if self.bet.p_above <= self.level_safe else "open"
+        if self.bet.p_above <= self.level_safe:
+            return "not worse"
+        return "open"
 
     def record(self, cases: int) -> Settled:
         return Settled(
