@@ -1,6 +1,6 @@
 """What an answer cites and which numbers it names, held against the chunks that it was shown.
 
-Exact, without a model: markers point somewhere or not, numbers stand somewhere or not.
+Exact, without a model: a marker points to a chunk or not, a number is in one or not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,26 @@ from ragbench.text.citations import MARKS, without_citations, without_sources
 
 _CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
 _NOT_CITED = Skip("the answer cites nothing")
-_NUMBER = re.compile(r"\d{1,3}(?:\s?[–-]\s?\d{1,3})?")
-_NAMED = re.compile(r"\[([^\[\]\n]{1,80})\]")
-_LISTED = re.compile(r"^[ \t]*[\[【]\^?(\d{1,3})[\]】]:?[ \t]+(\S.*)$", re.MULTILINE)
+_NOT_COMPARABLE = Skip("no sentence that cites a shown chunk can be compared with it")
+
+_BRACKET = re.compile(r"[\[【(]")
+"""Without it no mark is in an answer."""
+_NUMBER_RANGE = re.compile(r"\d{1,3}(?:\s?[–-]\s?\d{1,3})?")
+"""A number in a mark, or a range of them: 3, 3-5."""
+_BRACKETED = re.compile(r"\[([^\[\]\n]{1,80})\]")
+"""What is in brackets, and may be an id."""
+_SOURCE_LINE = re.compile(r"^[ \t]*[\[【]\^?(\d{1,3})[\]】]:?[ \t]+(\S.*)$", re.MULTILINE)
 """A line of a list of sources, or the text of a footnote."""
-_OPENED = re.compile(r"[\[【]\^?(\d{1,3})(?!\d)")
+_MARK_START = re.compile(r"[\[【]\^?(\d{1,3})(?!\d)")
 _LABEL = re.compile(r"\s*[\[【]\^?(\d{1,3})[\]】]")
-_TELLING = 2
+"""The number that a chunk begins with."""
+_ID_KEYS = ("id", "chunk_id", "index")
+"""Where a citation in the metadata of an answer names its chunk; the first key counts."""
+
+_FEWEST_WORDS = 2
 """Words from which on a sentence states something."""
+_WIDEST_RANGE = 20
+"""How far a range of numbers reaches at most: "[1-999]" is no list of a thousand citations."""
 _NEAR = 0.1
 """How much more of a sentence another chunk must share for a citation to be misattributed."""
 
@@ -53,160 +65,223 @@ class Cited(NamedTuple):
     def is_factual(self) -> bool:
         """Whether it states something: no question, no heading, no greeting."""
         plain = MARKS.sub("", self.text).rstrip()
-        states = len(words_of(plain)) >= _TELLING or bool(numbers_of(plain).amounts)
-        return states and not plain.endswith(("?", ":")) and not plain.startswith("#")
-
-
-_OPENS = re.compile(r"[\[【(]")
-"""Without it no mark is in an answer."""
+        if plain.startswith("#") or plain.endswith(("?", ":")):
+            return False
+        return len(words_of(plain)) >= _FEWEST_WORDS or bool(numbers_of(plain).amounts)
 
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited] | Skip:
     """The sentences of an answer with their citations; its list of sources is none of them."""
     metadata: Mapping[str, Any] = generation.metadata or {}
-    if not _OPENS.search(generation.response) and not metadata.get("citations"):
+    if not _BRACKET.search(generation.response) and not metadata.get("citations"):
         return _NOT_CITED
-    response, ids = generation.response[:LONGEST], [*(retrieval.context_ids or ())]
-    first = {m[1]: m.start() for m in reversed([*_OPENED.finditer(response)])}
-    listed = {m[1]: m[2] for m in _LISTED.finditer(response) if first[m[1]] < m.start(1) - 2}
-    body = _LISTED.sub(lambda m: "" if m[1] in listed else m[0], response)
-    found = [(text, [*_markers(text, ids)]) for text in _with_their_marks(body)]
-    if not any(markers for _, markers in found):
-        found = [(body, _of_metadata(metadata))]
-    if not any(markers for _, markers in found):
+    response = generation.response[:LONGEST]
+    ids = list(retrieval.context_ids or ())
+    sources = _listed_sources(response)
+    body = _SOURCE_LINE.sub(lambda line: "" if line[1] in sources else line[0], response)
+    sentences = [(text, list(_markers(text, ids))) for text in _sentences_with_marks(body)]
+    if not any(markers for _, markers in sentences):
+        # No mark in the text: the metadata speaks for the answer as a whole.
+        sentences = [(body, _markers_in_metadata(metadata))]
+    all_markers: list[str] = []
+    for _, markers in sentences:
+        all_markers.extend(markers)
+    if not all_markers:
         return _NOT_CITED
-    places = _places(ids, retrieval.contexts, listed, [one for _, each in found for one in each])
-    return [Cited(text, tuple(each), tuple(map(places.get, each))) for text, each in found]
+    positions = _positions(ids, retrieval.contexts, sources, all_markers)
+    citations: list[Cited] = []
+    for text, markers in sentences:
+        chunks = tuple(positions.get(marker) for marker in markers)
+        citations.append(Cited(text, tuple(markers), chunks))
+    return citations
 
 
-def _with_their_marks(response: str) -> list[str]:
+def _listed_sources(response: str) -> dict[str, str]:
+    """The lines of a list of sources: each number with what follows it.
+
+    A line is one only where the number was cited before it. Else ``[1] The shop closes at six.``
+    is a sentence that begins with its mark.
+    """
+    first_marks: dict[str, int] = {}
+    for mark in _MARK_START.finditer(response):
+        first_marks.setdefault(mark[1], mark.start())
+    sources: dict[str, str] = {}
+    for line in _SOURCE_LINE.finditer(response):
+        # Up to two characters lie between the start of a mark and its number: "[^1".
+        if first_marks[line[1]] < line.start(1) - 2:
+            sources[line[1]] = line[2]
+    return sources
+
+
+def _sentences_with_marks(response: str) -> list[str]:
     """Sentences; marks behind a period belong to the sentence before it."""
-    found: list[str] = []
+    sentences: list[str] = []
     response = without_sources(response)
     for span in sentences_of(response):
         text = response[span.start : span.end]
-        while found and (mark := MARKS.match(text)) is not None:
-            found[-1] += mark[0]
+        while sentences and (mark := MARKS.match(text)) is not None:
+            sentences[-1] += mark[0]
             text = text[mark.end() :].lstrip()
-        found += [text] if text.strip(" .") else []
-    return found
+        if text.strip(" ."):
+            sentences.append(text)
+    return sentences
 
 
 def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
-    """The numbers and ids that a sentence cites, in its order."""
+    """The numbers and ids that a sentence cites, in its order; numbers first."""
     for mark in MARKS.finditer(text):
-        for part in _NUMBER.findall(mark[0].partition("†")[0]):
-            first, *last = re.split(r"\s?[–-]\s?", part)
-            low, high = int(first), int(last[0]) if last else int(first)
-            yield from map(str, range(low, min(high, low + 20) + 1))
-    for mark in _NAMED.finditer(text):
-        named = [part.strip() for part in re.split("[,;]", mark[1])]
-        yield from (part for part in named if part in ids and not part.isdecimal())
+        before_dagger = mark[0].partition("†")[0]
+        for number_range in _NUMBER_RANGE.findall(before_dagger):
+            ends = [int(number) for number in re.split(r"\s?[–-]\s?", number_range)]
+            low, high = ends[0], ends[-1]
+            for number in range(low, min(high, low + _WIDEST_RANGE) + 1):
+                yield str(number)
+    for mark in _BRACKETED.finditer(text):
+        for name in re.split("[,;]", mark[1]):
+            name = name.strip()
+            if name in ids and not name.isdecimal():
+                yield name
 
 
-def _of_metadata(metadata: Mapping[str, Any]) -> list[str]:
-    """What a RAG says that it cites: positions or ids, or mappings that hold one."""
-    found: list[str] = []
-    for one in as_list(metadata.get("citations")):
-        named = next((one[key] for key in _ID_KEYS if key in one), None) if is_object(one) else one
-        found += [str(named)] if isinstance(named, (str, int)) else []
-    return found
+def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
+    """What a RAG reports that it cites: positions or ids, or mappings that hold one."""
+    markers: list[str] = []
+    for citation in as_list(metadata.get("citations")):
+        marker = citation
+        if is_object(citation):
+            marker = next((citation[key] for key in _ID_KEYS if key in citation), None)
+        if isinstance(marker, (str, int)):
+            markers.append(str(marker))
+    return markers
 
 
-_ID_KEYS = ("id", "chunk_id", "index")
-
-
-def _places(
-    ids: Sequence[str], contexts: Sequence[str], listed: Mapping[str, str], markers: Sequence[str]
+def _positions(
+    ids: Sequence[str], contexts: Sequence[str], sources: Mapping[str, str], markers: Sequence[str]
 ) -> dict[str, int]:
-    """Which chunk a marker points to.
+    """The position of the chunk that each marker points to.
 
     By the label that the chunks begin with (``[3] ...``), else by id where every marker is one,
     else by rank, from 1 (from 0 where the answer cites 0).
     """
-    labels = [None if (m := _LABEL.match(text)) is None else m[1] for text in contexts]
-    ranks = [str(at) for at in range("0" not in markers, len(contexts) + 1)][: len(contexts)]
-    is_by_id = bool(markers) and all(one in ids for one in markers)
-    numbers = labels if contexts and all(labels) else ids if is_by_id else ranks
-    places = {str(name): at for at, name in reversed([*enumerate(ids)])}
-    places |= {str(name): at for at, name in reversed([*enumerate(numbers)])}
-    for number, source in listed.items():
-        named = [at for at, one in enumerate(ids) if one in re.split(r"[\s,;:()]+", source)]
-        if named:
-            places[number] = named[0]
-    return places
+    labels: list[str] = []
+    for text in contexts:
+        label = _LABEL.match(text)
+        if label is not None:
+            labels.append(label[1])
+    if contexts and len(labels) == len(contexts):
+        names: Sequence[str] = labels
+    elif markers and all(marker in ids for marker in markers):
+        names = ids
+    else:
+        lowest = 0 if "0" in markers else 1
+        names = [str(lowest + position) for position in range(len(contexts))]
+    # Where a name repeats, the first chunk has it.
+    positions: dict[str, int] = {}
+    for position, name in enumerate(names):
+        positions.setdefault(name, position)
+    for position, chunk_id in enumerate(ids):
+        positions.setdefault(chunk_id, position)
+    for number, source in sources.items():
+        words = re.split(r"[\s,;:()]+", source)
+        for position, chunk_id in enumerate(ids):
+            if chunk_id in words:
+                positions[number] = position
+                break
+    return positions
 
 
 @metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_validity(citations: Sequence[Cited]) -> float:
     """Share of an answer's citations that point to a chunk that was shown."""
-    found = [place for one in citations for place in one.chunks]
-    return sum(place is not None for place in found) / len(found)
+    valid = 0
+    count = 0
+    for sentence in citations:
+        count += len(sentence.chunks)
+        valid += sum(position is not None for position in sentence.chunks)
+    return valid / count
 
 
 @metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_coverage(citations: Sequence[Cited]) -> float:
     """Share of the sentences that state something which cite; of answers that cite at all."""
-    factual = [bool(one.markers) for one in citations if one.is_factual or one.markers]
-    return sum(factual) / len(factual)
+    cites = [
+        bool(sentence.markers) for sentence in citations if sentence.is_factual or sentence.markers
+    ]
+    return sum(cites) / len(cites)
 
 
 @metric(group="generator", abstains=True, cite=_CITE, version=2)
 def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) -> float | Skip:
     """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
-    checked = [
-        _better(one, contexts) is None for one in citations if _is_attributable(one, contexts)
-    ]
-    return sum(checked) / len(checked) if checked else _NOT_HELD
+    compared = 0
+    right = 0
+    for sentence in citations:
+        if _is_comparable(sentence, contexts):
+            compared += 1
+            right += _misattribution(sentence, contexts) is None
+    return right / compared if compared else _NOT_COMPARABLE
 
 
-_NOT_HELD = Skip("no sentence that cites a shown chunk can be compared with it")
+def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
+    """Whether a sentence's words can be compared with those of the chunk that it cites."""
+    positions = [position for position in sentence.chunks if position is not None]
+    if not positions or not sentence.is_factual:
+        return False
+    return not is_foreign(sentence.text, contexts[positions[0]])
 
 
-def _is_attributable(one: Cited, contexts: Sequence[str]) -> bool:
-    places = [place for place in one.chunks if place is not None]
-    return bool(places) and one.is_factual and not is_foreign(one.text, contexts[places[0]])
-
-
-def _better(one: Cited, contexts: Sequence[str]) -> str | None:
+def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
     """What is wrong with where a sentence points; None where nothing is."""
-    shares = [shared(one.text, text) for text in contexts]
-    own = max(shares[place] for place in one.chunks if place is not None)
+    shares = [shared(sentence.text, text) for text in contexts]
+    cited_share = max(shares[position] for position in sentence.chunks if position is not None)
     best = max(shares)
-    if own < best - _NEAR:
+    if cited_share < best - _NEAR:
         return f"chunk {shares.index(best) + 1} shares more of it than the cited ones"
-    return "what it cites shares too little of it" if own < LEAST else None
+    if cited_share < LEAST:
+        return "what it cites shares too little of it"
+    return None
 
 
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md", version=2)
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
     response = without_citations(response[:LONGEST])
-    found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
-    count = sum(len(one.amounts) + len(one.dates) for one in found)
+    numbers = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
+    count = sum(len(sentence.amounts) + len(sentence.dates) for sentence in numbers)
     if not count:
         return Skip("the answer names no number")
-    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
-    return 1 - sum(len(one.lacking(held)) for one in found) / count
+    messages = case.told if case.history else ()
+    shown = all_numbers([case.query, *messages, *contexts])
+    lacking = sum(len(sentence.lacking(shown)) for sentence in numbers)
+    return 1 - lacking / count
 
 
 def notes_of(
     case: Case, generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
 ) -> Iterator[AnswerNote]:
-    """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
+    """Numbers that are nowhere, citations that point nowhere, and those that point elsewhere."""
     contexts = retrieval.contexts
-    held = all_numbers([case.query, *case.told, *contexts])
-    looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
-    found = cited(generation, retrieval)
-    if isinstance(found, Skip):
-        found = [Cited(text, (), ()) for text in _with_their_marks(generation.response[:LONGEST])]
-    for one in found:
-        problems: list[str] = []
-        if missing := numbers_of(one.text).lacking(held):
-            problems.append(f"{', '.join(missing)}: not in {looked}, nor in the question")
-        pairs = zip(one.markers, one.chunks, strict=True)
-        if dangling := [marker for marker, place in pairs if place is None]:
-            problems.append(f"cites {', '.join(dangling)}: not among {looked}")
-        if one.chunks and _is_attributable(one, contexts) and (better := _better(one, contexts)):
-            problems.append(f"cites {', '.join(one.markers)}: {better}")
-        yield from (AnswerNote(sentence=one.text, problem=problem) for problem in problems)
+    shown = all_numbers([case.query, *case.told, *contexts])
+    place = "the shown chunk" if len(contexts) == 1 else f"{len(contexts)} shown chunks"
+    citations = cited(generation, retrieval)
+    if isinstance(citations, Skip):
+        sentences = _sentences_with_marks(generation.response[:LONGEST])
+        citations = [Cited(text, (), ()) for text in sentences]
+    for sentence in citations:
+        lacking = numbers_of(sentence.text).lacking(shown)
+        if lacking:
+            problem = f"{', '.join(lacking)}: not in {place}, nor in the question"
+            yield AnswerNote(sentence=sentence.text, problem=problem)
+        dangling: list[str] = []
+        for marker, chunk in zip(sentence.markers, sentence.chunks, strict=True):
+            if chunk is None:
+                dangling.append(marker)
+        if dangling:
+            problem = f"cites {', '.join(dangling)}: not among {place}"
+            yield AnswerNote(sentence=sentence.text, problem=problem)
+        if not _is_comparable(sentence, contexts):
+            continue
+        misattribution = _misattribution(sentence, contexts)
+        if misattribution is not None:
+            problem = f"cites {', '.join(sentence.markers)}: {misattribution}"
+            yield AnswerNote(sentence=sentence.text, problem=problem)

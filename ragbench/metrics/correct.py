@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from operator import mul
+from itertools import pairwise
 from typing import Any
 
 from ragbench.metrics.metric import metric
@@ -20,16 +20,38 @@ _CITE = (
 )
 
 
+_RIGHT = 0.8
+_WRONG = 0.2
+"""From and up to which probability an answer is called right and wrong: nearly sure."""
+AGREED = 0.95
+CONTRADICTED = 0.08
+"""The probability at least and at most, where what can be compared decides."""
+SAME = 0.9995
+"""Of an answer in the words of the reference: people called all 2,023 of EVOUNA right, of which
+Laplace's rule of succession makes 2024 / 2025."""
+
+_LONGEST = 20_000
+"""Characters of a text that are read: nobody answers at such a length."""
+_LONGEST_PHRASE = 300
+"""Characters that are compared letter by letter, which takes the product of both lengths."""
+_LIKE = 0.75
+"""From which likeness on two words may be one, spelled in two ways."""
+_MOST_OF_A_SENTENCE = 0.6
+"""Share of a sentence's words from which on the answer says the sentence."""
+_LONG = 12
+"""Telling words from which a reference is no longer one fact."""
+
+
 @metric(group="generator", abstains=True, probability=True, cite=_CITE, version=6)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
-    known = len(references)
-    return max([probability(query, response, reference, known) for reference in references])
+    count = len(references)
+    return max([probability(query, response, reference, count) for reference in references])
 
 
 @lru_cache(maxsize=8192)
-def probability(query: str, response: str, reference: str, known: int = 1) -> float:
-    """That people would call an answer right, by one of the known references: 0 to 1.
+def probability(query: str, response: str, reference: str, reference_count: int = 1) -> float:
+    """That people would call an answer right by one of the case's references: 0 to 1.
 
     An answer in the words of the reference is right. In others, what a reference says in a form
     that can be compared comes first: an amount, a date, yes or no, a name, a negation. An answer
@@ -41,13 +63,16 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
         response = without_citations(response[:_LONGEST])
     if response == reference or is_same(response, reference):
         return SAME
-    compared = AnswerBeside(query, response, reference, known)
-    weights = correct_table()["weights"]["long" if compared.is_long else "short"]
-    total = sum(map(mul, weights.values(), compared.features().values()))
-    found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
-    if compared.contradiction():
-        return min(found, CONTRADICTED)
-    return max(found, AGREED) if compared.agrees() else found
+    comparison = AnswerBeside(query, response, reference, reference_count)
+    weights = correct_table()["weights"]["long" if comparison.is_long else "short"]
+    features = comparison.features()
+    logit = sum([weights[name] * value for name, value in features.items()])
+    likely = 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
+    if comparison.contradiction():
+        return min(likely, CONTRADICTED)
+    if comparison.agrees():
+        return max(likely, AGREED)
+    return likely
 
 
 def is_same(response: str, reference: str) -> bool:
@@ -56,30 +81,18 @@ def is_same(response: str, reference: str) -> bool:
     return bool(words) and wording(response[:_LONGEST]).tokens == words
 
 
-def told(found: float) -> bool | None:
+def sure_verdict(probability: float) -> bool | None:
     """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
-    return None if _WRONG < found < _RIGHT else found >= _RIGHT
+    if probability >= _RIGHT:
+        return True
+    if probability <= _WRONG:
+        return False
+    return None
 
 
 def is_long(reference: str) -> bool:
     """Whether a reference is more than one fact, of which words tell less."""
-    return len(_telling(reference[:_LONGEST])) > _LONG
-
-
-_WRONG, _RIGHT = 0.2, 0.8
-CONTRADICTED, AGREED = 0.08, 0.95
-"""At most and at least, where what can be compared says so."""
-SAME = 0.9995
-"""Of an answer in the words of the reference: people called all 2,023 of EVOUNA right, of which
-Laplace's rule of succession makes 2024 / 2025."""
-_LONGEST = 20_000
-"""Characters of a text that are read: nobody answers at such a length."""
-_LONGEST_PHRASE = 300
-"""Characters that are compared letter by letter, which takes the product of both lengths."""
-_LIKE = 0.75
-"""From which likeness on two words may be one, spelled in two ways."""
-_LONG = 12
-"""Telling words from which a reference is no longer one fact."""
+    return len(_telling_words(reference[:_LONGEST])) > _LONG
 
 
 _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
@@ -87,121 +100,153 @@ _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
 
 @lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
+    """A word without an English ending, if three letters stay."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
 
 
+def _stems(words: Iterable[str]) -> set[str]:
+    return {_stem(word) for word in words}
+
+
 @lru_cache(maxsize=4096)
-def _telling(text: str) -> tuple[str, ...]:
+def _telling_words(text: str) -> tuple[str, ...]:
     """The words of a text that say something; all where none does."""
-    tokens, common = wording(text).tokens, word_list("common")
-    return tuple([one for one in tokens if one not in common]) or tokens
+    tokens = wording(text).tokens
+    common = word_list("common")
+    return tuple([token for token in tokens if token not in common]) or tokens
 
 
 class AnswerBeside:
     """An answer beside a reference."""
 
-    def __init__(self, query: str, response: str, reference: str, known: int = 1) -> None:
-        self.query, self.response = query[:_LONGEST], response[:_LONGEST]
+    def __init__(self, query: str, response: str, reference: str, reference_count: int = 1) -> None:
+        self.query = query[:_LONGEST]
+        self.response = response[:_LONGEST]
         self.reference = reference[:_LONGEST]
-        self.asked, self.said = wording(self.query), wording(self.response)
+        self.query_wording = wording(self.query)
+        self.answer = wording(self.response)
         self.right = wording(self.reference)
-        self.given, self.wanted = _telling(self.response), _telling(self.reference)
-        """The telling words of the answer, and of the reference."""
-        self.is_long = len(self.wanted) > _LONG
-        in_question = set(self.asked.tokens)
-        new = tuple([one for one in self.wanted if one not in in_question])
-        self.new = new or self.wanted
+        self.answer_words = _telling_words(self.response)
+        self.right_words = _telling_words(self.reference)
+        self.is_long = len(self.right_words) > _LONG
+        query_tokens = set(self.query_wording.tokens)
+        new_words = tuple([word for word in self.right_words if word not in query_tokens])
+        self.new_words = new_words or self.right_words
         """Those of the reference that the question does not hold; all where it holds them all."""
-        self.known = known
-        """References of the case: an answer like none of twenty is wrong more often than one that
-        is not like the only one."""
+        self.reference_count = reference_count
+        """An answer like none of twenty references is wrong more often than one that is not like
+        the only one."""
 
     # --- what a model weighs
 
     def features(self) -> dict[str, float]:
-        """By name, each about 0 to 1; in the order of the weights."""
-        given, wanted, new = set(self.given), self.wanted, self.new
-        right = set(wanted)
-        lacking = [one for one in new if one not in given]
-        unlike = len([one for one in lacking if not _is_among(one, given)])
-        recall_of_new = 1 - unlike / len(new) if new else 0.0
-        recall = len([one for one in wanted if one in given]) / max(len(wanted), 1)
-        precision = len([one for one in self.given if one in right]) / max(len(self.given), 1)
+        """By name, each about 0 to 1."""
+        answer_words = set(self.answer_words)
+        right_words = set(self.right_words)
+        missing = [word for word in self.new_words if word not in answer_words]
+        recall_of_new = 0.0
+        if self.new_words:
+            unlike = [word for word in missing if not _is_among(word, answer_words)]
+            recall_of_new = 1 - len(unlike) / len(self.new_words)
+        common = [word for word in self.answer_words if word in right_words]
+        precision = len(common) / max(len(self.answer_words), 1)
         unsure = float(_is_unsure(self.response.lower()))
         if self.is_long:
             return {
                 "bias": 1.0,
                 "recall_of_new": recall_of_new,
-                "sentences": self._of_sentences({_stem(one) for one in given}),
+                "sentences": self._share_of_sentences(_stems(answer_words)),
                 "precision": precision,
                 "unsure": unsure,
             }
-        size = min(len(wanted), 10) / 10
+        recalled = [word for word in self.right_words if word in answer_words]
+        recall = len(recalled) / max(len(self.right_words), 1)
+        f1 = 0.0
+        if recall + precision:
+            f1 = 2 * recall * precision / (recall + precision)
+        size = min(len(self.right_words), 10) / 10
         return {
             "bias": 1.0,
             "recall": recall,
             "recall_of_new": recall_of_new,
             "precision": precision,
-            "f1": 2 * recall * precision / (recall + precision) if recall + precision else 0.0,
+            "f1": f1,
             "size": size,
             "recall_by_size": recall * size,
-            "length": min(len(self.given), 60) / 60,
+            "length": min(len(self.answer_words), 60) / 60,
             "unsure": unsure,
-            **self._of_amounts(),
-            **self._of_a_phrase(given, lacking),
+            **self._features_of_amounts(),
+            **self._features_of_phrase(answer_words, missing),
         }
 
-    def _of_a_phrase(self, given: set[str], lacking: Sequence[str]) -> dict[str, float]:
-        """How much of a short reference stands in the answer as it is, or nearly."""
-        wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
-        alike = 100.0 if phrase in whole else _rapidfuzz()[0](phrase[:_LONGEST_PHRASE], whole)
-        nearest = farthest = average = float(bool(self.new))
-        if lacking:
-            likeness = _likeness_to(given)
-            near = [1.0 if one in given else likeness(one) for one in self.new]
-            nearest, farthest, average = max(near), min(near), sum(near) / len(near)
+    def _features_of_phrase(
+        self, answer_words: set[str], missing: Sequence[str]
+    ) -> dict[str, float]:
+        """How much of a short reference the answer has as it is, or nearly."""
+        right_words = self.right_words
+        phrase = " ".join(right_words)
+        whole = " ".join(self.answer_words)
+        # How alike each new word and its nearest of the answer are.
+        nearest = farthest = average = float(bool(self.new_words))
+        if missing:
+            likeness_of = _likeness_to(answer_words)
+            likenesses = [
+                1.0 if word in answer_words else likeness_of(word) for word in self.new_words
+            ]
+            nearest = max(likenesses)
+            farthest = min(likenesses)
+            average = sum(likenesses) / len(likenesses)
         denials = word_list("denials")
-        # One of both denies something, and the other does not.
-        turned = denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
+        answer_denies = not denials.isdisjoint(self.answer.tokens)
+        right_denies = not denials.isdisjoint(self.right.tokens)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
-            "near_phrase": alike * bool(phrase and whole) / 100,
+            "near_phrase": _phrase_likeness(phrase, whole),
             "near": average,
             "least_near": farthest,
-            "first": float(bool(wanted) and wanted[0] in given),
-            "last": float(bool(wanted) and wanted[-1] in given),
-            "in_question": float(len(self.new) < len(wanted)),
-            "turned": float(turned),
+            "first": float(bool(right_words) and right_words[0] in answer_words),
+            "last": float(bool(right_words) and right_words[-1] in answer_words),
+            "in_question": float(len(self.new_words) < len(right_words)),
+            "turned": float(answer_denies != right_denies),
             "unlike": float(nearest < _LIKE),
-            "few": 1 / self.known,
+            "few": 1 / self.reference_count,
         }
 
-    def _of_amounts(self) -> dict[str, float]:
-        said, right, asked = self.said.amounts, self.right.amounts, self.asked.amounts
-        if not right and not said:
+    def _features_of_amounts(self) -> dict[str, float]:
+        """How many of the reference's amounts the answer has, and how many others."""
+        named = self.answer.amounts
+        right = self.right.amounts
+        in_query = self.query_wording.amounts
+        if not right and not named:
             return _NO_AMOUNTS
-        wanted = [one for one in right if one not in asked] or right
-        held = len([one for one in wanted if one in said or any(map(one.equals, said))])
-        numbers = {one.number for one in right + asked}
-        more = len({one.number for one in said} - numbers)
+        new = [amount for amount in right if amount not in in_query] or right
+        held = len([amount for amount in new if amount in named or _equals_any(amount, named)])
+        numbers = {amount.number for amount in named}
+        numbers.difference_update([amount.number for amount in right + in_query])
         return {
-            "amounts": float(bool(held) and held == len(wanted)),
-            "amounts_missing": float(held < len(wanted)),
-            "amounts_held": held / len(wanted) if wanted else 0.0,
-            "other_amounts": min(more, 5) / 5,
+            "amounts": float(bool(held) and held == len(new)),
+            "amounts_missing": float(held < len(new)),
+            "amounts_held": held / len(new) if new else 0.0,
+            "other_amounts": min(len(numbers), 5) / 5,
         }
 
-    def _of_sentences(self, stems: set[str]) -> float:
-        """Share of the reference's sentences of which most is said."""
+    def _share_of_sentences(self, answer_stems: set[str]) -> float:
+        """Share of the reference's sentences of which the answer says most."""
         common = word_list("common")
-        parts = [
-            [one for one in wording(part).tokens if one not in common]
-            for part in re.split(r"(?<=[.!?;])\s+|\n+", self.reference)
-        ]
-        return _share(_share(_stem(one) in stems for one in part) >= 0.6 for part in parts if part)
+        said = 0
+        count = 0
+        for sentence in _REFERENCE_SENTENCE.split(self.reference):
+            words = [word for word in wording(sentence).tokens if word not in common]
+            if not words:
+                continue
+            count += 1
+            shared = len([word for word in words if _stem(word) in answer_stems])
+            if shared / len(words) >= _MOST_OF_A_SENTENCE:
+                said += 1
+        return said / count if count else 0.0
 
     # --- what can be compared
 
@@ -213,35 +258,10 @@ class AnswerBeside:
         """
         if self.is_long:
             return None
-        return next((what for what, says_so in _CONTRADICTIONS.items() if says_so(self)), None)
-
-    def is_other_side(self) -> bool:
-        right, said = _side(self.right.tokens), _side(self.said.tokens)
-        return right * said < 0
-
-    def is_other_amount(self) -> bool:
-        """One of the reference lacks, and another of its kind stands there."""
-        if not self.right.amounts:
-            return False
-        wanted = [one for one in self.right.amounts if one not in self.asked.amounts]
-        known = (*self.right.amounts, *self.asked.amounts, *_years(self.right))
-        named = (*self.said.amounts, *_years(self.said))
-        given = [one for one in named if not any(map(one.equals, known))]
-        if not wanted or not given or self._is_between(wanted, given):
-            return False
-        lacking = [one for one in wanted if not any(map(one.equals, named))]
-        kinds = {one.dimension for one in lacking if one.dimension}
-        if any(one.dimension in kinds for one in given):
-            return True
-        # Whoever says much names other numbers, too.
-        brief = len(self.given) <= 2 * len(self.wanted) + 4 or len(lacking) == len(wanted)
-        return brief and any(not one.dimension for one in (*lacking, *given)) and bool(lacking)
-
-    def _is_between(self, wanted: Sequence[Amount], given: Sequence[Amount]) -> bool:
-        """Beside "1135-1154": what lies between is meant, too."""
-        low, high = (limit(one.number for one in wanted) for limit in (min, max))
-        bare = len(wanted) == 2 and not any(one.dimension for one in wanted)
-        return bare and any(low < one.number < high for one in given)
+        for description, contradicts in _CONTRADICTIONS.items():
+            if contradicts(self):
+                return description
+        return None
 
     def agrees(self) -> bool:
         """Whether the answer has all of a reference that is nothing but amounts and dates.
@@ -249,74 +269,125 @@ class AnswerBeside:
         Of a reference that is a yes or a no, under any name, it begins with the same.
         """
         right = self.right
-        if len(right.tokens) == 1 and (side := _side(right.tokens)):
-            return side == _side(self.said.tokens) and not _is_unsure(self.response.lower())
-        has_any = bool(right.amounts or right.dates)  # most have none, and need no longer look
-        return has_any and right.is_typed and right.is_named_by(self.said)
+        if len(right.tokens) == 1:
+            side = _side(right.tokens)
+            if side:
+                return side == _side(self.answer.tokens) and not _is_unsure(self.response.lower())
+        if not right.amounts and not right.dates:
+            return False  # most have none, and need no longer look
+        return right.is_typed and right.is_named_by(self.answer)
+
+    def is_other_side(self) -> bool:
+        """A yes for a no, or a no for a yes."""
+        return _side(self.right.tokens) * _side(self.answer.tokens) < 0
+
+    def is_other_amount(self) -> bool:
+        """The answer lacks an amount of the reference, and has another of its kind."""
+        if not self.right.amounts:
+            return False
+        in_query = self.query_wording.amounts
+        expected = [amount for amount in self.right.amounts if amount not in in_query]
+        known = (*self.right.amounts, *in_query, *_years(self.right))
+        named = (*self.answer.amounts, *_years(self.answer))
+        others = [amount for amount in named if not _equals_any(amount, known)]
+        if not expected or not others or self._is_between(expected, others):
+            return False
+        missing = [amount for amount in expected if not _equals_any(amount, named)]
+        if not missing:
+            return False
+        dimensions = {amount.dimension for amount in missing if amount.dimension}
+        if any(amount.dimension in dimensions for amount in others):
+            return True
+        # Numbers without a unit are compared only where the answer is brief, or lacks every
+        # amount: whoever says much names other numbers, too.
+        is_brief = len(self.answer_words) <= 2 * len(self.right_words) + 4
+        if not is_brief and len(missing) < len(expected):
+            return False
+        return any(not amount.dimension for amount in (*missing, *others))
+
+    def _is_between(self, expected: Sequence[Amount], others: Sequence[Amount]) -> bool:
+        """Beside "1135-1154": what lies between is meant, too."""
+        if len(expected) != 2 or any(amount.dimension for amount in expected):
+            return False
+        low, high = sorted(amount.number for amount in expected)
+        return any(low < amount.number < high for amount in others)
 
     def is_other_date(self) -> bool:
-        if self.right.dates and self.said.dates:
-            return not any(a.equals(b) for a in self.right.dates for b in self.said.dates)
+        """No date of the answer is one of the reference, or no year is."""
+        if self.right.dates and self.answer.dates:
+            for date in self.right.dates:
+                if any(date.equals(answer_date) for answer_date in self.answer.dates):
+                    return False
+            return True
         if not self.right.amounts and not self.right.dates:
             return False
-        right, said = self.right.years - self.asked.years, self.said.years - self.asked.years
-        if len(right) == 2 and any(min(right) < year < max(right) for year in said):
-            return False
-        return bool(right and said and not right & said)
+        right = self.right.years - self.query_wording.years
+        named = self.answer.years - self.query_wording.years
+        if len(right) == 2 and any(min(right) < year < max(right) for year in named):
+            return False  # within "1135-1154"
+        return bool(right and named and not right & named)
 
     def is_other_person(self) -> bool:
-        """Another first name stands before the family name, and the right one nowhere."""
+        """The family name is there with another first name, and the right one nowhere."""
         if self.reference.count(" ") not in (1, 2):
             return False
-        names = _CAPITAL.findall(self.reference)
+        names = _CAPITALISED.findall(self.reference)
         if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
             return False
-        first, family = names[0], names[-1]
-        if family not in self.response:
+        first_name, family_name = names[0], names[-1]
+        if family_name not in self.response:
             return False
-        found = list(_CAPITAL.finditer(self.response))
-        words = [one[0] for one in found]
-        if family not in words or any(w == first or w[0] + "." == first for w in words):
+        words = _CAPITALISED.findall(self.response)
+        if any(word == first_name or word[0] + "." == first_name for word in words):
             return False
-        before = {
-            words[at - 1]
-            for at, word in enumerate(words)
-            if word == family and at and found[at - 1].end() + 1 >= found[at].start()
-        }
-        known = {*names, *_CAPITAL.findall(self.query)}
-        return bool(before) and not any(
-            one in known
-            or first.startswith(one.rstrip("."))
-            or one.startswith(first)
-            or one.lower().rstrip(".") in word_list("before_names")
-            for one in before
-        )
+        words_before = _capitalised_before(family_name, self.response)
+        if not words_before:
+            return False
+        known = {*names, *_CAPITALISED.findall(self.query)}
+        titles = word_list("before_names")
+        for word in words_before:
+            if word in known or word.lower().rstrip(".") in titles:
+                return False
+            if first_name.startswith(word.rstrip(".")) or word.startswith(first_name):
+                return False  # an initial, or a short form
+        return True
 
     def is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = word_list("denials")
-        if denials.isdisjoint(self.said.tokens):
+        if denials.isdisjoint(self.answer.tokens):
             return False
         # Who asks what may be done "without" something denies nothing.
-        if not (denials - {"without"}).isdisjoint((*self.right.tokens, *self.asked.tokens)):
+        elsewhere = (*self.right.tokens, *self.query_wording.tokens)
+        if not (denials - {"without"}).isdisjoint(elsewhere):
             return False
-        wanted = {_stem(one) for one in self.new if one}
-        if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:
+        right_stems = _stems(self.new_words)
+        if not right_stems or not right_stems <= _stems(self.answer.tokens):
             return False
-        for parts in (_CLAUSE, _SENTENCE):
-            clauses = [wording(part).tokens for part in parts.split(self.response)]
-            holding = [one for one in clauses if wanted <= {_stem(word) for word in one}]
-            if holding:
-                break
-        return bool(holding) and all(_denies(one, wanted, denials) for one in holding)
+        # Where no clause has all the right words, a whole sentence may.
+        for separator in (_CLAUSE, _SENTENCE):
+            clauses: list[tuple[str, ...]] = []
+            for part in separator.split(self.response):
+                tokens = wording(part).tokens
+                if right_stems <= _stems(tokens):
+                    clauses.append(tokens)
+            if clauses:
+                return all(_denies(clause, right_stems, denials) for clause in clauses)
+        return False
 
     def is_opposite(self) -> bool:
-        known = opposites()
-        words = [word for word in self.right.tokens if word in known]
-        given, asked = set(self.said.tokens if words else ()), set(self.asked.tokens)
+        """The answer has the opposite of a word of the reference, and not the word."""
+        opposites_by_word = opposites()
+        words = [word for word in self.right.tokens if word in opposites_by_word]
+        if not words:
+            return False
+        answer_tokens = set(self.answer.tokens)
+        query_tokens = set(self.query_wording.tokens)
         for word in words:
-            other = known[word]
-            if word not in given | asked and other & given and not other & asked:
+            if word in answer_tokens or word in query_tokens:
+                continue
+            opposite = opposites_by_word[word]
+            if opposite & answer_tokens and not opposite & query_tokens:
                 return True
         return False
 
@@ -329,7 +400,8 @@ _CONTRADICTIONS: Mapping[str, Callable[[AnswerBeside], bool]] = {
     "the answer is denied": AnswerBeside.is_denied,
     "the opposite": AnswerBeside.is_opposite,
 }
-_CAPITAL = re.compile(r"[A-Z][\w'’-]*\.?")
+_CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
+_REFERENCE_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
 _UNSURE = re.compile(
@@ -338,67 +410,89 @@ _UNSURE = re.compile(
     r"|not (?:sure|certain|known|clear|specified|mentioned|available)"
     r"|no (?:information|evidence|record|mention|answer)|as an ai)\b"
 )
-
-
 _HINTS = ("not ", "no ", "unknown", "unclear", "unable", "sorry", "couldn", "as an ai")
-"""Of which every match holds one: most answers hold none, and need no search."""
+"""Every match of ``_UNSURE`` holds one of these: most answers hold none, and need no search."""
 
 
 def _is_unsure(answer: str) -> bool:
-    for hint in _HINTS:
-        if hint in answer:
-            return _UNSURE.search(answer) is not None
-    return False
+    if not any(hint in answer for hint in _HINTS):
+        return False
+    return _UNSURE.search(answer) is not None
 
 
-def _years(found: Wording) -> tuple[Amount, ...]:
-    return tuple(Amount("", one.year, one.year) for one in found.dates if one.year)
+def _years(wording: Wording) -> tuple[Amount, ...]:
+    """The years of a text's dates, as numbers."""
+    return tuple([Amount("", date.year, date.year) for date in wording.dates if date.year])
 
 
-_NO_AMOUNTS: dict[str, float] = dict.fromkeys(
-    ("amounts", "amounts_missing", "amounts_held", "other_amounts"), 0.0
-)
+_NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "other_amounts": 0.0}
 
 
-def _share(found: Any) -> float:
-    values = list(found)
-    return sum(values) / len(values) if values else 0.0
+def _equals_any(amount: Amount, amounts: Sequence[Amount]) -> bool:
+    return any(map(amount.equals, amounts))
 
 
-def _is_among(word: str, given: set[str]) -> bool:
+def _capitalised_before(name: str, text: str) -> set[str]:
+    """The words with a capital right before a name."""
+    words_before: set[str] = set()
+    for previous, match in pairwise(_CAPITALISED.finditer(text)):
+        if match[0] == name and previous.end() + 1 >= match.start():
+            words_before.add(previous[0])
+    return words_before
+
+
+def _is_among(word: str, words: set[str]) -> bool:
     """Whether one of the words has the same stem, which has three letters of it at least."""
-    head, stem = word[:3], _stem(word)
-    return any([_stem(one) == stem for one in given if one.startswith(head)])
+    beginning = word[:3]
+    stem = _stem(word)
+    candidates = [candidate for candidate in words if candidate.startswith(beginning)]
+    return any(_stem(candidate) == stem for candidate in candidates)
 
 
 @cache
 def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[..., float]]:
+    # Imported when an answer is first compared by letters: most runs never do.
     from rapidfuzz import fuzz, process
 
     return fuzz.partial_ratio, process.extractOne, fuzz.ratio
 
 
-def _likeness_to(given: set[str]) -> Callable[[str], float]:
+def _phrase_likeness(phrase: str, text: str) -> float:
+    """How alike a phrase and the nearest stretch of a text are, 0 to 1."""
+    if not phrase or not text:
+        return 0.0
+    if phrase in text:
+        return 1.0
+    partial_ratio, _, _ = _rapidfuzz()
+    return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
+
+
+def _likeness_to(words: set[str]) -> Callable[[str], float]:
     """How alike the most similar of the words is, 0 to 1; a number is itself or not."""
-    _, nearest, ratio = _rapidfuzz()
-    others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+    _, extract_one, ratio = _rapidfuzz()
+    candidates = [word[:_LONGEST_PHRASE] for word in words if not word[-1].isdecimal()]
 
     def likeness(word: str) -> float:
         if word[-1].isdecimal():
             return 0.0
-        found = nearest(word[:_LONGEST_PHRASE], others, scorer=ratio)
-        return 0.0 if found is None else found[1] / 100
+        nearest = extract_one(word[:_LONGEST_PHRASE], candidates, scorer=ratio)
+        return 0.0 if nearest is None else nearest[1] / 100
 
     return likeness
 
 
 def _side(tokens: Sequence[str]) -> int:
     """1 for a yes at the beginning, -1 for a no, else 0."""
-    first = tokens[0] if tokens else ""
-    return int(first in word_list("yes")) - int(first in word_list("no"))
+    beginning = tokens[0] if tokens else ""
+    if beginning in word_list("yes"):
+        return 1
+    return -1 if beginning in word_list("no") else 0
 
 
-def _denies(clause: Sequence[str], wanted: set[str], denials: frozenset[str]) -> bool:
-    """Whether a denial stands at most four words before the first of the right words."""
-    first = next(at for at, word in enumerate(clause) if _stem(word) in wanted)
-    return any(word in denials for word in clause[max(first - 4, 0) : first])
+def _denies(clause: Sequence[str], right_stems: set[str], denials: frozenset[str]) -> bool:
+    """Whether a denial is among the four words before the first of the right words."""
+    for position, word in enumerate(clause):
+        if _stem(word) in right_stems:
+            before = clause[max(position - 4, 0) : position]
+            return not denials.isdisjoint(before)
+    return False

@@ -1,7 +1,7 @@
 """What a sentence asserts, as far as words can tell, and whether a passage shares it.
 
-Nothing here says that a sentence is right: it says what must stand in a passage before anybody may
-claim that the passage supports it.
+Nothing here decides that a sentence is right. It finds what a passage must have before anybody may
+claim that the passage supports the sentence.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.metrics.word_lists import opposites, word_list
-from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording, wording
+from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording
+from ragbench.text.amounts import wording as read_wording
 from ragbench.text.citations import MARKS, NAMED
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences, touched
 from ragbench.text.tokens import tokenise
 
-_LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
+_LIST_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
 _SMALL = 10
 """Up to here a number in letters is as often a word: "one of the", "in two ways"."""
 _CLOSE = 0.5
@@ -31,131 +32,179 @@ LEAST = 0.25
 """Share of a sentence's words that a passage shares which supports it."""
 
 
-class Numbers(NamedTuple):
-    amounts: tuple[Amount, ...]
-    dates: tuple[Date, ...]
-
-    def lacking(self, held: Numbers) -> list[str]:
-        """Those that stand in no other text, as they are read."""
-        if not self.amounts and not self.dates:
-            return []
-        index = _index(held)
-        found: list[str] = []
-        for amount in self.amounts:
-            if not _is_held(amount, index):
-                number = amount.number
-                found.append(f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}")
-        for date in self.dates:
-            day = date._replace(year=None)
-            is_of_year = date.year is None or date.year in index[""]
-            if not any(
-                date.is_within(one) or (is_of_year and day.is_within(one)) for one in held.dates
-            ):
-                parts = (date.day, _MONTHS[date.month], date.year)
-                found.append(" ".join(str(part) for part in parts if part))
-        return found
-
-
 _MONTHS = (
-    *("", "January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    *("October", "November", "December"),
+    "",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 )
 
 
+class Numbers(NamedTuple):
+    """The numbers and dates of a text."""
+
+    amounts: tuple[Amount, ...]
+    dates: tuple[Date, ...]
+
+    def lacking(self, shown: Numbers) -> list[str]:
+        """Those that are not among the numbers that were shown, in words."""
+        if not self.amounts and not self.dates:
+            return []
+        index = _index(shown)
+        missing: list[str] = []
+        for amount in self.amounts:
+            if not _is_shown(amount, index):
+                number = amount.number
+                missing.append(f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}")
+        for date in self.dates:
+            if not _is_date_shown(date, shown, index):
+                parts = (date.day, _MONTHS[date.month], date.year)
+                missing.append(" ".join(str(part) for part in parts if part))
+        return missing
+
+
+_AS_WRITTEN = ""
+_BARE = "bare"
+"""Numbers without a unit."""
+
+
 @lru_cache(maxsize=64)
-def _index(held: Numbers) -> dict[str, list[float]]:
-    """Values by dimension, sorted; under the empty one as they are written, whatever they count."""
-    found: dict[str, list[float]] = {"": [], "bare": []}
-    # "31" may stand in "31 March".
-    parts = [part for one in held.dates for part in (one.year, one.day) if part]
-    for one in (*held.amounts, *(Amount("", part, part) for part in parts)):
-        found[""].append(one.number)
-        found.setdefault(one.dimension or "bare", []).append(one.value)
-    return {dimension: sorted(values) for dimension, values in found.items()}
+def _index(shown: Numbers) -> dict[str, list[float]]:
+    """Values by dimension, sorted; under ``_AS_WRITTEN`` all numbers, whatever they count."""
+    values: dict[str, list[float]] = {_AS_WRITTEN: [], _BARE: []}
+    for amount in shown.amounts:
+        values[_AS_WRITTEN].append(amount.number)
+        values.setdefault(amount.dimension or _BARE, []).append(amount.value)
+    for date in shown.dates:
+        # An answer may write "31" for "31 March", or the year alone.
+        for part in (date.year, date.day):
+            if part:
+                values[_AS_WRITTEN].append(part)
+                values[_BARE].append(part)
+    return {dimension: sorted(numbers) for dimension, numbers in values.items()}
 
 
-def _is_held(said: Amount, index: dict[str, list[float]]) -> bool:
-    """Whether a number stands there, or one that it is when rounded to at least two digits.
+def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) -> bool:
+    """Whether a date was shown, or its day in one place and its year in another."""
+    day = date._replace(year=None)
+    is_year_shown = date.year is None or date.year in index[_AS_WRITTEN]
+    for shown_date in shown.dates:
+        if date.is_within(shown_date) or (is_year_shown and day.is_within(shown_date)):
+            return True
+    return False
+
+
+def _is_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
+    """Whether a number was shown, or one that it is when rounded to at least two digits.
 
     A year is not rounded.
     """
-    number, rounding = abs(said.number), 0.0
+    number = abs(amount.number)
+    rounding = 0.0
     digits = len(f"{number:.12g}".replace(".", "").strip("0"))
-    if digits >= 2 and not 1000 <= said.number <= 2100:
+    if digits >= 2 and not 1000 <= amount.number <= 2100:
         rounding = 0.5 * 10.0 ** (math.floor(math.log10(number)) - digits + 1)
-    places = [(said.number, rounding, index["bare" if said.dimension else ""])]
-    if said.dimension:
-        near = TOLERANCES.get(said.dimension, 0.0) * abs(said.value)
-        rounded = rounding * abs(said.value / said.number) if said.number else 0.0
-        places.append((said.value, max(near, rounded), index.get(said.dimension, [])))
-    for value, most, values in places:
-        margin = max(most, 1e-6 * abs(value))
-        at = bisect_left(values, value - margin)
-        if at < len(values) and values[at] <= value + margin:
-            return True
-    return False
+    if not amount.dimension:
+        return _holds_near(index[_AS_WRITTEN], amount.number, rounding)
+    # Its unit may have been left out where it was shown: "in EUR" above a column of prices.
+    if _holds_near(index[_BARE], amount.number, rounding):
+        return True
+    tolerance = TOLERANCES.get(amount.dimension, 0.0) * abs(amount.value)
+    rounded = rounding * abs(amount.value / amount.number) if amount.number else 0.0
+    values = index.get(amount.dimension, [])
+    return _holds_near(values, amount.value, max(tolerance, rounded))
+
+
+def _holds_near(values: Sequence[float], value: float, margin: float) -> bool:
+    """Whether sorted values hold one that is no further away than a margin."""
+    margin = max(margin, 1e-6 * abs(value))
+    nearest = bisect_left(values, value - margin)
+    return nearest < len(values) and values[nearest] <= value + margin
 
 
 @lru_cache(maxsize=4096)
 def numbers_of(text: str) -> Numbers:
     """The numbers and dates that a text names; those of marks and lists are none."""
-    plain = _LISTED.sub(" ", NAMED.sub("", MARKS.sub("", text)))
-    read = _wording(plain)
-    dated = {part for one in read.dates for part in (one.year, one.day)}
-    known = dict.fromkeys(read.amounts)
-    amounts = (one for one in known if one.dimension or one.number not in dated)
-    return Numbers(tuple(one for one in amounts if _counts(one, plain)), read.dates)
+    plain = _LIST_ITEM.sub(" ", NAMED.sub("", MARKS.sub("", text)))
+    wording = _wording(plain)
+    parts_of_dates: set[float | None] = set()
+    for date in wording.dates:
+        parts_of_dates.update((date.year, date.day))
+    amounts: list[Amount] = []
+    for amount in dict.fromkeys(wording.amounts):
+        # The 31 and the 2024 of "31 March 2024" are the date's already.
+        if not amount.dimension and amount.number in parts_of_dates:
+            continue
+        if _is_number(amount, plain):
+            amounts.append(amount)
+    return Numbers(tuple(amounts), wording.dates)
 
 
 @lru_cache(maxsize=4096)
 def _wording(text: str) -> Wording:
+    """A text's numbers and dates, with "2018-19" read as two years."""
     if "-" in text or "–" in text or "/" in text:
         text = _SHORT_YEAR.sub(r"\1\2-\1\3", text)
-    return wording(text)
+    return read_wording(text)
 
 
 _SHORT_YEAR = re.compile(r"\b(1[5-9]|20)(\d\d)[-–/](\d\d)\b(?![-–/]\d)")
-"""2018-19; what goes on is a date."""
+"""2018-19; where a further part follows it is a date."""
 
 
-def _counts(amount: Amount, text: str) -> bool:
+def _is_number(amount: Amount, text: str) -> bool:
+    """Whether an amount counts as a number: large, with a unit, or written in digits."""
     if amount.dimension or abs(amount.number) > _SMALL:
         return True
-    return re.search(rf"(?<!\d){re.escape(f'{amount.number:.12g}')}(?!\d)", text) is not None
+    digits = re.escape(f"{amount.number:.12g}")
+    return re.search(rf"(?<!\d){digits}(?!\d)", text) is not None
 
 
 def all_numbers(texts: Iterable[str]) -> Numbers:
-    """Those of several texts, spelled ones too: something may stand there in any form."""
-    read = [_wording(text) for text in texts]
-    return Numbers(
-        tuple(dict.fromkeys(amount for one in read for amount in one.amounts)),
-        tuple(dict.fromkeys(date for one in read for date in one.dates)),
-    )
+    """Those of several texts, spelled ones too: a source may have a number in any form."""
+    amounts: dict[Amount, None] = {}
+    dates: dict[Date, None] = {}
+    for text in texts:
+        wording = _wording(text)
+        amounts.update(dict.fromkeys(wording.amounts))
+        dates.update(dict.fromkeys(wording.dates))
+    return Numbers(tuple(amounts), tuple(dates))
 
 
 # --- words and names
 
-_NAME = re.compile(r"(?<![\w'’-])[^\W\d_a-zß-öø-ÿ][\w’'&.-]*[\w]")
-
-
-_WITH_CAPITALS = (
-    "i monday tuesday wednesday thursday friday saturday sunday january february march april may "
-    "june july august september october november december according document doc section"
+_CAPITALISED = re.compile(r"(?<![\w'’-])[^\W\d_a-zß-öø-ÿ][\w’'&.-]*[\w]")
+_NOT_NAMES = (
+    "i monday tuesday wednesday thursday friday saturday sunday january february march april "
+    "may june july august september october november december according document doc section"
 )
-_NO_NAMES = frozenset(_WITH_CAPITALS.split())
+_NO_NAMES = frozenset(_NOT_NAMES.split())
+"""Words that have a capital and name nobody and nothing."""
 
 
 @lru_cache(maxsize=8192)
 def words_of(text: str) -> frozenset[str]:
-    """Stems of the words that say something; numbers are told apart by `numbers_of`."""
-    common = _common(guess_language(text))
-    return frozenset(
-        one for one in tokenise(MARKS.sub("", text)) if one not in common and not one[0].isdigit()
-    )
+    """Stems of the words that say something; for numbers there is `numbers_of`."""
+    common = _common_stems(guess_language(text))
+    stems: set[str] = set()
+    for stem in tokenise(MARKS.sub("", text)):
+        if stem not in common and not stem[0].isdigit():
+            stems.add(stem)
+    return frozenset(stems)
 
 
 @lru_cache(maxsize=64)
-def _common(language: str) -> frozenset[str]:
+def _common_stems(language: str) -> frozenset[str]:
+    """Function words of a language, and English ones: answers mix the two."""
     words = function_words()
     return frozenset(tokenise(f"{words.get(language, '')} {words.get('en', '')}"))
 
@@ -167,12 +216,19 @@ def names_of(sentence: str) -> frozenset[str]:
     """
     if recognised_language(sentence) == "de":
         return frozenset()
-    plain = _LISTED.sub("", MARKS.sub("", sentence)).strip()
-    found = [match for match in _NAME.finditer(plain) if match.start() > 1 or match[0].isupper()]
-    if len(found) * 2 > len(plain.split()) > 4:
-        return frozenset()
-    spoken = (one[0] for one in found if one[0].lower() not in _NO_NAMES)
-    return frozenset(stem for name in spoken for stem in tokenise(name) if not stem[0].isdigit())
+    plain = _LIST_ITEM.sub("", MARKS.sub("", sentence)).strip()
+    capitalised: list[str] = []
+    for match in _CAPITALISED.finditer(plain):
+        begins_sentence = match.start() <= 1
+        if not begins_sentence or match[0].isupper():
+            capitalised.append(match[0])
+    if len(capitalised) * 2 > len(plain.split()) > 4:
+        return frozenset()  # a heading, or a text in capitals
+    stems: set[str] = set()
+    for name in capitalised:
+        if name.lower() not in _NO_NAMES:
+            stems.update(stem for stem in tokenise(name) if not stem[0].isdigit())
+    return frozenset(stems)
 
 
 @lru_cache(maxsize=512)
@@ -182,28 +238,31 @@ def sentences_of(text: str) -> tuple[Span, ...]:
 
 def around(text: str, start: int, end: int) -> str:
     """The whole sentences of a text that a stretch of it touches."""
-    found = touched(sentences_of(text), Span(start, end))
-    return text[slice(*(found or (start, end)))]
+    span = touched(sentences_of(text), Span(start, end)) or Span(start, end)
+    return text[span.start : span.end]
 
 
 def shared(sentence: str, passage: str) -> float:
     """Share of a sentence's words, names and numbers that a passage holds; 0 where it has none."""
     words = words_of(sentence)
     numbers = numbers_of(sentence)
-    count = len(numbers.amounts) + len(numbers.dates)
-    lacking = numbers.lacking(all_numbers([passage])) if count else ()
-    known = len(words & words_of(passage)) + count - len(lacking)
-    return known / (len(words) + count) if words or count else 0.0
+    number_count = len(numbers.amounts) + len(numbers.dates)
+    if not words and not number_count:
+        return 0.0
+    common = len(words & words_of(passage))
+    if number_count:
+        common += number_count - len(numbers.lacking(all_numbers([passage])))
+    return common / (len(words) + number_count)
 
 
 # --- proof
 
 
 class Passage(NamedTuple):
-    """A quotation that stands in a text."""
+    """A quotation from a text."""
 
     quote: str
-    """As it stands there."""
+    """As the text has it, letter by letter."""
     around: str
     """The sentences of the text that it touches."""
     text: str
@@ -212,37 +271,49 @@ class Passage(NamedTuple):
 def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: bool) -> str | None:
     """What passages miss of a sentence that they are to prove; None where they share enough.
 
-    Its numbers stand in the sentences that are quoted, its names in the texts of these or in the
-    question, at least one of its words in the quotations themselves; and where a quoted sentence
-    has most of its words, it says them with the same sign.
+    Its numbers must be in the sentences that are quoted, its names in the texts of these or in the
+    question, at least one of its words in the quotations themselves. A quoted sentence that has
+    most of its words must not deny what it affirms.
 
     Args:
         whole: whether all of the sentence is to be proved, numbers and names included.
     """
-    beside = " ".join(one.around for one in passages)
-    numbers = numbers_of(sentence).lacking(all_numbers([beside, question]))
-    texts = [question, *(one.text for one in passages)]
-    names = sorted(names_of(sentence) - frozenset(stem for text in texts for stem in _stems(text)))
+    surroundings = " ".join(passage.around for passage in passages)
+    numbers = numbers_of(sentence).lacking(all_numbers([surroundings, question]))
+    names = names_of(sentence) - _stems(question)
+    for passage in passages:
+        names -= _stems(passage.text)
     if whole and (numbers or names):
-        return f"no quote has {', '.join((numbers or names)[:3])}"
-    words, quoted = words_of(sentence), words_of(" ".join(one.quote for one in passages))
-    if is_foreign(sentence, passages[0].text):  # the words of two languages cannot be compared
-        said = numbers_of(sentence)
-        anchors = len(said.amounts) + len(said.dates) + len(names_of(sentence))
+        missing = numbers or sorted(names)
+        return f"no quote has {', '.join(missing[:3])}"
+    if is_foreign(sentence, passages[0].text):
+        # The words of two languages cannot be compared: a number or a name must be common.
+        named = numbers_of(sentence)
+        anchors = len(named.amounts) + len(named.dates) + len(names_of(sentence))
         return None if anchors > len(numbers) + len(names) else _FOREIGN
+    words = words_of(sentence)
+    quoted = words_of(" ".join(passage.quote for passage in passages))
     if words and not words & quoted:
         return "no quote shares a word with it"
-    if words and len(words & words_of(beside)) < LEAST * len(words):
+    if words and len(words & words_of(surroundings)) < LEAST * len(words):
         return "the quotes share too few of its words"
-    return next(filter(None, (_turned(sentence, one.around) for one in passages)), None)
+    for passage in passages:
+        contradiction = _contradiction(sentence, passage.around)
+        if contradiction is not None:
+            return contradiction
+    return None
 
 
 _FOREIGN = "the quotes are in another language, and share neither a number nor a name"
 
 
 def is_foreign(sentence: str, passage: str) -> bool:
-    one, other = recognised_language(sentence), recognised_language(passage)
-    return one is not None and other is not None and one != other
+    """Whether two texts are in different languages, as far as both are recognised."""
+    language = recognised_language(sentence)
+    passage_language = recognised_language(passage)
+    if language is None or passage_language is None:
+        return False
+    return language != passage_language
 
 
 @lru_cache(maxsize=1024)
@@ -250,23 +321,28 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(tokenise(text))
 
 
-_LETTERS, _APOSTROPHES = re.compile(r"[^\W\d_]+"), re.compile("['’]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_APOSTROPHES = re.compile("['’]")
 
 
-def _turned(sentence: str, passage: str) -> str | None:
-    """Whether a passage says most of a sentence with another sign."""
+def _contradiction(sentence: str, passage: str) -> str | None:
+    """How a passage says most of a sentence with another sign; None where it does not."""
     words = words_of(sentence)
     if len(words) < 2 or len(words & words_of(passage)) < _CLOSE * len(words):
         return None
-    said, held = (
-        frozenset(_LETTERS.findall(_APOSTROPHES.sub("", text.lower())))
-        for text in (sentence, passage)
-    )
+    in_sentence = _lower_words(sentence)
+    in_passage = _lower_words(passage)
     denials = word_list("denials")
-    if denials.isdisjoint(said) != denials.isdisjoint(held):
+    if denials.isdisjoint(in_sentence) != denials.isdisjoint(in_passage):
         return "the quote says it with another sign: one of both denies"
-    known = opposites()
-    for word in sorted(said & known.keys() - held):
-        if known[word] & held - said:
-            return f"the quote says {min(known[word] & held)} for {word}"
+    opposites_by_word = opposites()
+    for word in sorted((in_sentence - in_passage) & opposites_by_word.keys()):
+        opposite = opposites_by_word[word] & (in_passage - in_sentence)
+        if opposite:
+            return f"the quote says {min(opposite)} for {word}"
     return None
+
+
+def _lower_words(text: str) -> frozenset[str]:
+    """A text's words as they are, without stemming: "isn't" is one word."""
+    return frozenset(_LETTERS.findall(_APOSTROPHES.sub("", text.lower())))

@@ -19,7 +19,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
-from ragbench.metrics.correct import SAME, answer_correct, is_long, told
+from ragbench.metrics.correct import SAME, answer_correct, is_long, sure_verdict
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
 from ragbench.stages.biography import biography_of
@@ -216,7 +216,7 @@ def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
     if not references:
         return _Checked(Answer.UNCHECKED)
     right = answer_correct(trace.case.query, outcome.value.response, references)
-    answer = _SAID_BY_WORDS[told(right)]
+    answer = _SAID_BY_WORDS[sure_verdict(right)]
     # In the reference's own words it is right at any length.
     return _Checked(answer, right, by_words=True, is_long=right < SAME and is_long(references[0]))
 

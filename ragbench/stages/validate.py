@@ -89,7 +89,7 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
         raise InterfaceError(f"validator '{validator.name}' returned a {kind}, not a Verdict")
     found = verdict.inspection
     if found is None:
-        found = inspect_chunks(dump.query, dump.chunks).found
+        found = inspect_chunks(dump.query, dump.chunks).warnings
     conflicts = [one.detail for one in verdict.conflicts]
     said = {*(warning.message for warning in found), *conflicts}
     found = (*dump.warnings, *found)

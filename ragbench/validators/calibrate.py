@@ -30,9 +30,11 @@ _EDGE = 1e-6
 _RIDGE = (25.0, 1.0)
 """How much slope and offset are held near doing nothing: few labels move only the offset."""
 _TARGET = 0.98
+"""The precision where none is asked for."""
 _MANY = 200
 """Labels below which a threshold moves only if that is shown to make more verdicts right."""
 _LEAST_SLOPE = 0.01
+"""Above 0: a scale may not turn the order of the probabilities around."""
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
 _PRECISIONS = (0.98, 0.95, 0.9, 0.8)
@@ -55,7 +57,9 @@ class Quality(Record):
     calibration_error: float
     """Expected calibration error in ten bins of equal width; Guo et al. 2017."""
     called: int
+    """Rows whose probability reached its threshold."""
     positive: int
+    """Rows whose label says yes."""
     count: int
 
 
@@ -80,14 +84,17 @@ class CalibrationReport(Record):
     was asked for."""
     notes: tuple[str, ...]
     is_better: bool
-    """Whether cross-validation shows that it is better than what ships; else it is not to be
-    used."""
+    """Whether cross-validation shows that it is better than the shipped one; else do not use it."""
 
 
 class _Scored(NamedTuple):
+    """A probability beside its label."""
+
     probability: float
     called: bool
+    """Whether the probability reached its threshold."""
     positive: bool
+    """The label."""
 
 
 class _Query(NamedTuple):
@@ -102,7 +109,7 @@ class _Aim(Record):
     has_chunks: bool
     """Whether chunks have labels enough."""
     moves: bool
-    """Whether the threshold is learned; else what ships moves along with the scale."""
+    """Whether the threshold is learned; else the shipped one moves along with the scale."""
 
 
 def calibrate(
@@ -117,11 +124,11 @@ def calibrate(
     """Learns a Platt scale and, where the labels show the need, thresholds.
 
     One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
-    It shrinks toward what ships, and by itself changes no Yes: the shipped thresholds move along.
-    They move further where the 95 % interval of the precision they have on the labels does not hold
-    the target, and a threshold that is learned comes nearer to it in cross-validation; where no
-    precision is asked for (then it is 98 %), only if it costs no F1, and with few labels only if
-    more verdicts become right than wrong beyond chance. With ``error`` the threshold is the
+    It shrinks toward the shipped one, and by itself changes no Yes: the shipped thresholds move
+    along. They move further where the 95 % interval of the precision they have on the labels does
+    not hold the target, and a threshold that is learned comes nearer to it in cross-validation;
+    where no precision is asked for (then it is 98 %), only if it costs no F1, and with few labels
+    only if more verdicts become right than wrong beyond chance. With ``error`` the threshold is the
     conformal one: of queries without the answer at most that share is called Yes, on average over
     sets of labels like these (split conformal prediction; Vovk et al. 2005, Angelopoulos and Bates
     2023). Figures "after" come from five-fold cross-validation over queries, so that they hold for
@@ -131,11 +138,11 @@ def calibrate(
         shipped: the thresholds of the verdicts.
     """
     _check(labelled, precision, error)
-    queries = [_scored(one) for one in labelled]
-    before = [row for one in queries for row in one.chunks]
-    relevant = sum(row.positive for row in before)
-    has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
-    asked, many = precision is not None, len(queries) >= _MANY
+    queries = [_scored(label) for label in labelled]
+    answers_before = [query.answer for query in queries]
+    chunks_before = [row for query in queries for row in query.chunks]
+    relevant = sum(row.positive for row in chunks_before)
+    has_chunks = min(relevant, len(chunks_before) - relevant) >= _FEWEST
     aim = _Aim(
         shipped=shipped,
         precision=_TARGET if precision is None else precision,
@@ -143,20 +150,25 @@ def calibrate(
         has_chunks=has_chunks,
         moves=error is not None,
     )
-    told = [one.answer for one in queries]
-    crossed = _crossed(queries, aim, seed)
-    is_better, notes = True, list[str]()
+    before = _quality(answers_before)
+    answers_after, chunks_after = _cross_validated(queries, aim, seed)
+    is_better = True
+    notes: list[str] = []
     if error is None:
         moving = replace(aim, moves=True)
-        moved = _crossed(queries, moving, seed)
-        reaches = _reaches_more(_quality(told), _quality(moved[0]), aim.precision, costs=asked)
-        if reaches and (many or _decides_better(told, moved[0])):
-            aim, crossed = moving, moved
+        answers_moved, chunks_moved = _cross_validated(queries, moving, seed)
+        moved = _quality(answers_moved)
+        reaches_more = _reaches_more(before, moved, aim.precision, costs=precision is not None)
+        has_many = len(queries) >= _MANY
+        if reaches_more and (has_many or _decides_better(answers_before, answers_moved)):
+            aim = moving
+            answers_after = answers_moved
+            chunks_after = chunks_moved
         else:
-            is_better, notes = _is_better(told, crossed[0])
-    learned, (answers, chunks) = _learn(queries, aim), crossed
-    after = _quality(answers)
-    notes += _notes(after, aim, before)
+            is_better, notes = _is_better(answers_before, answers_after)
+    learned = _learn(queries, aim)
+    after = _quality(answers_after)
+    notes += _notes(after, aim, chunks_before)
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -164,10 +176,10 @@ def calibrate(
             thresholds=learned.thresholds,
             labels=len(queries),
         ),
-        answer_before=_quality(told),
+        answer_before=before,
         answer_after=after,
-        chunk_before=_quality(before) if has_chunks else None,
-        chunk_after=_quality(chunks) if has_chunks else None,
+        chunk_before=_quality(chunks_before) if has_chunks else None,
+        chunk_after=_quality(chunks_after) if has_chunks else None,
         tradeoffs=tuple(_tradeoffs(queries, aim, seed)),
         error=error,
         notes=tuple(notes),
@@ -179,7 +191,7 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
-    positive = sum(one.answer_present for one in labelled)
+    positive = sum(label.answer_present for label in labelled)
     if min(positive, len(labelled) - positive) < _FEWEST:
         raise InputError(
             f"{positive} labels mark the answer as present, {len(labelled) - positive} as "
@@ -190,26 +202,41 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
 def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Tradeoff]:
     """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
     plain = replace(aim, has_chunks=False, moves=True)
-    for target in _PRECISIONS if aim.error is None else _ERRORS:
-        error = None if aim.error is None else target
-        crossed = _crossed(queries, replace(plain, precision=target, error=error), seed)
-        yield Tradeoff(target=target, quality=_quality(crossed[0]))
+    if aim.error is None:
+        aims = [replace(plain, precision=precision) for precision in _PRECISIONS]
+        targets = _PRECISIONS
+    else:
+        aims = [replace(plain, error=error) for error in _ERRORS]
+        targets = _ERRORS
+    for target, target_aim in zip(targets, aims, strict=True):
+        answers, _ = _cross_validated(queries, target_aim, seed)
+        yield Tradeoff(target=target, quality=_quality(answers))
 
 
 def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: bool) -> bool:
-    """Whether labels show that the target is missed, and that a learned threshold is nearer."""
+    """Whether labels show that the target is missed, and that a learned threshold is nearer.
+
+    Args:
+        costs: whether it may cost F1.
+    """
     low, high = before.precision_interval
     if before.precision is None or after.precision is None or low <= precision <= high:
         return False
-    nearer = abs(after.precision - precision) < abs(before.precision - precision)
-    return nearer and (costs or _f1(after) >= _f1(before))
+    if abs(after.precision - precision) >= abs(before.precision - precision):
+        return False
+    return costs or _f1(after) >= _f1(before)
 
 
 def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool:
     """Whether more queries become right than wrong, beyond chance (McNemar 1947, 5 %)."""
-    right = [[row.called == row.positive for row in rows] for rows in (before, after)]
-    changes = [int(now) - int(then) for then, now in zip(*right, strict=True)]
-    return sum(changes) > 1.645 * math.sqrt(sum(map(abs, changes)))
+    gained = 0
+    lost = 0
+    for old, new in zip(before, after, strict=True):
+        was_right = old.called == old.positive
+        is_right = new.called == new.positive
+        gained += is_right and not was_right
+        lost += was_right and not is_right
+    return gained - lost > 1.645 * math.sqrt(gained + lost)
 
 
 def _f1(quality: Quality) -> float:
@@ -218,13 +245,17 @@ def _f1(quality: Quality) -> float:
 
 
 def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
-    """Whether probabilities that were not learned from are nearer to the labels, and what is said.
+    """Whether probabilities that were not learned from are nearer to the labels, and notes on it.
 
     By the difference of Brier scores, query by query: shown where it is above its standard error.
     """
-    brier = [[(row.probability - row.positive) ** 2 for row in rows] for rows in (before, after)]
-    gains = [one - other for one, other in zip(*brier, strict=True)]
-    mean, count = fmean(gains), len(gains)
+    gains: list[float] = []
+    for old, new in zip(before, after, strict=True):
+        brier_before = (old.probability - old.positive) ** 2
+        brier_after = (new.probability - new.positive) ** 2
+        gains.append(brier_before - brier_after)
+    mean = fmean(gains)
+    count = len(gains)
     error = stdev(gains) / math.sqrt(count)
     if mean > error:
         return True, []
@@ -234,45 +265,65 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     return False, [f"{note}. About {math.ceil(count * (error / mean) ** 2):,} labels would do"]
 
 
-def _scored(one: Labelled) -> _Query:
-    verdict, relevant = one.verdict, one.relevant_chunk_ids
-    answer = _Scored(verdict.answer_probability, verdict.answer_present, one.answer_present)
-    if relevant is None:
-        return _Query(answer, [])
-    called = verdict.relevant_chunk_ids
-    chunks = [_Scored(p, id_ in called, id_ in relevant) for id_, p in verdict.relevance.items()]
+def _scored(label: Labelled) -> _Query:
+    verdict = label.verdict
+    answer = _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
+    chunks: list[_Scored] = []
+    if label.relevant_chunk_ids is not None:
+        called = verdict.relevant_chunk_ids
+        for chunk_id, probability in verdict.relevance.items():
+            positive = chunk_id in label.relevant_chunk_ids
+            chunks.append(_Scored(probability, chunk_id in called, positive))
     return _Query(answer, chunks)
 
 
 def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
-    answers = [one.answer for one in queries]
-    scale, shipped = _platt(answers), aim.shipped
+    """The scale and the thresholds that these queries want."""
+    answers = [query.answer for query in queries]
+    scale = _platt(answers)
     if not aim.moves:
-        kept = [_inside(scale.apply(one)) for one in (shipped.relevant, shipped.present)]
-        limits = Thresholds(relevant=min(kept), present=max(kept))
-        return DecisionRule(scale=scale, thresholds=limits)
-    scaled = _on(scale, answers)
-    # The smallest threshold whose precision reaches what is asked; above all if none does.
-    reached = (step[0] for step in _steps(scaled) if step[2] >= aim.precision * step[1])
-    error = aim.error
-    present = _inside(min(reached, default=1.0) if error is None else _conformal(scaled, error))
+        relevant = _inside(scale.apply(aim.shipped.relevant))
+        present = _inside(scale.apply(aim.shipped.present))
+        return DecisionRule(
+            scale=scale,
+            thresholds=Thresholds(relevant=min(relevant, present), present=max(relevant, present)),
+        )
+    scaled = _on_scale(scale, answers)
+    if aim.error is None:
+        present = _lowest_precise(scaled, aim.precision)
+    else:
+        present = _conformal(scaled, aim.error)
+    present = _inside(present)
     relevant = logistic(logit(present) - _BAND)
     if aim.has_chunks:
-        chunks = _on(scale, [row for one in queries for row in one.chunks])
-        positive = sum(row.positive for row in chunks)
-        # The threshold of the best F1.
-        best = max(_steps(chunks), key=lambda step: 2 * step[2] / max(1, step[1] + positive))
-        relevant = min(relevant, best[0])
-    limits = Thresholds(relevant=_inside(relevant), present=present)
-    return DecisionRule(scale=scale, thresholds=limits)
+        chunks = [row for query in queries for row in query.chunks]
+        relevant = min(relevant, _best_f1(_on_scale(scale, chunks)))
+    thresholds = Thresholds(relevant=_inside(relevant), present=present)
+    return DecisionRule(scale=scale, thresholds=thresholds)
 
 
-def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[_Scored]:
-    scaled = [(scale.apply(row.probability), row.positive) for row in rows]
-    return [_Scored(one, one >= floor, positive) for one, positive in scaled]
+def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
+    """The smallest threshold whose precision reaches the target; 1, above all, if none does."""
+    reaching = [step.threshold for step in _steps(rows) if step.hits >= precision * step.called]
+    return min(reaching, default=1.0)
 
 
-def _crossed(
+def _best_f1(rows: Sequence[_Scored]) -> float:
+    """The threshold of the best F1; of equals, the highest."""
+    positive = sum(row.positive for row in rows)
+    best = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
+    return best.threshold
+
+
+def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
+    scaled: list[_Scored] = []
+    for row in rows:
+        probability = scale.apply(row.probability)
+        scaled.append(_Scored(probability, probability >= threshold, row.positive))
+    return scaled
+
+
+def _cross_validated(
     queries: Sequence[_Query], aim: _Aim, seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
     """Answers and chunks as calibrations learned on the other folds have them."""
@@ -281,15 +332,18 @@ def _crossed(
     answers: dict[int, _Scored] = {}
     chunks: list[_Scored] = []
     for fold in range(_FOLDS):
-        own = frozenset(order[fold::_FOLDS])
-        rule = _learn([one for at, one in enumerate(queries) if at not in own], aim)
-        scale, limits = rule.scale, rule.thresholds
-        for at in sorted(own):
-            [answers[at]] = _on(scale, [queries[at].answer], limits.present)
+        held_out = frozenset(order[fold::_FOLDS])
+        training = [query for number, query in enumerate(queries) if number not in held_out]
+        rule = _learn(training, aim)
+        thresholds = rule.thresholds
+        for number in sorted(held_out):
+            query = queries[number]
+            [answer] = _on_scale(rule.scale, [query.answer], thresholds.present)
+            answers[number] = answer
             # Where the answer is present, only chunks that reach it are relevant.
-            floor = limits.present if answers[at].called else limits.relevant
-            chunks += _on(scale, queries[at].chunks, floor)
-    return [answers[at] for at in range(len(queries))], chunks
+            threshold = thresholds.present if answer.called else thresholds.relevant
+            chunks += _on_scale(rule.scale, query.chunks, threshold)
+    return [answers[number] for number in range(len(queries))], chunks
 
 
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
@@ -298,7 +352,7 @@ def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
     """
     rows = reliability(probabilities, labels)
-    gaps = sum(count * abs(mean - seen) for mean, seen, count in rows)
+    gaps = sum([count * abs(mean - share) for mean, share, count in rows])
     return gaps / max(1, len(probabilities))
 
 
@@ -312,14 +366,19 @@ def reliability(
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(10)]
     for probability, label in zip(probabilities, labels, strict=True):
         bins[min(9, int(probability * 10))].append((probability, label))
-    columns = [(*zip(*rows, strict=True),) for rows in bins if rows]
-    return [(fmean(told), fmean(labels), len(labels)) for told, labels in columns]
+    diagram: list[tuple[float, float, int]] = []
+    for rows in bins:
+        if rows:
+            mean = fmean([probability for probability, _ in rows])
+            share = fmean([label for _, label in rows])
+            diagram.append((mean, share, len(rows)))
+    return diagram
 
 
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
     """The threshold that at most a share ``error`` of queries without the answer reaches.
 
-    Of n such scores, and one more that is drawn like them, the new one lies above the k-th highest
+    Of n such scores, and one more that is drawn like them, the new one is above the k-th highest
     with a chance of at most k / (n + 1). With too few of them nothing is called Yes.
     """
     scores = sorted((row.probability for row in rows if not row.positive), reverse=True)
@@ -335,11 +394,11 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     A slope is never below a small one: labels that run against the probabilities are left to the
     offset.
     """
-    kept = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
+    clipped = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     positive = sum(row.positive for row in rows)
     high, low = platt_targets(positive, len(rows) - positive)
     slope, offset = logistic_fit(
-        np.log(kept / (1 - kept)),
+        np.log(clipped / (1 - clipped)),
         np.array([high if row.positive else low for row in rows]),
         np.ones(len(rows)),
         start=(1.0, 0.0),
@@ -349,19 +408,29 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     return PlattScale(slope=round(max(_LEAST_SLOPE, slope), 6), offset=round(offset, 6))
 
 
-def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:
-    """Each distinct probability, highest first, with how many reach it and how many rightly."""
+class _Step(NamedTuple):
+    threshold: float
+    called: int
+    """How many probabilities reach it."""
+    hits: int
+    """How many of these are positive."""
+
+
+def _steps(rows: Sequence[_Scored]) -> list[_Step]:
+    """Each distinct probability as a threshold, highest first."""
     ranked = sorted(rows, key=lambda row: -row.probability)
-    found: list[tuple[float, int, int]] = []
+    steps: list[_Step] = []
     hits = 0
     for called, row in enumerate(ranked, start=1):
         hits += row.positive
-        if called == len(ranked) or ranked[called].probability != row.probability:
-            found.append((row.probability, called, hits))
-    return found
+        is_last = called == len(ranked)
+        if is_last or ranked[called].probability != row.probability:
+            steps.append(_Step(row.probability, called, hits))
+    return steps
 
 
 def _inside(threshold: float) -> float:
+    """Within the edges of the scale: neither 0 nor 1 has a logit."""
     return min(max(threshold, _EDGE), 1 - _EDGE)
 
 
@@ -384,8 +453,10 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 
 def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
-    precision, error = aim.precision, aim.error
-    low, absent = after.precision_interval[0], after.count - after.positive
+    precision = aim.precision
+    error = aim.error
+    low = after.precision_interval[0]
+    absent = after.count - after.positive
     if error is None and low < precision:
         yield (
             f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "

@@ -1,4 +1,4 @@
-"""Contradictions between quotes: what differs is reported, never resolved.
+"""Contradictions between quotes: a difference is reported, never resolved.
 
 Only sentences that speak of the same thing can contradict each other: they share most of their
 words, or each holds nearly all that the query asks about. Two that say the same but for a name
@@ -8,11 +8,11 @@ contradict each other in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations, islice, product
+from itertools import combinations, product
 from typing import NamedTuple
 
 from ragbench.core.validation import Conflict, EvidenceQuote
-from ragbench.text.question import answer_span, asked_type, parse_question
+from ragbench.text.question import AnswerType, answer_span, asked_type, parse_question
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns
 from ragbench.text.tokens import normalise, tokenise
@@ -26,117 +26,157 @@ _SAME = 0.6
 _WORDS = Patterns("ragbench.validators", "words", "statement")
 
 
-class _Said(NamedTuple):
+class _Sentence(NamedTuple):
     words: frozenset[str]
-    distinct: Mapping[str, Mapping[str, str]]
-    """By kind, the words that may be the answer, each as it is written: names (with a capital) and
-    numbers that do not stand in the query."""
+    names: Mapping[str, str]
+    """The words with a capital that are not in the query, each with how it is written."""
+    numbers: Mapping[str, str]
+    """The numbers that are not in the query, in the same form."""
 
 
 class _Statement(NamedTuple):
     evidence: EvidenceQuote
     words: frozenset[str]
-    """Its words without numbers and negations."""
+    """Its words without numbers."""
     dates: frozenset[str]
     numbers: frozenset[str]
-    said: Sequence[_Said]
-    negated: bool
+    sentences: Sequence[_Sentence]
+    is_negated: bool
     covers: bool
     """Whether it holds nearly all that the query asks about."""
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    asked, kind = frozenset(parse_question(query).tokens), asked_type(query)
-    stated = [_statement(one, asked) for one in evidence]
+    """At most one contradiction between any two quotes of different chunks."""
+    query_tokens = frozenset(parse_question(query).tokens)
+    kind = asked_type(query)
+    statements = [_statement(quote, query_tokens) for quote in evidence]
     conflicts: list[Conflict] = []
-    for one, other in combinations(stated, 2):
-        first, second = one.evidence, other.evidence
-        if first.chunk_id == second.chunk_id:
+    for left, right in combinations(statements, 2):
+        if left.evidence.chunk_id == right.evidence.chunk_id:
             continue
-        differing = chain(_differences(one, other, kind), _holders(query, one, other))
-        for found, detail in islice(differing, 1):
-            conflicts.append(Conflict(kind=found, first=first, second=second, detail=detail))
+        difference = next(_differences(query, kind, left, right), None)
+        if difference is not None:
+            conflicts.append(
+                Conflict(
+                    kind=difference.kind,
+                    first=left.evidence,
+                    second=right.evidence,
+                    detail=difference.detail,
+                )
+            )
     return tuple(conflicts)
 
 
-def _statement(evidence: EvidenceQuote, asked: frozenset[str]) -> _Statement:
+def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
-    numbers, dates = _WORDS["number"].findall(text), frozenset(_WORDS["date"].findall(text)) - asked
+    dates = frozenset(_WORDS["date"].findall(text)) - query_tokens
+    numbers = {number.replace(",", "") for number in _WORDS["number"].findall(text)}
+    sentences: list[_Sentence] = []
+    for span in split_sentences(evidence.text):
+        sentences.append(_sentence(evidence.text[span.start : span.end], query_tokens))
     return _Statement(
         evidence=evidence,
-        words=frozenset(token for token in tokens if not token[0].isdigit()),
+        words=frozenset([token for token in tokens if not token[0].isdigit()]),
         dates=dates,
-        numbers=frozenset(one.replace(",", "") for one in numbers) - dates - asked,
-        said=[_said(evidence.text[slice(*one)], asked) for one in split_sentences(evidence.text)],
-        negated=_WORDS["negation"].search(text) is not None,
-        covers=bool(asked) and len(asked & tokens) >= _COVERED * len(asked),
+        numbers=frozenset(numbers) - dates - query_tokens,
+        sentences=sentences,
+        is_negated=_WORDS["negation"].search(text) is not None,
+        covers=bool(query_tokens) and len(query_tokens & tokens) >= _COVERED * len(query_tokens),
     )
 
 
-def _said(sentence: str, asked: frozenset[str]) -> _Said:
-    words = tokenise(sentence)
-    names = [(token, name) for name in _WORDS["name"].findall(sentence) for token in tokenise(name)]
-    return _Said(
-        frozenset(words),
-        {
-            "name": {one: name.rstrip(".") for one, name in names if one not in asked},
-            "number": {one: one for one in words if one[0].isdigit() and one not in asked},
-        },
-    )
+def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
+    words = tokenise(text)
+    names: dict[str, str] = {}
+    for name in _WORDS["name"].findall(text):
+        for token in tokenise(name):
+            if token not in query_tokens:
+                names[token] = name.rstrip(".")
+    numbers = {word: word for word in words if word[0].isdigit() and word not in query_tokens}
+    return _Sentence(frozenset(words), names, numbers)
 
 
-def _differences(one: _Statement, other: _Statement, kind: str) -> Iterator[tuple[str, str]]:
-    common = len(one.words & other.words) / max(1, min(len(one.words), len(other.words)))
-    alike, answer = common >= _ALIKE, one.covers and other.covers
-    values = (("date", one.dates, other.dates), ("number", one.numbers, other.numbers))
-    for name, mine, theirs in values:
-        differ = mine and theirs and mine.isdisjoint(theirs) and not _of_two_things(one, other)
-        if differ and (alike or (answer and kind == name)):
-            yield name, f"{', '.join(sorted(mine))} against {', '.join(sorted(theirs))}"
-    for first, second in product(one.said, other.said):
-        yield from _between_sentences(first, second)
-    if one.negated != other.negated and alike and answer:
-        says, denies = (other, one) if one.negated else (one, other)
-        yield "negation", f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
+class _Difference(NamedTuple):
+    kind: str
+    detail: str
 
 
-def _of_two_things(one: _Statement, other: _Statement) -> bool:
+def _differences(
+    query: str, kind: AnswerType, left: _Statement, right: _Statement
+) -> Iterator[_Difference]:
+    """What two statements contradict each other in, the surest first."""
+    fewest_words = max(1, min(len(left.words), len(right.words)))
+    is_alike = len(left.words & right.words) / fewest_words >= _ALIKE
+    are_answers = left.covers and right.covers
+    values = (("date", left.dates, right.dates), ("number", left.numbers, right.numbers))
+    for name, left_values, right_values in values:
+        if not left_values or not right_values or not left_values.isdisjoint(right_values):
+            continue
+        speaks_of_same = is_alike or (are_answers and kind == name)
+        if speaks_of_same and not _are_of_two_things(left, right):
+            detail = f"{', '.join(sorted(left_values))} against {', '.join(sorted(right_values))}"
+            yield _Difference(name, detail)
+    for left_sentence, right_sentence in product(left.sentences, right.sentences):
+        yield from _between_sentences(left_sentence, right_sentence)
+    if left.is_negated != right.is_negated and is_alike and are_answers:
+        says, denies = (right, left) if left.is_negated else (left, right)
+        detail = f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
+        yield _Difference("negation", detail)
+    if are_answers and _WORDS["one_holder"].match(query):
+        yield from _between_holders(query, left, right)
+
+
+def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
     """Whether each names what the other does not, and they have nothing else of their own."""
-    for mine, theirs in product(one.said, other.said):
-        alone, against = mine.words - theirs.words, theirs.words - mine.words
-        numbers = mine.distinct["number"].keys() | theirs.distinct["number"].keys()
-        named = mine.distinct["name"].keys() | theirs.distinct["name"].keys()
-        if alone - numbers and against - numbers and (alone | against) - numbers <= named:
+    for left_sentence, right_sentence in product(left.sentences, right.sentences):
+        numbers = left_sentence.numbers.keys() | right_sentence.numbers.keys()
+        names = left_sentence.names.keys() | right_sentence.names.keys()
+        only_left = left_sentence.words - right_sentence.words - numbers
+        only_right = right_sentence.words - left_sentence.words - numbers
+        if only_left and only_right and (only_left | only_right) <= names:
             return True
     return False
 
 
-def _holders(query: str, one: _Statement, other: _Statement) -> Iterator[tuple[str, str]]:
+def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterator[_Difference]:
     """Two persons of whom only one can be what is asked for: "Who is the chief executive?"."""
-    if not (_WORDS["one_holder"].match(query) and one.covers and other.covers):
+    left_name = _answer_in(query, left.evidence.text)
+    right_name = _answer_in(query, right.evidence.text)
+    if not left_name or not right_name:
         return
+    if set(tokenise(left_name)).isdisjoint(tokenise(right_name)):
+        yield _Difference("name", f"{left_name} against {right_name}")
+
+
+def _answer_in(query: str, text: str) -> str:
+    """The part of the first sentence that a question asks for; empty where none has it."""
     question = parse_question(query)
-    named: list[str] = []
-    for said in (one.evidence.text, other.evidence.text):
-        spans = [
-            (piece, answer_span(query, question, piece))
-            for piece in (said[slice(*sentence)] for sentence in split_sentences(said))
-        ]
-        named.append(next((piece[slice(*span)] for piece, span in spans if span), ""))
-    if all(named) and set(tokenise(named[0])).isdisjoint(tokenise(named[1])):
-        yield "name", f"{named[0]} against {named[1]}"
+    for span in split_sentences(text):
+        sentence = text[span.start : span.end]
+        answer = answer_span(query, question, sentence)
+        if answer is not None:
+            return sentence[answer.start : answer.end]
+    return ""
 
 
-def _between_sentences(one: _Said, other: _Said) -> Iterator[tuple[str, str]]:
+def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Difference]:
     """Where two sentences say the same but for names alone, or numbers alone."""
-    first, second = one.words - other.words, other.words - one.words
-    same = len(one.words & other.words) >= _SAME * len(one.words | other.words)
-    if not (same and first and second):
+    only_left = left.words - right.words
+    only_right = right.words - left.words
+    common = len(left.words & right.words)
+    is_same = common >= _SAME * len(left.words | right.words)
+    if not (is_same and only_left and only_right):
         return
-    for kind, mine in one.distinct.items():
-        theirs = other.distinct[kind]
-        if first <= mine.keys() and second <= theirs.keys():
-            said = " ".join(word for token, word in mine.items() if token in first)
-            against = " ".join(word for token, word in theirs.items() if token in second)
-            yield kind, f"{said} against {against}"
+    kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
+    for kind, left_values, right_values in kinds:
+        if only_left <= left_values.keys() and only_right <= right_values.keys():
+            left_text = _written(left_values, only_left)
+            right_text = _written(right_values, only_right)
+            yield _Difference(kind, f"{left_text} against {right_text}")
+
+
+def _written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
+    """The names or numbers of these tokens as they are written, in the order of the text."""
+    return " ".join(written for token, written in values.items() if token in tokens)

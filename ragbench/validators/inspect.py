@@ -1,10 +1,11 @@
-"""What is wrong with a retrieval: found once, by rules that can be read here."""
+"""The inspection of a retrieval: warnings about its query, its ids, texts and scores."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import rises
@@ -33,7 +34,7 @@ _ENDS = re.compile(r"[.!?]\s|[。！？]")
 
 class InspectedChunks(Record):
     chunks: tuple[Chunk, ...]
-    found: tuple[DumpWarning, ...]
+    warnings: tuple[DumpWarning, ...]
 
 
 def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
@@ -43,30 +44,40 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
     first stays; a chunk with another text under a known id is called ``"id#2"``: see
     `ragbench.io.chunk_identity`. Chunks without text stay, so that the verdict names them.
     """
-    named_chunks = name_chunks(chunks)
-    kept = named_chunks.chunks
-    found = [*_about_query(query, len(kept))]
-    for kind, what, those in (*_about_ids(named_chunks), *_about_texts(query, kept)):
-        if those:
-            number = "1 chunk" if len(those) == 1 else f"{len(those)} chunks"
-            examples = tuple(chunk.id for chunk in those[:_EXAMPLES])
-            message = f"{number} {what}"
-            found.append(
-                DumpWarning(kind=kind, message=message, count=len(those), chunk_ids=examples)
-            )
-    scores = [chunk.score for chunk in kept if chunk.score is not None]
+    identity = name_chunks(chunks)
+    chunks = identity.chunks
+    warnings = list(_about_query(query, len(chunks)))
+    for suspicion in (*_about_ids(identity), *_about_texts(query, chunks)):
+        if suspicion.chunks:
+            warnings.append(_warning(suspicion))
+    scores = [chunk.score for chunk in chunks if chunk.score is not None]
     if any(before < after for before, after in pairwise(scores)):
         kind = WarningKind.UNORDERED_SCORES
         message = "the chunks are not in the order of their scores"
         if rises(scores):
             kind = WarningKind.MIXED_SCORE_DIRECTIONS
             message = "the scores rise from the first chunk to the last: the best one comes last"
-        found.append(DumpWarning(kind=kind, message=message, count=len(scores)))
-    return InspectedChunks(chunks=kept, found=tuple(found))
+        warnings.append(DumpWarning(kind=kind, message=message, count=len(scores)))
+    return InspectedChunks(chunks=identity.chunks, warnings=tuple(warnings))
 
 
-_Found = tuple[WarningKind, str, Sequence[Chunk]]
-"""Of what kind it is, what is said of the chunks, and which they are, if any."""
+class _Suspicion(NamedTuple):
+    kind: WarningKind
+    message: str
+    """Follows the number of the chunks: "without a score, others have one"."""
+    chunks: Sequence[Chunk]
+    """Those that it is true of; empty where all is well."""
+
+
+def _warning(suspicion: _Suspicion) -> DumpWarning:
+    count = len(suspicion.chunks)
+    number = "1 chunk" if count == 1 else f"{count} chunks"
+    return DumpWarning(
+        kind=suspicion.kind,
+        message=f"{number} {suspicion.message}",
+        count=count,
+        chunk_ids=tuple([chunk.id for chunk in suspicion.chunks[:_EXAMPLES]]),
+    )
 
 
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
@@ -88,43 +99,65 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
 
 
-def _about_ids(named_chunks: NamedChunks) -> Iterator[_Found]:
-    what = "without an id: called by place, such as '#1'"
-    yield WarningKind.MISSING_ID, what, named_chunks.unnamed
-    what = "given twice with the same id and text: counted once"
-    yield WarningKind.DUPLICATE_ID, what, named_chunks.again
-    what = "with the id of another one: called 'id#2' and so on"
-    yield WarningKind.DUPLICATE_ID, what, named_chunks.renamed
-    what = "with the text of an earlier chunk and no other id: counted once"
-    yield WarningKind.DUPLICATE_TEXT, what, named_chunks.same_text
+def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
+    message = "without an id: called by place, such as '#1'"
+    yield _Suspicion(WarningKind.MISSING_ID, message, identity.unnamed)
+    message = "given twice with the same id and text: counted once"
+    yield _Suspicion(WarningKind.DUPLICATE_ID, message, identity.again)
+    message = "with the id of another one: called 'id#2' and so on"
+    yield _Suspicion(WarningKind.DUPLICATE_ID, message, identity.renamed)
+    message = "with the text of an earlier chunk and no other id: counted once"
+    yield _Suspicion(WarningKind.DUPLICATE_TEXT, message, identity.same_text)
 
 
-def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Found]:
+def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     written = [chunk for chunk in chunks if chunk.text.strip()]
-    if len(written) < len(chunks):
-        empty = [chunk for chunk in chunks if not chunk.text.strip()]
-        what = "without text: nothing to find an answer in"
-        yield WarningKind.EMPTY_TEXT, what, [one for one in empty if not one.metadata]
-        what = "with metadata and no text: metadata is not read"
-        yield WarningKind.EMPTY_TEXT, what, [one for one in empty if one.metadata]
+    empty = [chunk for chunk in chunks if not chunk.text.strip()]
+    message = "without text: nothing to find an answer in"
+    bare = [chunk for chunk in empty if not chunk.metadata]
+    yield _Suspicion(WarningKind.EMPTY_TEXT, message, bare)
+    message = "with metadata and no text: metadata is not read"
+    described = [chunk for chunk in empty if chunk.metadata]
+    yield _Suspicion(WarningKind.EMPTY_TEXT, message, described)
+    message = "with unreadable letters, as a wrong encoding or binary data leaves behind"
     damaged = [chunk for chunk in written if _DAMAGE.search(chunk.text)]
-    what = "with unreadable letters, as a wrong encoding or binary data leaves behind"
-    yield WarningKind.DAMAGED_TEXT, what, damaged
-    plain = [(chunk, " ".join(chunk.text.split()).casefold()) for chunk in written]
-    first = {text: chunk for chunk, text in reversed(plain)}
-    repeated = [chunk for chunk, text in plain if first[text] is not chunk]
-    yield WarningKind.DUPLICATE_TEXT, "with the text of an earlier chunk", repeated
+    yield _Suspicion(WarningKind.DAMAGED_TEXT, message, damaged)
+    message = "with the text of an earlier chunk"
+    yield _Suspicion(WarningKind.DUPLICATE_TEXT, message, _repeated(written))
+    message = f"longer than {_LONG} characters: read in windows, whole"
     long = [chunk for chunk in written if len(chunk.text) > _LONG]
-    yield WarningKind.LONG_TEXT, f"longer than {_LONG} characters: read in windows, whole", long
-    longer = (chunk for chunk in written if len(chunk.text) >= _SHORTEST)
-    cut = [one for one in longer if _WORDS["cut"].search(one.text[-20:]) and _ENDS.search(one.text)]
-    yield WarningKind.TRUNCATED_TEXT, "that end in the middle of a sentence", cut
-    asked = recognised_language(query)
-    if asked is not None:
-        known = [(chunk, recognised_language(chunk.text[:_READ])) for chunk in written]
-        others = [chunk for chunk, language in known if language not in (None, asked)]
-        what = f"in another language than the query ({asked})"
-        yield WarningKind.OTHER_LANGUAGE, what, others
-    lacking = [chunk for chunk in chunks if chunk.score is None]
-    if len(lacking) < len(chunks):
-        yield WarningKind.MISSING_SCORE, "without a score, others have one", lacking
+    yield _Suspicion(WarningKind.LONG_TEXT, message, long)
+    message = "that end in the middle of a sentence"
+    truncated = [chunk for chunk in written if _is_truncated(chunk.text)]
+    yield _Suspicion(WarningKind.TRUNCATED_TEXT, message, truncated)
+    query_language = recognised_language(query)
+    if query_language is not None:
+        foreign: list[Chunk] = []
+        for chunk in written:
+            if recognised_language(chunk.text[:_READ]) not in (None, query_language):
+                foreign.append(chunk)
+        message = f"in another language than the query ({query_language})"
+        yield _Suspicion(WarningKind.OTHER_LANGUAGE, message, foreign)
+    without_score = [chunk for chunk in chunks if chunk.score is None]
+    if len(without_score) < len(chunks):  # where no chunk has one, the store gives none
+        message = "without a score, others have one"
+        yield _Suspicion(WarningKind.MISSING_SCORE, message, without_score)
+
+
+def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks with the text of an earlier one, spaces and capitals aside."""
+    seen: set[str] = set()
+    repeated: list[Chunk] = []
+    for chunk in chunks:
+        text = " ".join(chunk.text.split()).casefold()
+        if text in seen:
+            repeated.append(chunk)
+        seen.add(text)
+    return repeated
+
+
+def _is_truncated(text: str) -> bool:
+    """Whether a text of whole sentences ends within one."""
+    if len(text) < _SHORTEST or not _WORDS["cut"].search(text[-20:]):
+        return False
+    return _ENDS.search(text) is not None

@@ -1,9 +1,9 @@
-"""The validator by words: what they say of a chunk, window by window."""
+"""The validator by words: how much of a question a chunk holds, window by window."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -32,14 +32,25 @@ from ragbench.validators.slots import without_echo
 from ragbench.validators.verdict import NAMED, Finding, decide
 
 LEXICAL_FEATURES: tuple[str, ...] = (
-    "sentence_coverage", "window_coverage", "chunk_coverage", "pool_coverage", "pair_share",
-    "rarest_missing", "names_missing", "type_agrees", "type_disagrees", "behind", "pool_behind",
-    "density", "query_tokens", "chunk_tokens",
-)  # fmt: skip
+    "sentence_coverage",
+    "window_coverage",
+    "chunk_coverage",
+    "pool_coverage",
+    "pair_share",
+    "rarest_missing",
+    "names_missing",
+    "type_agrees",
+    "type_disagrees",
+    "behind",
+    "pool_behind",
+    "density",
+    "query_tokens",
+    "chunk_tokens",
+)
 """Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
 
 _TYPE_BONUS = 0.15
-"""What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
+"""What something of the asked kind is worth beside coverage, when sentences are ranked."""
 _QUOTED = 2
 """Sentences of a chunk that are quoted at most."""
 _NEAR = 0.7
@@ -47,6 +58,8 @@ _NEAR = 0.7
 
 
 class Asked(Record):
+    """A question as chunks are read for it."""
+
     question: ParsedQuestion
     weights: Mapping[str, float]
     """Its content tokens, by how rare they are in general."""
@@ -64,8 +77,13 @@ class _Sentence(NamedTuple):
 
 
 class _Passage(NamedTuple):
+    """A text, or two neighbouring sentences of it."""
+
     sentences: Sequence[_Sentence]
     tokens: Set[str]
+
+    def count_tokens(self) -> int:
+        return sum(len(sentence.written) for sentence in self.sentences)
 
 
 UNREADABLE_LOGIT = -12.0
@@ -92,32 +110,41 @@ class ChunkReading:
 
         Neighbours become one span.
         """
-        asked, scores = self.asked, list[float]()
-        for one in self.read:
-            coverage = _coverage(asked.weights, one.tokens) + _coverage(self.local, one.tokens)
-            score = (2 * coverage + _pair_share(asked, [one])) / 5
-            if asked.kind is not AnswerType.OTHER:
-                piece = self.text[slice(*one.span)]
-                score += _TYPE_BONUS * holds_type(piece, asked.kind, asked.tokens)
-            scores.append(score)
+        scores = [self._score(sentence) for sentence in self.read]
         # Sorting keeps the order of equals: the earlier sentence wins.
-        ranked = sorted(range(len(scores)), key=lambda at: -scores[at])[:_QUOTED]
+        ranked = sorted(range(len(scores)), key=lambda position: -scores[position])[:_QUOTED]
+        near = [position for position in ranked if scores[position] >= _NEAR * scores[ranked[0]]]
         spans: list[Span] = []
-        before = -2
-        for at in sorted(at for at in ranked if scores[at] >= _NEAR * scores[ranked[0]]):
-            start = spans.pop().start if at == before + 1 else self.sentences[at].start
-            spans.append(Span(start, self.sentences[at].end))
-            before = at
+        previous = -2
+        for position in sorted(near):
+            start = self.sentences[position].start
+            if position == previous + 1:
+                start = spans.pop().start
+            spans.append(Span(start, self.sentences[position].end))
+            previous = position
         return tuple(spans)
+
+    def _score(self, sentence: _Sentence) -> float:
+        """How much a sentence speaks for an answer."""
+        asked = self.asked
+        coverage = _coverage(asked.weights, sentence.tokens)
+        coverage += _coverage(self.local, sentence.tokens)
+        score = (2 * coverage + _pair_share(asked, [sentence])) / 5
+        if asked.kind is not AnswerType.OTHER:
+            text = self.text[sentence.span.start : sentence.span.end]
+            score += _TYPE_BONUS * holds_type(text, asked.kind, asked.tokens)
+        return score
 
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
     question = parse_question(query)
-    names = {token for word in NAMED.findall(query) for token in tokenise(word)}
+    names: set[str] = set()
+    for word in NAMED.findall(query):
+        names.update(tokenise(word))
     return Asked(
         question=question,
         weights={token: rarity(token) for token in question.tokens},
-        names=frozenset(names & set(question.tokens)),
+        names=frozenset(names.intersection(question.tokens)),
         kind=asked_type(query),
         tokens=frozenset(tokenise(query)),
     )
@@ -130,54 +157,78 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
-    worth, names = asked.weights, asked.names
-    pool = [*map(_passage, texts)]
-    local: dict[str, float] = {}
-    for token in worth:
-        count = sum(token in one.tokens for one in pool)
-        local[token] = math.log(1 + (len(pool) - count + 0.5) / (count + 0.5))
-    windows = [_best_window(worth, one) for one in pool]
-    covered = [_coverage(worth, one.tokens) for one in windows]
-    in_pool = [_coverage(local, _best_window(local, one).tokens) for one in pool]
-    best, best_in_pool = max(covered, default=0.0), max(in_pool, default=0.0)
-    rarest, has_kind = max(worth.values(), default=0.0) or 1.0, asked.kind is not AnswerType.OTHER
-    found: list[ChunkReading] = []
-    for place, (text, whole, window) in enumerate(zip(texts, pool, windows, strict=True)):
-        held = window.tokens
-        spans = [one.span for one in window.sentences] or [Span(0, 0)]
-        shown = text[spans[0].start : spans[-1].end]
-        agrees = has_kind and holds_type(shown, asked.kind, asked.tokens)
-        features = (
-            max((_coverage(worth, one.tokens) for one in whole.sentences), default=0.0),
-            covered[place],
-            _coverage(worth, whole.tokens),
-            in_pool[place],
-            _pair_share(asked, window.sentences),
-            # The worth of the rarest token that is not there, as a share of the rarest one's.
-            max((v for one, v in worth.items() if one not in held), default=0.0) / rarest,
-            len(names - held) / len(names) if names else 0.0,
-            float(agrees),
-            float(has_kind and not agrees),
-            best - covered[place],
-            best_in_pool - in_pool[place],
-            len(worth.keys() & held) / max(8, sum(len(one.written) for one in window.sentences)),
-            min(1.0, len(worth) / 16),
-            min(1.0, sum(len(one.written) for one in whole.sentences) / 400),
+    weights = asked.weights
+    pool = [_passage(text) for text in texts]
+    local = _rarity_in_pool(weights, pool)
+    windows = [_best_window(weights, passage) for passage in pool]
+    coverages = [_coverage(weights, window.tokens) for window in windows]
+    pool_coverages = [_coverage(local, _best_window(local, passage).tokens) for passage in pool]
+    best = max(coverages, default=0.0)
+    best_in_pool = max(pool_coverages, default=0.0)
+    rarest = max(weights.values(), default=0.0) or 1.0
+    has_kind = asked.kind is not AnswerType.OTHER
+    readings: list[ChunkReading] = []
+    for text, passage, window, coverage, pool_coverage in zip(
+        texts, pool, windows, coverages, pool_coverages, strict=True
+    ):
+        agrees = has_kind and holds_type(_text_of(window, text), asked.kind, asked.tokens)
+        features = {
+            "sentence_coverage": max(
+                (_coverage(weights, sentence.tokens) for sentence in passage.sentences),
+                default=0.0,
+            ),
+            "window_coverage": coverage,
+            "chunk_coverage": _coverage(weights, passage.tokens),
+            "pool_coverage": pool_coverage,
+            "pair_share": _pair_share(asked, window.sentences),
+            # The worth of the rarest token that is missing, as a share of the rarest one's.
+            "rarest_missing": _rarest_missing(weights, window.tokens) / rarest,
+            "names_missing": _share_missing(asked.names, window.tokens),
+            "type_agrees": float(agrees),
+            "type_disagrees": float(has_kind and not agrees),
+            "behind": best - coverage,
+            "pool_behind": best_in_pool - pool_coverage,
+            "density": len(weights.keys() & window.tokens) / max(8, window.count_tokens()),
+            "query_tokens": min(1.0, len(weights) / 16),
+            "chunk_tokens": min(1.0, passage.count_tokens() / 400),
+        }
+        readings.append(
+            ChunkReading(
+                asked=asked,
+                text=text,
+                read=passage.sentences,
+                features=tuple([features[name] for name in LEXICAL_FEATURES]),
+                local=local,
+            )
         )
-        read = whole.sentences
-        found.append(
-            ChunkReading(asked=asked, text=text, read=read, features=features, local=local)
-        )
-    return found
+    return readings
 
 
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
 def _passage(text: str) -> _Passage:
-    spans = split_sentences(text)
-    read = ((span, tokenise(text[slice(*span)])) for span in spans)
-    sentences = [_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read]
-    return _Passage(sentences, set[str]().union(*(one.tokens for one in sentences)))
+    sentences: list[_Sentence] = []
+    all_tokens: set[str] = set()
+    for span in split_sentences(text):
+        tokens = tokenise(text[span.start : span.end])
+        sentences.append(_Sentence(span, frozenset(tokens), tuple(tokens)))
+        all_tokens.update(tokens)
+    return _Passage(sentences, all_tokens)
+
+
+def _text_of(window: _Passage, text: str) -> str:
+    if not window.sentences:
+        return ""
+    return text[window.sentences[0].span.start : window.sentences[-1].span.end]
+
+
+def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str, float]:
+    """What each token is worth among the chunks of a pool, by the formula of `shipped_rarity`."""
+    rarity: dict[str, float] = {}
+    for token in tokens:
+        count = sum(token in passage.tokens for passage in pool)
+        rarity[token] = math.log(1 + (len(pool) - count + 0.5) / (count + 0.5))
+    return rarity
 
 
 def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
@@ -185,44 +236,64 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
     sentences = passage.sentences
     if len(sentences) < 2:
         return passage
-    # Most tokens are none of the query's: what is compared is small.
-    held = [weights.keys() & one.tokens for one in sentences]
-    covered = [_coverage(weights, one | other) for one, other in pairwise(held)]
-    one, other = sentences[(at := covered.index(max(covered))) : at + 2]
-    return _Passage((one, other), one.tokens | other.tokens)
+    # Most tokens are none of the query's: the sets that are compared are small.
+    held = [weights.keys() & sentence.tokens for sentence in sentences]
+    coverages = [_coverage(weights, left | right) for left, right in pairwise(held)]
+    position = coverages.index(max(coverages))
+    left, right = sentences[position], sentences[position + 1]
+    return _Passage((left, right), left.tokens | right.tokens)
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
+    """The share of the weights whose tokens a text holds."""
     total = sum(weights.values())
     if total <= 0:
         return 0.0
-    return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
+    return min(1.0, sum([weight for token, weight in weights.items() if token in tokens]) / total)
+
+
+def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
+    return max((weight for token, weight in weights.items() if token not in tokens), default=0.0)
+
+
+def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
+    return len(names - tokens) / len(names) if names else 0.0
 
 
 def _pair_share(asked: Asked, sentences: Sequence[_Sentence]) -> float:
+    """The share of the question's neighbouring tokens that are neighbours in a sentence, too."""
     pairs = asked.question.pairs
-    held = {
-        pair
-        for one in sentences
-        for pair in pairs
-        if one.tokens.issuperset(pair) and pair in pairwise(one.written)
-    }
-    return len(held) / len(pairs) if pairs else 0.0
+    if not pairs:
+        return 0.0
+    shared: set[tuple[str, str]] = set()
+    for sentence in sentences:
+        for pair in pairs:
+            if sentence.tokens.issuperset(pair) and pair in pairwise(sentence.written):
+                shared.add(pair)
+    return len(shared) / len(pairs)
 
 
 def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> list[ChunkReading]:
     """Reads all chunks of a pool; of a long one every window, and the best one counts."""
-    places = [(at, window) for at, text in enumerate(texts) for window in windows_of(text)]
-    readings = read_pool(asked, [texts[at][slice(*window)] for at, window in places])
-    best: list[ChunkReading | None] = [None] * len(texts)
-    for (at, window), reading in zip(places, readings, strict=True):
-        logit = model.logit(reading.features) if asked.weights else UNREADABLE_LOGIT
-        known = best[at]
-        if known is None or logit > known.logit:
-            spans, start = [one.span for one in reading.read], window.start
-            reading.sentences = tuple([Span(start + a, start + b) for a, b in spans])
-            reading.logit, best[at] = logit, reading
-    return [one or ChunkReading(asked=asked) for one in best]
+    windows: list[tuple[int, Span]] = []
+    for number, text in enumerate(texts):
+        windows += [(number, window) for window in windows_of(text)]
+    window_texts = [texts[number][window.start : window.end] for number, window in windows]
+    readings = read_pool(asked, window_texts)
+    best = [ChunkReading(asked=asked) for _ in texts]
+    is_read: set[int] = set()
+    for (number, window), reading in zip(windows, readings, strict=True):
+        if asked.weights:
+            reading.logit = model.logit(reading.features)
+        if number not in is_read or reading.logit > best[number].logit:
+            start = window.start
+            spans = [sentence.span for sentence in reading.read]
+            reading.sentences = tuple(
+                [Span(start + span.start, start + span.end) for span in spans]
+            )
+            best[number] = reading
+            is_read.add(number)
+    return best
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,29 +314,34 @@ class LexicalValidator(LearnedValidator):
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        found = partial(self._found, query, intake.chunks)
-        return decide(query, intake, found, self.limits, validator=self.name)
+        ask_pool = partial(self._findings, query, intake.chunks)
+        return decide(query, intake, ask_pool, self.limits, validator=self.name)
 
-    def _found(self, query: str, chunks: Sequence[Chunk], question: str) -> list[Finding]:
-        weights, limits = shipped_weights(self.name, self.features), self.limits
-        # What a part carries would be found for it: its own words must be.
-        question = question if question in query else question.rpartition(" (")[0]
+    def _findings(self, query: str, chunks: Sequence[Chunk], question: str) -> list[Finding]:
+        """A finding for each chunk; ``question`` is the query, or one of its parts."""
+        weights = shipped_weights(self.name, self.features)
+        limits = self.limits
+        if question not in query:
+            # A part with its context in brackets: a chunk must hold the part's own words.
+            question = question.rpartition(" (")[0]
         texts = [without_echo(question, chunk.text) for chunk in chunks]
-        read = read_in_windows(ask(question, shipped_rarity), texts, weights.chunk)
+        readings = read_in_windows(ask(question, shipped_rarity), texts, weights.chunk)
         findings: list[Finding] = []
-        for chunk, one in zip(chunks, read, strict=True):
-            finding = Finding(chunk=chunk, probability=weights.probability(one.logit))
-            # Only what is relevant is quoted.
+        for chunk, reading in zip(chunks, readings, strict=True):
+            finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
+            # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:
-                finding = replace(finding, spans=one.quoted(), reason=_reason(one))
+                finding = replace(finding, spans=reading.quoted(), reason=_reason(reading))
             findings.append(finding)
         return findings
 
 
-def _reason(scored: ChunkReading) -> str:
-    values = dict(zip(LEXICAL_FEATURES, scored.features, strict=True))
-    where = "two sentences hold" if len(scored.sentences) > 1 else "one sentence holds"
-    said = f"{where} {values['window_coverage']:.0%} of what the query asks about"
-    if values["type_agrees"]:
-        return f"{said}, and something of the kind asked for"
-    return f"{said}, and nothing of the kind asked for" if values["type_disagrees"] else said
+def _reason(reading: ChunkReading) -> str:
+    features = dict(zip(LEXICAL_FEATURES, reading.features, strict=True))
+    where = "two sentences hold" if len(reading.sentences) > 1 else "one sentence holds"
+    reason = f"{where} {features['window_coverage']:.0%} of what the query asks about"
+    if features["type_agrees"]:
+        return f"{reason}, and something of the kind asked for"
+    if features["type_disagrees"]:
+        return f"{reason}, and nothing of the kind asked for"
+    return reason

@@ -1,4 +1,8 @@
-"""The validator with a reader on this machine."""
+"""The validator with a reader, a model that runs on this machine.
+
+Words find the best chunks; the reader reads these, in windows where they are long, and its readings
+are kept on disk.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ span's score, how far behind the best) made nothing better on articles not learn
 _LOGIT_SCALE = 10.0
 """Logits are divided by this, so that all numbers are of one size."""
 _FEWEST_WORDS = -1.0
-"""A lower logit by words says no more against what a reader finds: answers in other words."""
+"""A lower logit by words says no more against a reader that finds an answer in other words."""
 
 
 def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
@@ -68,16 +72,17 @@ def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
 
 
 def settled_logit(reading: PairReading) -> float:
-    """What decides: the second tower's logit, where there is one."""
+    """The logit that decides: the second tower's, where there is one."""
     return reading.logit if reading.answers is None else reading.answers
 
 
 def shipped_reader() -> OnnxFiles:
-    """Where its model and its tokenizer are; their card stands beside them."""
+    """Where its model and its tokenizer are; their card is beside them."""
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
-_BY_WORDS, _BY_RANK = 4, 2
+_BY_WORDS = 4
+_BY_RANK = 2
 """Chunks that are read first: the best by words, and the retriever's first ones."""
 _HOPELESS = -7.0
 """Logit by words below which no further chunk is read: of 6,608 such chunks the reader would find
@@ -120,26 +125,32 @@ class LocalValidator(LearnedValidator, Checked):
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
-        weights = (shipped_weights("lexical", LEXICAL_FEATURES), self._weights)
-        learned = ".".join(one.digest for one in weights)
-        return f"local:{learned}:{self._reads}:{self.read}.{self.embedder}:{self.limits.identity}"
+        lexical = shipped_weights("lexical", LEXICAL_FEATURES).digest
+        weights = f"{lexical}.{self._weights.digest}"
+        reading = self._reading_identity
+        return f"local:{weights}:{reading}:{self.read}.{self.embedder}:{self.limits.identity}"
 
     @property
-    def _reads(self) -> str:
+    def _reading_identity(self) -> str:
         """All that a reading depends on, but for the question and the text."""
-        files, versions = self._files, f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
+        files = self._files
+        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         return f"{versions}:{reader}:{self.max_length}"
 
     def import_packages(self) -> None:
         import_onnx_packages(self.reader or "")
         if self.embedder is not None:
-            import_packages_of(_opened(self.embedder))
+            import_packages_of(_open_embedder(self.embedder))
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         language = language_of(query)
-        # Neither English, nor in Latin letters without a sign of another language.
-        if self.reader is None and language != "en" and (language or not query.isascii()):
+        reasons: list[str] = []
+        if self.reader is None and language is None:
+            reasons.append(_UNKNOWN_LANGUAGE)
+        # Without a sign of a language, Latin letters are taken for English.
+        is_english = language == "en" or (not language and query.isascii())
+        if self.reader is None and not is_english:
             return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
         notes: list[str] = []
@@ -147,30 +158,33 @@ class LocalValidator(LearnedValidator, Checked):
         verdict = decide(
             query,
             intake,
-            partial(self._found, chunks=intake.chunks, notes=notes, read=read),
+            partial(self._findings, chunks=intake.chunks, notes=notes, read=read),
             self.limits,
             validator=self.name,
-            reasons=[_UNKNOWN_LANGUAGE] if self.reader is None and language is None else (),
+            reasons=reasons,
             warnings=notes,
         )
-        unread = sum(bool(one.text.strip()) for one in intake.chunks) - len(read)
-        why = (
-            f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
-            f"{' and meaning' if self.embedder else ''} put them last: none of them is called "
-            f"relevant (read={self.read} sets how many are at most)"
-        )
-        told = [why] if unread > 0 and not verdict.answer_present else []
+        unread = len([chunk for chunk in intake.chunks if chunk.text.strip()]) - len(read)
+        verdict_reasons = verdict.reasons
+        if unread > 0 and not verdict.answer_present:
+            means = "words and meaning" if self.embedder else "words"
+            reason = (
+                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for {means} "
+                f"put them last: none of them is called relevant (read={self.read} sets how many "
+                "are at most)"
+            )
+            verdict_reasons = (*verdict_reasons, reason)
         details = {"read_by_models": float(len(read))}
-        return replace(verdict, reasons=(*verdict.reasons, *told), details=details)
+        return replace(verdict, reasons=verdict_reasons, details=details)
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
-        """What words say, where the reader would guess."""
-        words = LexicalValidator(
+        """The verdict by words alone, where the reader would guess."""
+        lexical = LexicalValidator(
             relevant=self.relevant, present=self.present, absence=self.absence, slots=self.slots
         )
-        verdict = words.validate(query, chunks)
-        asked = f"in another one ({language})" if language else "in one that is not recognised"
-        note = f"the reader knows English only and the query is {asked}: words alone decided"
+        verdict = lexical.validate(query, chunks)
+        other = f"in another one ({language})" if language else "in one that is not recognised"
+        note = f"the reader knows English only and the query is {other}: words alone decided"
         return replace(
             verdict,
             validator=self.name,
@@ -178,51 +192,79 @@ class LocalValidator(LearnedValidator, Checked):
             details={**verdict.details, "read_by_models": 0.0},
         )
 
-    def _found(
+    def _findings(
         self, query: str, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
-        asked, weights = ask(query, shipped_rarity), self._weights
-        texts = [without_echo(query, chunk.text) for chunk in chunks]
-        words = read_in_windows(asked, texts, shipped_weights("lexical", LEXICAL_FEATURES).chunk)
+        """A finding for each chunk; adds to the notes, and to the ids of the chunks that are read.
+
+        The first few chunks are read, and the others only where none of these answers.
+        """
+        asked = ask(query, shipped_rarity)
+        weights = self._weights
         limits = self.limits.thresholds
-        unread = limits.relevant / 2  # what no model has read is never called relevant
-        findings = [
-            Finding(chunk=chunk, probability=min(weights.probability(one.logit), unread))
-            for chunk, one in zip(chunks, words, strict=True)
-        ]
-        chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
-        first = [*dict.fromkeys([*chosen[:_BY_WORDS], *range(min(_BY_RANK, len(texts)))])]
-        order = [at for at in dict.fromkeys([*first, *chosen]) if words[at].sentences][: self.read]
-        later = [at for at in order[len(first) :] if self.embedder or words[at].logit >= _HOPELESS]
+        texts = [without_echo(query, chunk.text) for chunk in chunks]
+        lexical = shipped_weights("lexical", LEXICAL_FEATURES)
+        readings_by_words = read_in_windows(asked, texts, lexical.chunk)
+        logits = [reading.logit for reading in readings_by_words]
+        highest_unread = limits.relevant / 2  # no model has read them: never called relevant
+        findings: list[Finding] = []
+        for chunk, logit in zip(chunks, logits, strict=True):
+            probability = min(weights.probability(logit), highest_unread)
+            findings.append(Finding(chunk=chunk, probability=probability))
+        if not asked.weights:
+            return findings
         reader = partial(
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads
         )
-        for places in (order[: len(first)], later) if asked.weights else ():
-            asking = [without_marks(query, texts[at]) for at in places]
-            readings, about = kept_readings(self._reads, query, asking, reader)
-            read.update(chunks[at].id for at in places)
-            notes += [one for one in about if one not in notes]
-            for at, reading in zip(places, readings, strict=True):
-                findings[at] = _finding(weights, chunks[at], words[at], reading, len(chunks))
-            settle = partial(settled, query, rule=self.limits)
-            if any(settle(findings[at]).probability >= limits.present for at in places):
-                break  # what is left could only be a second answer
+        has_words = [bool(reading.sentences) for reading in readings_by_words]
+        for batch in self._batches(query, texts, logits, has_words):
+            texts_to_read = [without_marks(query, texts[number]) for number in batch]
+            readings, new_notes = kept_readings(
+                self._reading_identity, query, texts_to_read, reader
+            )
+            read.update(chunks[number].id for number in batch)
+            notes += [note for note in new_notes if note not in notes]
+            is_answered = False
+            for number, reading in zip(batch, readings, strict=True):
+                words = readings_by_words[number]
+                finding = _finding(weights, chunks[number], words, reading, len(chunks))
+                findings[number] = finding
+                probability = settled(query, finding, self.limits).probability
+                is_answered = is_answered or probability >= limits.present
+            if is_answered:
+                break  # the next batch could only find a second answer
         return findings
 
-    def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
-        """Which chunks are read, in order: by words, and by meaning where an embedder is given."""
+    def _batches(
+        self, query: str, texts: Sequence[str], logits: Sequence[float], has_words: Sequence[bool]
+    ) -> tuple[list[int], list[int]]:
+        """The chunks that are read first, and those that are read where none of these answers."""
+        ranked = self._ranked(query, texts, logits)
+        first = list(dict.fromkeys([*ranked[:_BY_WORDS], *range(min(_BY_RANK, len(texts)))]))
+        order = [number for number in dict.fromkeys([*first, *ranked]) if has_words[number]]
+        order = order[: self.read]
+        later: list[int] = []
+        for number in order[len(first) :]:
+            if self.embedder or logits[number] >= _HOPELESS:
+                later.append(number)
+        return order[: len(first)], later
+
+    def _ranked(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
+        """The chunks to read, the best first: by words, and by meaning with an embedder."""
         # Sorting keeps the order of equals: the retriever's.
-        by_words = sorted(range(len(texts)), key=lambda at: -logits[at])
+        by_words = sorted(range(len(texts)), key=lambda number: -logits[number])
         if len(texts) <= self.read or self.embedder is None or not query.strip():
             return by_words[: self.read]
-        embedder = _opened(self.embedder)
-        filled = [at for at in range(len(texts)) if texts[at].strip()]
-        asked = embedder.embed_queries([query])[0]
-        rows = embedder.embed_passages([texts[at] for at in filled])
-        near = dict(zip(filled, (rows @ asked).tolist(), strict=True))
-        by_meaning = sorted(near, key=lambda at: -near[at])
+        embedder = _open_embedder(self.embedder)
+        with_text = [number for number, text in enumerate(texts) if text.strip()]
+        query_vector = embedder.embed_queries([query])[0]
+        vectors = embedder.embed_passages([texts[number] for number in with_text])
+        similarities = dict(zip(with_text, (vectors @ query_vector).tolist(), strict=True))
+        by_meaning = sorted(similarities, key=lambda number: -similarities[number])
         # Each ranking gives half of the places: an answer in other words has words against it.
-        merged = [at for pair in zip_longest(by_words, by_meaning) for at in pair if at is not None]
+        merged: list[int] = []
+        for pair in zip_longest(by_words, by_meaning):
+            merged += [number for number in pair if number is not None]
         return list(dict.fromkeys(merged))[: self.read]
 
     @property
@@ -237,19 +279,21 @@ class LocalValidator(LearnedValidator, Checked):
 def _finding(
     weights: Weights, chunk: Chunk, words: ChunkReading, reading: PairReading, chunks: int
 ) -> Finding:
-    topic, settled_one = (
-        weights.probability(weights.chunk.logit(local_features(words, one)), chunks)
-        for one in (reading.logit, settled_logit(reading))
-    )
+    """The reader's finding in a chunk, beside what words find there."""
+    topic = weights.chunk.logit(local_features(words, reading.logit))
+    answered: float | None = None
+    if reading.answers is not None:
+        logit = weights.chunk.logit(local_features(words, reading.answers))
+        answered = weights.probability(logit, chunks)
     answer = Span(reading.start, reading.end)
-    # It may stand in another window than the words found best.
+    # It may be in another window than the one that is best by words.
     quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
     return Finding(
         chunk=chunk,
-        probability=topic,
+        probability=weights.probability(topic, chunks),
         spans=(quoted or answer,),
         beside=words.quoted(),
-        answered=None if reading.answers is None else settled_one,
+        answered=answered,
     )
 
 
@@ -261,7 +305,7 @@ def digest_of(path: Path) -> str:
 
 
 @lru_cache(maxsize=2)
-def _opened(name: str) -> Any:
+def _open_embedder(name: str) -> Any:
     """An embedder, by its place: validators know embedders by name alone."""
     return load_attribute("ragbench.search.embedders.embedder:open_embedder")(name)
 
@@ -269,7 +313,10 @@ def _opened(name: str) -> Any:
 # --- a reader asked about the chunks of a pool
 
 _CHARACTERS = 1800
-_FEWEST = 60
+_FEWEST_CHARACTERS = 60
+"""Characters of a window at first, and the length below which it is not halved any more."""
+_SPECIAL_TOKENS = 8
+"""Tokens at most that a model puts around query and text."""
 
 
 def fitting_windows(
@@ -279,15 +326,19 @@ def fitting_windows(
     characters = _CHARACTERS
     while True:
         windows = windows_of(text, characters=characters)
-        # A token is at least a character: short texts need no counting.
         fits = all(
-            len(query) + (window.end - window.start) + 8 <= max_length
-            or model.length(query, text[slice(*window)]) <= max_length
-            for window in windows
+            _fits(model, query, text[window.start : window.end], max_length) for window in windows
         )
-        if fits or characters <= _FEWEST:
+        if fits or characters <= _FEWEST_CHARACTERS:
             return windows
         characters //= 2
+
+
+def _fits(model: PairClassifier, query: str, text: str, max_length: int) -> bool:
+    # A token is at least a character: short texts need no counting.
+    if len(query) + len(text) + _SPECIAL_TOKENS <= max_length:
+        return True
+    return model.length(query, text) <= max_length
 
 
 def fitted_query(model: PairClassifier, query: str, max_length: int) -> tuple[str, str | None]:
@@ -307,37 +358,46 @@ MOST_WINDOWS = 64
 def readings_of(
     files: OnnxFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
 ) -> tuple[list[PairReading], tuple[str, ...]]:
-    """What a reader says of each text, and sentences about what it did not read.
+    """A reader's reading of each text, and notes on what it did not read.
 
     Of a long text up to `MOST_WINDOWS` windows are read, and the best one counts; spans are offsets
     in the whole text.
     """
     reader = load_pair_reader(files.model, files.tokenizer, threads)
-    asked, note = fitted_query(reader, query, max_length)
-    pieces: list[tuple[int, Span]] = []
+    query, note = fitted_query(reader, query, max_length)
+    windows: list[tuple[int, Span]] = []
     left_out = 0
-    for place, text in enumerate(texts):
-        windows = fitting_windows(reader, asked, text, max_length)
-        if len(windows) > MOST_WINDOWS:
-            left_out += len(windows) - MOST_WINDOWS
-            wanted = set(tokenise(asked))
-            held = [len(wanted.intersection(tokenise(text[slice(*one)]))) for one in windows]
-            best = sorted(range(len(windows)), key=lambda at: -held[at])[:MOST_WINDOWS]
-            windows = tuple(windows[at] for at in sorted(best))
-        pieces += [(place, window) for window in windows]
-    found = reader.read([(asked, texts[place][slice(*window)]) for place, window in pieces])
-    by_place: dict[int, PairReading] = {}
-    for (place, window), one in zip(pieces, found, strict=True):
-        if place not in by_place or one.logit > by_place[place].logit:
-            shift = window.start
-            by_place[place] = replace(one, start=one.start + shift, end=one.end + shift)
+    for number, text in enumerate(texts):
+        fitting = fitting_windows(reader, query, text, max_length)
+        if len(fitting) > MOST_WINDOWS:
+            left_out += len(fitting) - MOST_WINDOWS
+            fitting = _best_windows(query, text, fitting)
+        windows += [(number, window) for window in fitting]
+    pairs = [(query, texts[number][window.start : window.end]) for number, window in windows]
+    best: dict[int, PairReading] = {}
+    for (number, window), reading in zip(windows, reader.read(pairs), strict=True):
+        if number not in best or reading.logit > best[number].logit:
+            start = window.start + reading.start
+            end = window.start + reading.end
+            best[number] = replace(reading, start=start, end=end)
     notes = [note] if note else []
     if left_out:
         notes.append(
             f"of a long chunk the reader reads {MOST_WINDOWS} windows, those with most words of "
             f"the query: {left_out} more were read for words alone"
         )
-    return [by_place[place] for place in range(len(texts))], tuple(notes)
+    return [best[number] for number in range(len(texts))], tuple(notes)
+
+
+def _best_windows(query: str, text: str, windows: Sequence[Span]) -> tuple[Span, ...]:
+    """The windows with most words of the query, in reading order."""
+    query_tokens = set(tokenise(query))
+    shared: list[int] = []
+    for window in windows:
+        tokens = tokenise(text[window.start : window.end])
+        shared.append(len(query_tokens.intersection(tokens)))
+    ranked = sorted(range(len(windows)), key=lambda number: -shared[number])
+    return tuple([windows[number] for number in sorted(ranked[:MOST_WINDOWS])])
 
 
 # --- readings kept on disk: no pair of question and text is read twice
@@ -348,10 +408,9 @@ def readings_of(
 
 _LARGEST = 250_000_000
 """Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
-_NUMBERS = tuple(one.name for one in fields(PairReading))
+_NUMBERS = tuple(field.name for field in fields(PairReading))
 Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
-"""Reads texts, and says what of them it could not read."""
-
+"""Reads texts, and returns with the readings notes on what it could not read."""
 
 readings_file = partial(user_cache, "RAGBENCH_READINGS", "readings.sqlite")
 
@@ -359,25 +418,38 @@ readings_file = partial(user_cache, "RAGBENCH_READINGS", "readings.sqlite")
 def kept_readings(
     reader: str, query: str, texts: Sequence[str], read: Read
 ) -> tuple[list[PairReading], tuple[str, ...]]:
-    """What is kept of the texts, and the rest read; ``reader`` names all else it depends on."""
-    keys, asked, model = [*map(digest, texts)], digest(query), digest(reader).hex()
-    store, known = _store(readings_file(), os.getpid()), dict[bytes, PairReading]()
+    """The readings that are kept of the texts; the others are read, and kept.
+
+    Args:
+        reader: names all that a reading depends on, but for the question and the text.
+    """
+    keys = [digest(text) for text in texts]
+    query_key = digest(query)
+    reader_key = digest(reader).hex()
+    store = _store(readings_file(), os.getpid())
+    readings: dict[bytes, PairReading] = {}
     if store is not None:
         with suppress(sqlite3.Error, ValueError, TypeError):
-            for key, numbers in store.known(model, asked, ()).items():
-                known[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
-    missing = [at for at, key in enumerate(keys) if key not in known]
-    found, notes = read([texts[at] for at in missing]) if missing else ([], ())
-    fresh = {keys[at]: one for at, one in zip(missing, found, strict=True)}
-    if store is not None and fresh and not notes:  # what was not read whole is said each time
+            for key, numbers in store.known(reader_key, query_key, ()).items():
+                readings[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
+    missing = [number for number, key in enumerate(keys) if key not in readings]
+    if not missing:
+        return [readings[key] for key in keys], ()
+    new_readings, notes = read([texts[number] for number in missing])
+    fresh: dict[bytes, PairReading] = {}
+    for number, reading in zip(missing, new_readings, strict=True):
+        fresh[keys[number]] = reading
+    if store is not None and not notes:  # a note on what was not read is due each time
         with suppress(sqlite3.Error):
-            store.keep(model, asked, {key: astuple(one) for key, one in fresh.items()})
-    known |= fresh
-    return [known[key] for key in keys], notes
+            rows = {key: astuple(reading) for key, reading in fresh.items()}
+            store.keep(reader_key, query_key, rows)
+    readings |= fresh
+    return [readings[key] for key in keys], notes
 
 
 @lru_cache(maxsize=2)
 def _store(path: Path | None, process: int) -> ScoreStore | None:
+    """The file of readings, opened once in each process; None where it cannot be."""
     if path is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Slots: what a question names, and whether the text that seems to answer it is of just that.
 
-A slot is unbound where its value stands nowhere in the chunk and the sentences that seem to answer
-say a rival in its place: another identifier of that form, another year, the opposite. Each rule is
+A slot is unbound where the chunk does not have its value and the sentences that seem to answer
+name a rival in its place: another identifier of that form, another year, the opposite. Each rule is
 a line of `RULES`, called where a question holds what it is about; what each costs and gains on
 labelled sets is in docs/measured/validators.md.
 """
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from ragbench.text.language import function_words
@@ -20,15 +21,6 @@ from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import normalise, tokenise
 
 _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
-_CODE = re.compile(r"(?<![\w.-])(?:--?)?[^\W_]\w*(?:[._/-]\w+)*")
-_PLAIN = re.compile(
-    r"\d+(?:st|nd|rd|th|s)?(?:-[a-z-]{2,})?|(?:mid|early|late|pre|post)-\d+\w*|\d+(?:[.,]\d+)?[a-z]{1,3}"
-    r"|(?:[a-z]\.)+[a-z]?",
-    re.IGNORECASE,
-)
-"""What looks like an identifier and is none: ordinals, decades, ages, amounts, "U.S"."""
-
-_FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
 
 
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
@@ -36,30 +28,42 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 
     ``quoted`` are the sentences of the text that seem to answer.
     """
-    called = _called_for(query)
-    found = (said for name in rules if name in called for said in RULES[name](query, text, quoted))
-    return next(found, "")
+    applicable = _applicable_rules(query)
+    for name in rules:
+        if name in applicable:
+            objection = next(RULES[name](query, text, quoted), "")
+            if objection:
+                return objection
+    return ""
 
 
 @lru_cache(maxsize=1024)
-def _called_for(query: str) -> frozenset[str]:
+def _applicable_rules(query: str) -> frozenset[str]:
     """The rules that are about something in a question."""
-    is_open, plain = not is_yes_or_no(query), _plain(query)
-    not_so = _WORDS["not"].search(query) and _WORDS["fact"].match(query)
-    held: Mapping[str, object] = {
-        "identifier": identifiers(query),
-        "number": is_open
-        and _WORDS["number"].search(plain)
-        and not _WORDS["own_case"].search(query),
-        "entity": is_open and _NAME.search(query, 1),
-        "time": any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS),
-        "opposite": is_open and _opposites().keys() & _placed(query).keys(),
-        "polarity": not_so
-        and not _WORDS["condition"].search(query)
-        and "whether or not" not in query.lower(),
-        "unknown": query,
-    }
-    return frozenset(name for name, found in held.items() if found)
+    names: set[str] = {"unknown"} if query else set()
+    if identifiers(query):
+        names.add("identifier")
+    if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS):
+        names.add("time")
+    if _asks_what_is_not(query):
+        names.add("polarity")
+    if is_yes_or_no(query):
+        # "No, only in 1997" answers it, in other numbers and in opposite words.
+        return frozenset(names)
+    if _WORDS["number"].search(_normalised(query)) and not _WORDS["own_case"].search(query):
+        names.add("number")
+    if _NAME.search(query, 1):
+        names.add("entity")
+    if _opposites().keys() & _words_with_neighbours(query).keys():
+        names.add("opposite")
+    return frozenset(names)
+
+
+def _asks_what_is_not(query: str) -> bool:
+    """Whether it is a question of fact with a negation: "Which room is not heated?"."""
+    if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
+        return False
+    return not _WORDS["condition"].search(query) and "whether or not" not in query.lower()
 
 
 @lru_cache(maxsize=1024)
@@ -70,10 +74,20 @@ def is_yes_or_no(query: str) -> bool:
 
 # --- identifiers: a token with letter and digit, an underscore or an inner dot; an option
 
+_CODE = re.compile(r"(?<![\w.-])(?:--?)?[^\W_]\w*(?:[._/-]\w+)*")
+_PLAIN = re.compile(
+    r"\d+(?:st|nd|rd|th|s)?(?:-[a-z-]{2,})?|(?:mid|early|late|pre|post)-\d+\w*|\d+(?:[.,]\d+)?[a-z]{1,3}"
+    r"|(?:[a-z]\.)+[a-z]?",
+    re.IGNORECASE,
+)
+"""What looks like an identifier and is none: ordinals, decades, ages, amounts, "U.S"."""
+_FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
+_DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
+
 
 @lru_cache(maxsize=4096)
 def identifiers(text: str) -> tuple[str, ...]:
-    return tuple(one for one in _CODE.findall(text) if _is_identifier(one))
+    return tuple([word for word in _CODE.findall(text) if _is_identifier(word)])
 
 
 def _is_identifier(word: str) -> bool:
@@ -81,158 +95,197 @@ def _is_identifier(word: str) -> bool:
         return False
     if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
         return True
-    return (
-        "_" in word
-        or _FLAG.match(word) is not None
-        or re.fullmatch(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+", word) is not None
-    )
+    return bool("_" in word or _FLAG.match(word) or _DOTTED.fullmatch(word))
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
-    for asked in identifiers(query):
-        parts = map(re.escape, re.findall(r"[^\W\d_]+|\d+", asked.lower()))
-        joined = r"[\W_]{0,2}".join(parts)
+    """An identifier of the question that is not in the chunk, where another of its form is."""
+    for identifier in identifiers(query):
+        # However its parts are joined: INC-48213 is INC 48213.
+        parts = re.findall(r"[^\W\d_]+|\d+", identifier.lower())
+        joined = r"[\W_]{0,2}".join(re.escape(part) for part in parts)
         if re.search(rf"(?<![^\W_]){joined}(?![^\W_])", text.lower()):
             continue
-        if _WORDS["version"].fullmatch(asked) and _WORDS["range"].search(quoted):
+        if _WORDS["version"].fullmatch(identifier) and _WORDS["range"].search(quoted):
             continue  # "Since v2.1" speaks of v2.3, too
-        rivals = [one for one in identifiers(text) if _is_rival(asked.lower(), one.lower())]
-        if rivals:
-            yield f"'{asked}' is not in this chunk; '{rivals[0]}' is"
+        for rival in identifiers(text):
+            if _is_rival(identifier.lower(), rival.lower()):
+                yield f"'{identifier}' is not in this chunk; '{rival}' is"
+                break
 
 
-def _is_rival(one: str, other: str) -> bool:
+def _is_rival(identifier: str, rival: str) -> bool:
     """Whether two identifiers are of one form: INC-48213 and INC-48231, load_config and save_."""
-    if _FLAG.match(one):
-        return _FLAG.match(other) is not None
-    if re.search(r"\d", one) and re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other):
+    if _FLAG.match(identifier):
+        return _FLAG.match(rival) is not None
+    if re.search(r"\d", identifier) and _without_digits(identifier) == _without_digits(rival):
         return True
-    mine, theirs = (re.split(r"[._/-]", word) for word in (one, other))
-    apart = [pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]]
-    # GPT-4 may stand for GPT-4o, IL-18 beside IL-1beta.
-    is_alike = all(_form(a) == _form(b) for a, b in apart)
-    is_near = mine[0] == theirs[0] if "_" not in one else len(apart) < len(mine)
-    return len(mine) == len(theirs) and is_near and is_alike
+    parts = re.split(r"[._/-]", identifier)
+    rival_parts = re.split(r"[._/-]", rival)
+    if len(parts) != len(rival_parts):
+        return False
+    differing = 0
+    for part, rival_part in zip(parts, rival_parts, strict=True):
+        if part != rival_part:
+            differing += 1
+            # GPT-4 may stand for GPT-4o, IL-18 beside IL-1beta.
+            if _form(part) != _form(rival_part):
+                return False
+    if "_" in identifier:
+        return differing < len(parts)
+    return parts[0] == rival_parts[0]
+
+
+def _without_digits(word: str) -> str:
+    return re.sub(r"\d+", "0", word)
 
 
 def _form(part: str) -> str:
-    return re.sub(r"[^\W\d]+", "a", re.sub(r"\d+", "0", part))
+    """The kinds of letters in a part, in order: "v2b" is "a0a"."""
+    return re.sub(r"[^\W\d]+", "a", _without_digits(part))
 
 
-# --- numbers and names, by what stands beside them
+# --- numbers and names, by the words beside them
+
+Neighbour = tuple[str, str]
+"""The word ``"before"`` or ``"behind"`` another one: which of both, and its stem."""
 
 
 def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A number of the question that stands nowhere in the chunk, where another one takes its place.
+    """A number of the question that is not in the chunk, where another one takes its place.
 
-    Of two years one takes the other's place; of other numbers where the same word stands beside it.
+    Of two years one takes the other's place; of other numbers where the same word is beside it.
     """
-    asked, plain, said = map(_plain, (query, text, quoted))
-    for found in _WORDS["number"].finditer(asked):
-        if re.search(_forms(found[0]), plain) or _WORDS["percent"].match(asked, found.end()):
+    question = _normalised(query)
+    plain_text = _normalised(text)
+    plain_quote = _normalised(quoted)
+    for number in _WORDS["number"].finditer(question):
+        if re.search(_forms(number[0]), plain_text):
             continue
-        years = _WORDS["number"].findall(plain) if _is_year(found[0]) else []
-        beside = _beside(asked, found.span())
-        rivals = [
-            *filter(_is_year, years),
-            *(
-                one[0]
-                for one in _WORDS["number"].finditer(said)
-                if beside & _beside(said, one.span())
-            ),
-        ]
-        rival = next((one for one in rivals if one not in asked), None)
+        if _WORDS["percent"].match(question, number.end()):
+            continue
+        neighbours = _neighbours(question, number.span())
+        rivals: list[str] = []
+        if _is_year(number[0]):
+            rivals += filter(_is_year, _WORDS["number"].findall(plain_text))
+        for candidate in _WORDS["number"].finditer(plain_quote):
+            if neighbours & _neighbours(plain_quote, candidate.span()):
+                rivals.append(candidate[0])
+        rival = next((rival for rival in rivals if rival not in question), None)
         if rival:
-            yield f"'{found[0]}' is not in this chunk; '{rival}' is"
+            yield f"'{number[0]}' is not in this chunk; '{rival}' is"
 
 
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
 
 
-def _plain(text: str) -> str:
-    """Normalised, and without the commas in a number; those of a table's row stay."""
-    return _THOUSANDS.sub(lambda found: found[0].replace(",", ""), normalise(text))
+def _normalised(text: str) -> str:
+    """Without the commas in a number, too; those of a table's row stay."""
+    return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), normalise(text))
 
 
 def _is_year(number: str) -> bool:
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
 
-def _beside(text: str, span: tuple[int, int]) -> set[tuple[str, str]]:
-    before = re.search(r"([^\W\d_]+)\W{1,2}$", text[max(0, span[0] - 30) : span[0]])
-    behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text[span[1] : span[1] + 30])
-    sides = {("before", _stem(before[1]))} if before else set[tuple[str, str]]()
-    return sides | ({("behind", _stem(behind[1]))} if behind else set())
+def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
+    """The words right before and right behind a place."""
+    start, end = span
+    neighbours: set[Neighbour] = set()
+    before = re.search(r"([^\W\d_]+)\W{1,2}$", text[max(0, start - 30) : start])
+    if before:
+        neighbours.add(("before", _stem(before[1])))
+    behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text[end : end + 30])
+    if behind:
+        neighbours.add(("behind", _stem(behind[1])))
+    return neighbours
 
 
 @lru_cache(maxsize=8192)
 def _forms(number: str) -> str:
-    """How a number may be written: 1700s and 18th century, 2 and two and II."""
+    """An expression for how a number may be written: 1700s and 18th century, 2 and two and II."""
     digits = number.removesuffix("s")
-    spelled = table("ragbench.validators", "slots")["spelled"].split()
     if number.endswith("s") and len(digits) == 4:
-        century = f"|{int(digits[:2]) + 1}th" if digits.endswith("00") else ""
-        return f"{digits[:3]}{century}"
-    exactly = rf"(?<!\d){re.escape(digits)}(?!\d)"
-    if digits.isdigit() and int(digits) < len(spelled):
-        return rf"{exactly}|\b{spelled[int(digits)]}\b|\b[ivx]+\b"
-    return exactly
+        decade = digits[:3]
+        if not digits.endswith("00"):
+            return decade
+        century = int(digits[:2]) + 1
+        return f"{decade}|{century}th"
+    in_digits = rf"(?<!\d){re.escape(digits)}(?!\d)"
+    words = table("ragbench.validators", "slots")["spelled"].split()
+    if digits.isdigit() and int(digits) < len(words):
+        return rf"{in_digits}|\b{words[int(digits)]}\b|\b[ivx]+\b"
+    return in_digits
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
+_LOOSE = {("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
+"""Words before names of any kind."""
 _AKIN = 4
 """Letters that two forms of one name share at their beginning: Korea and Korean."""
 
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
-    asked, common = frozenset(tokenise(query)), function_words()["en"].split()
-    for found in _NAME.finditer(query, 1):
-        mine = _beside(query.lower(), found.span()) - _LOOSE
-        if not mine or found[0].lower() in common or _is_like(found[0], text):
+    query_tokens = frozenset(tokenise(query))
+    common = function_words()["en"].split()
+    for name in _NAME.finditer(query, 1):
+        neighbours = _neighbours(query.lower(), name.span()) - _LOOSE
+        if not neighbours or name[0].lower() in common or _is_like(name[0], text):
             continue
         for rival in _NAME.finditer(quoted):
-            if asked.isdisjoint(tokenise(rival[0])) and mine & _beside(
-                quoted.lower(), rival.span()
-            ):
-                yield f"'{found[0]}' is not in this chunk; '{rival[0]}' is"
-
-
-_LOOSE = {("before", one) for one in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
-"""What stands before names of any kind."""
+            if not query_tokens.isdisjoint(tokenise(rival[0])):
+                continue
+            if neighbours & _neighbours(quoted.lower(), rival.span()):
+                yield f"'{name[0]}' is not in this chunk; '{rival[0]}' is"
 
 
 def _is_like(name: str, text: str) -> bool:
     """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
-    plain, words = _folded(name), set(re.findall(r"[a-z]+", _folded(text)))
-    near = any(one[:_AKIN] == plain[:_AKIN] for one in words)
-    return near or bool(get_close_matches(plain, words, n=1, cutoff=0.75))
+    name = _folded(name)
+    words = set(re.findall(r"[a-z]+", _folded(text)))
+    if any(word[:_AKIN] == name[:_AKIN] for word in words):
+        return True
+    return bool(get_close_matches(name, words, n=1, cutoff=0.75))
 
 
 def _folded(text: str) -> str:
-    return "".join(one for one in normalize("NFKD", text.casefold()) if not combining(one))
+    """In small letters, without accents."""
+    decomposed = normalize("NFKD", text.casefold())
+    return "".join([letter for letter in decomposed if not combining(letter)])
 
 
 # --- polarity
 
 
+class _Word(NamedTuple):
+    written: str
+    neighbours: set[Neighbour]
+
+
 def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
     """A word of the question is missing there, and its opposite is said."""
-    asked, said = _placed(query), _placed(quoted)
-    for stem, (word, mine) in asked.items():
-        for other, anywhere in sorted(_opposites().get(stem, {}).items()):
-            if stem not in said and other in said and other not in asked:
-                rival, theirs = said[other]
-                if anywhere or mine & theirs:
-                    yield f"it says '{rival}', not '{word}'"
+    in_query = _words_with_neighbours(query)
+    in_quote = _words_with_neighbours(quoted)
+    for stem, word in in_query.items():
+        if stem in in_quote:
+            continue
+        for opposite, is_anywhere in sorted(_opposites().get(stem, {}).items()):
+            if opposite not in in_quote or opposite in in_query:
+                continue
+            rival = in_quote[opposite]
+            if is_anywhere or word.neighbours & rival.neighbours:
+                yield f"it says '{rival.written}', not '{word.written}'"
 
 
 @lru_cache(maxsize=1024)
-def _placed(text: str) -> Mapping[str, tuple[str, set[tuple[str, str]]]]:
-    """By stem the word as it is written, and what stands beside it; articles do not count."""
+def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
+    """The words of a text by their stems; articles do not count as neighbours."""
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
-    found = re.finditer(r"[a-z]+", plain)
-    return {_stem(one[0]): (one[0], _beside(plain, one.span()) - _LOOSE) for one in found}
+    words: dict[str, _Word] = {}
+    for match in re.finditer(r"[a-z]+", plain):
+        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _LOOSE)
+    return words
 
 
 @cache
@@ -242,18 +295,18 @@ def _opposites() -> Mapping[str, Mapping[str, bool]]:
     True for those that are opposites anywhere; most are so only beside the same word: the first
     director, the last director.
     """
-    found: dict[str, dict[str, bool]] = {}
-    for key, anywhere in (("antonyms", False), ("verbs", True)):
+    opposites: dict[str, dict[str, bool]] = {}
+    for key, is_anywhere in (("antonyms", False), ("verbs", True)):
         for pair in table("ragbench.validators", "slots")[key].split("|"):
-            one, other = map(_stem, pair.split())
-            for first, second in ((one, other), (other, one)):
-                found.setdefault(first, {})[second] = anywhere
-    return found
+            word, opposite = map(_stem, pair.split())
+            opposites.setdefault(word, {})[opposite] = is_anywhere
+            opposites.setdefault(opposite, {})[word] = is_anywhere
+    return opposites
 
 
 @lru_cache(maxsize=8192)
 def _stem(word: str) -> str:
-    """One form for all of a word: lost, loses and losing are one word here."""
+    """The same form for all forms of a word: lost, loses and losing."""
     if _WORDS["ambiguous"].match(word):
         return word
     irregular = table("ragbench.validators", "slots")["irregular"]
@@ -266,9 +319,9 @@ _AFFIRMED = 0.6
 
 def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     """The question asks what is not so, and the sentence says the same without any denial."""
-    asked = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
-    held = len(asked & frozenset(tokenise(quoted)))
-    if held >= _AFFIRMED * len(asked) and not _WORDS["denies"].search(quoted):
+    query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
+    common = len(query_tokens.intersection(tokenise(quoted)))
+    if common >= _AFFIRMED * len(query_tokens) and not _WORDS["denies"].search(quoted):
         yield "it says what is so, and the question asks what is not"
 
 
@@ -278,19 +331,20 @@ _NEW = 3
 
 def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
     """That it is unknown, and hardly more."""
-    found = _WORDS["unknown"].search(quoted)
-    if found is None or found[0].split()[-1].lower() in query.lower():
+    unknown = _WORDS["unknown"].search(quoted)
+    if unknown is None or unknown[0].split()[-1].lower() in query.lower():
         return  # a question about what is unknown
-    rest = parse_question(f"{quoted[: found.start()]} {quoted[found.end() :]}").tokens
-    if len(set(rest) - set(tokenise(query))) <= _NEW:
-        yield f"it says '{found[0].strip(' :')}'"
+    around = f"{quoted[: unknown.start()]} {quoted[unknown.end() :]}"
+    new_tokens = set(parse_question(around).tokens).difference(tokenise(query))
+    if len(new_tokens) <= _NEW:
+        yield f"it says '{unknown[0].strip(' :')}'"
 
 
 _KINDS = ("date", "time", "number")
 
 
 def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A date, a time or a number is asked for, and none is said."""
+    """A date, a time or a number is asked for, and the sentences have none."""
     for kind in _KINDS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
             yield f"it names no {kind}"
@@ -298,54 +352,71 @@ def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
 
 # --- repeated questions
 
+_FEWEST_WORDS = 3
+"""Words that a question must have to be recognised where a text repeats it."""
+_ANSWER_WITHIN = 400
+"""Characters behind a repeated question that are looked at for a reply."""
+
 
 def without_echo(query: str, text: str) -> str:
-    """A text without the question that it repeats and the claims about it; places stay.
+    """A text without the question that it repeats and the claims about it; positions stay.
 
     Indexes of questions, tickets and claims to answer are near a question and say nothing. A reply
     behind it keeps it: "When does it close? At nine."
     """
-    asked, plain = query.strip(" ?!.\n").lower(), text.lower()
-    if len(asked.split()) < 3 or asked not in plain or len(plain) != len(text):
+    question = query.strip(" ?!.\n").lower()
+    lower_text = text.lower()
+    if len(question.split()) < _FEWEST_WORDS or question not in lower_text:
         return text
+    if len(lower_text) != len(text):
+        return text  # a letter such as "İ" is two in small letters: positions would move
     letters = list(text)
-    for found in re.finditer(re.escape(asked) + r"[ ?!.]*", plain):
-        start = max(plain.rfind(mark, 0, found.start()) for mark in ".?!\n|") + 1
-        before, behind = plain[start : found.start()], plain[found.end() : found.end() + 400]
-        claimed = None if _WORDS["yes"].match(behind) else _WORDS["promise"].match(behind)
-        is_question = "?" in found[0] or _WORDS["asks"].match(query)
-        says = not is_question or _replies(asked, behind)
-        if says and not claimed and not _WORDS["claim"].search(before):
+    for echo in re.finditer(re.escape(question) + r"[ ?!.]*", lower_text):
+        start = max(lower_text.rfind(mark, 0, echo.start()) for mark in ".?!\n|") + 1
+        before = lower_text[start : echo.start()]
+        behind = lower_text[echo.end() : echo.end() + _ANSWER_WITHIN]
+        # "This passage answers it" behind the question, unless a yes or a no comes first.
+        promise = None
+        if not _WORDS["yes"].match(behind):
+            promise = _WORDS["promise"].match(behind)
+        is_question = "?" in echo[0] or _WORDS["asks"].match(query)
+        has_reply = not is_question or _is_reply(question, behind)
+        if has_reply and not promise and not _WORDS["claim"].search(before):
             continue
-        end = found.end() + (claimed.end() if claimed else 0)
+        end = echo.end() + (promise.end() if promise else 0)
         letters[start:end] = " " * (end - start)
     return "".join(letters)
 
 
-def _replies(asked: str, behind: str) -> bool:
-    """Whether what stands right behind a question says something of its own."""
+def _is_reply(question: str, behind: str) -> bool:
+    """Whether the text right behind a question says something of its own."""
     if _WORDS["yes"].match(behind):
         return True
-    said = _WORDS["next"].split(behind, maxsplit=1)[0]
-    if _WORDS["promise"].match(said) or behind[len(said) : len(said) + 1] == "?":
+    sentence = _WORDS["next"].split(behind, maxsplit=1)[0]
+    is_next_question = behind[len(sentence) : len(sentence) + 1] == "?"
+    if _WORDS["promise"].match(sentence) or is_next_question:
         return False
-    new = set(parse_question(said).tokens) - set(tokenise(asked))
-    return len(new) > 1 or any(map(str.isdigit, "".join(new)))
+    new_tokens = set(parse_question(sentence).tokens).difference(tokenise(question))
+    return len(new_tokens) > 1 or any(letter.isdigit() for letter in "".join(new_tokens))
 
 
 def without_marks(query: str, text: str) -> str:
-    """A text without marks of lists, HTML and Markdown, and labels; places stay.
+    """A text without marks of lists, HTML and Markdown, and labels; positions stay.
 
     So do a number and a label that the question names.
 
     To the reader an item of a list looks like one that is asked for: of 200 texts that do not
     answer it took 48 for answers with a bullet at each sentence, and 17 without.
     """
-    asked = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
-    found = _WORDS["marks"].sub(
-        lambda at: at[0] if at[at.lastindex or 0].lower() in asked else " " * len(at[0]), text
-    )
-    return found if found.strip() else text  # there is nothing but marks
+    query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
+
+    def blank(mark: re.Match[str]) -> str:
+        # The group that matched, if any, is the mark's number or label.
+        label = mark[mark.lastindex or 0]
+        return mark[0] if label.lower() in query_words else " " * len(mark[0])
+
+    unmarked = _WORDS["marks"].sub(blank, text)
+    return unmarked if unmarked.strip() else text  # there is nothing but marks
 
 
 RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
@@ -357,6 +428,6 @@ RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
     "polarity": _affirms,
     "unknown": _says_unknown,
 }
-"""What is checked, in order: from the question, the chunk and the sentences that seem to answer, to
-what is said against them."""
+"""The rules in their order: each takes the question, the chunk and the sentences that seem to
+answer, and yields objections to them, in words."""
 SLOTS = tuple(RULES)

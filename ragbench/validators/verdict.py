@@ -3,7 +3,7 @@
 - A chunk's probability is that it holds the answer; the best chunk's is that of the answer.
 - The answer is present from the probability ``present`` on: chosen for a precision of 98 %, beside
   siblings of 94 %.
-  ``relevant`` lies below, and what lies between is Partial: the answer is probably there.
+  ``relevant`` is lower, and what is between the two is Partial: the answer is probably there.
 - A chunk is relevant from ``relevant`` on where the answer is not present: it is the best there is.
   Where the answer is present, only chunks that reach ``present`` themselves are: what is less
   certain beside them is on the topic, and nearly never an answer.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
@@ -60,27 +60,35 @@ def split_query(query: str) -> tuple[str, ...]:
         >>> split_query("Who built the X200 and when was it sold?")
         ('Who built the X200', 'when was it sold? (X200)')
     """
-    asked = " ".join(query.split())
-    both = _WORDS["attributes"].match(asked)
-    if both:
-        return tuple(f"{both[1]} {both[at]} {both[4]}" for at in (2, 3))
-    pieces = _WORDS["joint"].split(asked)
-    if (
-        not 2 <= len(pieces) <= _MOST_PARTS
-        or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
-        or not all(map(_WORDS["whole"].search, pieces))
-    ):
+    plain = " ".join(query.split())
+    attributes = _WORDS["attributes"].match(plain)
+    if attributes:  # "the height and weight of X"
+        return tuple(f"{attributes[1]} {attributes[group]} {attributes[4]}" for group in (2, 3))
+    pieces = _WORDS["joint"].split(plain)
+    if not 2 <= len(pieces) <= _MOST_PARTS:
         return (query,)
-    names = [one for piece in pieces for one in NAMED.findall(piece) if one != "I"]
-    content = parse_question(pieces[0]).tokens
-    of_it = pieces[0].rpartition(" of ")[2].split()
-    subject = [one for one in of_it if not set(tokenise(one)).isdisjoint(content)]
-    told: list[str] = []
-    for at, piece in enumerate(pieces):
-        carried = names or (subject if at and _WORDS["points"].search(piece) else [])
-        lacks = " ".join(one for one in dict.fromkeys(carried) if one not in piece)
-        told.append(f"{piece} ({lacks})" if lacks else piece)
-    return tuple(told)
+    for piece in pieces:
+        if len(piece.split()) < _FEWEST_WORDS or not _WORDS["whole"].search(piece):
+            return (query,)
+    names: list[str] = []
+    for piece in pieces:
+        names += [name for name in NAMED.findall(piece) if name != "I"]
+    subject = _subject(pieces[0])
+    parts: list[str] = []
+    for position, piece in enumerate(pieces):
+        context = names
+        if not names and position > 0 and _WORDS["points"].search(piece):
+            context = subject  # "when was it sold": what is "it"?
+        missing = [word for word in dict.fromkeys(context) if word not in piece]
+        parts.append(f"{piece} ({' '.join(missing)})" if missing else piece)
+    return tuple(parts)
+
+
+def _subject(question: str) -> list[str]:
+    """The words behind the last "of" that say something; of all where there is no "of"."""
+    content = parse_question(question).tokens
+    words = question.rpartition(" of ")[2].split()
+    return [word for word in words if not set(tokenise(word)).isdisjoint(content)]
 
 
 class Finding(Record):
@@ -88,15 +96,15 @@ class Finding(Record):
     probability: float
     """That it holds an answer, in [0, 1]."""
     spans: Sequence[Span] = ()
-    """Where the answer most probably stands, in reading order; slices of the chunk's text."""
+    """Where the answer most probably is, in reading order; slices of the chunk's text."""
     beside: Sequence[Span] = ()
-    """What else is quoted."""
+    """Other places that are quoted."""
     reason: str = ""
     answered: float | None = None
     """That it answers just this question, in [0, 1], where a second opinion was asked; None where
     the probability says all."""
     topic: float = 0.0
-    """What the probability was before anything spoke against it; set by `settled`."""
+    """The probability before anything spoke against it; set by `settled`."""
     doubt: str = ""
     """Why it is no answer, though it looks like one."""
 
@@ -110,35 +118,42 @@ _OTHER = "it is on the topic, and answers another question"
 
 
 def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
-    """The finding on the scale of the labels, no higher than what speaks against it allows."""
+    """The finding on the scale of the labels, no higher than the objections to it allow."""
     limits = rule.thresholds
-    topic = probability = rule.on_scale(finding.probability)
+    topic = rule.on_scale(finding.probability)
     if topic < limits.relevant:
-        same = topic == finding.probability
-        return finding if same else replace(finding, probability=topic)
+        if topic == finding.probability:
+            return finding
+        return replace(finding, probability=topic)
+    probability = topic
     doubt = ""
     # "Smoking is forbidden" answers "Is smoking allowed?", and of several questions each is looked
     # at by itself: there it does not count that a text answers another one.
     opinion = None if is_yes_or_no(question) else finding.answered
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
-        # What it leaves below either threshold that the topic reaches is not "probably there".
-        low = limits.present if topic >= limits.present else limits.relevant
-        doubt = _OTHER if probability < low else ""
-    text, spans = finding.chunk.text, finding.spans
-    quoted, against = " ".join(text[slice(*one)] for one in spans), ""
+        # A near miss falls below a threshold that the topic reaches: it is not "probably there".
+        reached = limits.present if topic >= limits.present else limits.relevant
+        if probability < reached:
+            doubt = _OTHER
+    text = finding.chunk.text
+    spans = finding.spans
+    quoted = " ".join(text[span.start : span.end] for span in spans)
+    objection = ""
     # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
-    if quoted and _WORDS["asks"].match(question) and not _new(question, quoted):
-        # A reader that finds the text an answer has read a heading with what it heads.
-        end = next((one.end for one in split_sentences(text) if one.end > spans[-1].end), 0)
+    if quoted and _WORDS["asks"].match(question) and not _new_words(question, quoted):
+        # A reader that finds the text an answer has read a heading with the sentence below it.
+        end = _end_of_next_sentence(text, spans[-1].end)
         behind = text[spans[-1].end : end]
-        if finding.answered is None or len(_new(question, behind)) < _SAYS:
-            against = "it only repeats the question"
+        if finding.answered is not None and len(_new_words(question, behind)) >= _SAYS:
+            spans = (*spans[:-1], Span(spans[-1].start, end))
+            quoted += behind
         else:
-            spans, quoted = (*spans[:-1], Span(spans[-1].start, end)), quoted + behind
-    against = unbound(question, text, quoted, rule.slots) or against
-    if against:
-        probability, doubt = min(probability, _NO_ANSWER), against
+            objection = "it only repeats the question"
+    objection = unbound(question, text, quoted, rule.slots) or objection
+    if objection:
+        probability = min(probability, _NO_ANSWER)
+        doubt = objection
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
 
 
@@ -147,9 +162,17 @@ _SAYS = 4
 of a list."""
 
 
-def _new(question: str, text: str) -> set[str]:
+def _new_words(question: str, text: str) -> set[str]:
     """The words of a text that the question does not hold."""
-    return {*parse_question(text).tokens}.difference(tokenise(question))
+    return set(parse_question(text).tokens).difference(tokenise(question))
+
+
+def _end_of_next_sentence(text: str, position: int) -> int:
+    """Where the first sentence ends that reaches beyond a position; 0 where there is none."""
+    for span in split_sentences(text):
+        if span.end > position:
+            return span.end
+    return 0
 
 
 def decide(
@@ -164,45 +187,53 @@ def decide(
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """The verdict on what is found for a query.
+    """The verdict on the findings for a query.
 
     ``answer_probability`` is that of the answer where a validator says so itself; None for that of
     the best chunk.
     """
-    limits, settle = rule.thresholds, partial(settled, rule=rule)
-    findings: Sequence[Finding] = [settle(query, one) for one in ask(query)]
-    probability = max((one.probability for one in findings), default=0.0)
-    parts: Sequence[_Part] = ()
+    limits = rule.thresholds
+    findings = [settled(query, finding, rule) for finding in ask(query)]
+    probability = max((finding.probability for finding in findings), default=0.0)
+    parts: list[_Part] = []
     if answer_probability is not None:
         probability = rule.on_scale(answer_probability)
-    elif probability >= limits.present and len(pieces := split_query(query)) > 1:
-        parts = [_part(query, piece, ask, settle) for piece in pieces]
-        findings = [_with_parts(one, parts, limits) for one in findings]
-    lacking = [one for one in parts if one.probability < max(limits.relevant, _STATED)]
-    probability = min([probability, *(one.probability for one in lacking)])
+    elif probability >= limits.present:
+        pieces = split_query(query)
+        if len(pieces) > 1:
+            parts = [_part(query, piece, ask, rule) for piece in pieces]
+            findings = [_with_parts(finding, parts, limits) for finding in findings]
+    # A query that asks several things is as sure as the part that is stated least.
+    not_stated: list[str] = []
+    for part in parts:
+        if part.probability < max(limits.relevant, _STATED):
+            not_stated.append(part.text)
+            probability = min(probability, part.probability)
     present = probability >= limits.present and bool(findings)
     relevant = _relevant(findings, limits, present=present)
-    evidence = tuple(
-        EvidenceQuote(chunk_id=one.chunk.id, start=a, end=b, text=one.chunk.text[a:b])
-        for one in relevant[:_QUOTED_CHUNKS]
-        for a, b in _joined([*one.spans, *one.beside])
-    )
-    quality = RetrievalQuality.PARTIAL if relevant else RetrievalQuality.POOR
-    told = "part '{}': an answer has the probability {:.2f}"
-    about = [told.format(one.text, one.probability) for one in parts]
+    evidence = tuple(_evidence(relevant))
+    quality = RetrievalQuality.POOR
+    if relevant:
+        quality = RetrievalQuality.PARTIAL
+    if present:
+        quality = RetrievalQuality.GOOD
     return Verdict(
         query_id="",
-        relevant_chunk_ids=tuple(one.chunk.id for one in relevant),
-        relevance={one.chunk.id: round(one.probability, 4) for one in findings},
+        relevant_chunk_ids=tuple([finding.chunk.id for finding in relevant]),
+        relevance={finding.chunk.id: round(finding.probability, 4) for finding in findings},
         answer_present=present,
         answer_probability=round(probability, 4),
         evidence=evidence,
-        retrieval_quality=RetrievalQuality.GOOD if present else quality,
-        message=_message(query, relevant, [one.text for one in lacking], present=present),
+        retrieval_quality=quality,
+        message=_message(query, relevant, not_stated, present=present),
         validator=validator,
-        reasons=(*about, *reasons, *_reasons(query, relevant, probability, limits)),
-        warnings=(*(one.message for one in intake.found), *warnings),
-        inspection=intake.found,
+        reasons=(
+            *_reasons_of_parts(parts),
+            *reasons,
+            *_reasons(query, relevant, probability, limits),
+        ),
+        warnings=(*[warning.message for warning in intake.warnings], *warnings),
+        inspection=intake.warnings,
         conflicts=find_conflicts(query, evidence) if len(relevant) > 1 else (),
         details=dict(details or {}),
     )
@@ -216,38 +247,44 @@ class _Part(NamedTuple):
     probability: float
 
 
-def _part(query: str, piece: str, ask: Ask, settle: Callable[[str, Finding], Finding]) -> _Part:
-    carried = "" if piece in query else piece.rpartition(" (")[2]
-    subject = set(tokenise(carried))
-    found = [
-        one
-        for one in (settle(piece, one) for one in ask(piece))
-        if 2 * len(subject.intersection(tokenise(one.chunk.text))) >= len(subject)
-    ]
-    return _Part(piece, found, max((one.probability for one in found), default=0.0))
+def _part(query: str, piece: str, ask: Ask, rule: DecisionRule) -> _Part:
+    """The findings for one of several questions, in chunks that name its subject."""
+    # What `split_query` put in brackets: at least half of it must be in the chunk.
+    context = "" if piece in query else piece.rpartition(" (")[2]
+    subject = set(tokenise(context))
+    findings: list[Finding] = []
+    for finding in ask(piece):
+        finding = settled(piece, finding, rule)
+        shared = subject.intersection(tokenise(finding.chunk.text))
+        if 2 * len(shared) >= len(subject):
+            findings.append(finding)
+    probability = max((finding.probability for finding in findings), default=0.0)
+    return _Part(piece, findings, probability)
 
 
 def _with_parts(whole: Finding, parts: Sequence[_Part], limits: Thresholds) -> Finding:
-    """What a chunk was found to hold, with what it states of the parts."""
-    stated = [
-        one
-        for part in parts
-        for one in part.findings
-        if one.chunk is whole.chunk and one.probability >= limits.present
-    ]
+    """A chunk's finding for the whole query, with the parts that the chunk states."""
+    stated: list[Finding] = []
+    for part in parts:
+        for finding in part.findings:
+            if finding.chunk is whole.chunk and finding.probability >= limits.present:
+                stated.append(finding)
     best = max([whole, *stated], key=lambda finding: finding.probability)
-    spans = [span for finding in (best, *stated) for span in finding.spans]
+    spans = list(best.spans)
+    for finding in stated:
+        spans += finding.spans
     return replace(best, spans=_joined(spans), topic=max(whole.topic, best.topic))
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    found: list[Span] = []
+    """In reading order; those that overlap become one."""
+    joined: list[Span] = []
     for span in sorted(set(spans)):
-        if found and span.start < found[-1].end:
-            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
-        else:
-            found.append(span)
-    return tuple(found)
+        if joined and span.start < joined[-1].end:
+            previous = joined.pop()
+            span = Span(previous.start, max(previous.end, span.end))
+        joined.append(span)
+    return tuple(joined)
 
 
 def _relevant(
@@ -255,52 +292,84 @@ def _relevant(
 ) -> Sequence[Finding]:
     """The relevant ones, the best first; where the answer is present there is at least one."""
     # Sorting keeps the order of equals: the retriever's.
-    ranked = sorted(findings, key=lambda one: (-one.probability, -one.topic))
-    sure = [one for one in ranked if one.probability >= limits.present] if present else []
-    near = [one for one in ranked if max(one.probability, one.topic) >= limits.relevant]
-    return sure or near or (ranked[:1] if present else [])
+    ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
+    if present:
+        sure = [finding for finding in ranked if finding.probability >= limits.present]
+        if sure:
+            return sure
+    near: list[Finding] = []
+    for finding in ranked:
+        if max(finding.probability, finding.topic) >= limits.relevant:
+            near.append(finding)
+    if present and not near:
+        return ranked[:1]
+    return near
+
+
+def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
+    """The quotes of the best chunks."""
+    for finding in relevant[:_QUOTED_CHUNKS]:
+        chunk = finding.chunk
+        for start, end in _joined([*finding.spans, *finding.beside]):
+            text = chunk.text[start:end]
+            yield EvidenceQuote(chunk_id=chunk.id, start=start, end=end, text=text)
 
 
 def _message(
-    query: str, relevant: Sequence[Finding], lacking: Sequence[str], *, present: bool
+    query: str, relevant: Sequence[Finding], not_stated: Sequence[str], *, present: bool
 ) -> str:
-    """The verdict in a sentence; ``lacking`` are the parts of the query that nothing states."""
+    """The verdict in a sentence; ``not_stated`` are parts of the query that no chunk states."""
     if not relevant:
         return NOTHING_RELEVANT
-    ids = [one.chunk.id for one in relevant]
-    named = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
-    chunks = f"{len(ids)} relevant {'chunk' if len(ids) == 1 else 'chunks'} ({named})"
+    ids = [finding.chunk.id for finding in relevant]
+    listed = ", ".join(ids[:5])
+    if len(ids) > 5:
+        listed += ", ..."
+    chunks = f"{len(ids)} relevant {'chunk' if len(ids) == 1 else 'chunks'} ({listed})"
     if present:
         return f"The answer is in the retrieved data: {chunks}."
-    best, asked = relevant[0], "; ".join(f"'{one.strip()}'" for one in lacking or [query])
-    kind = "The answer is there in part" if lacking else "The answer is probably there"
-    if best.doubt and not lacking:
+    best = relevant[0]
+    kind = "The answer is probably there"
+    if not_stated:
+        kind = "The answer is there in part"
+    elif best.doubt:
         kind = f"A near miss ({best.chunk.id}: {best.doubt})"
-    return f"{kind}: {chunks}. Not stated for certain: {asked}."
+    questions = "; ".join(f"'{question.strip()}'" for question in not_stated or [query])
+    return f"{kind}: {chunks}. Not stated for certain: {questions}."
+
+
+def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
+    for part in parts:
+        yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
 
 def _reasons(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
     present = probability >= limits.present
-    side = "reaches" if present else "stays below"
     if present or not relevant:
+        side = "reaches" if present else "stays below"
         yield f"the probability of an answer, {probability:.2f}, {side} {limits.present:.2f}"
-    for one in relevant[:_QUOTED_CHUNKS]:
-        doubt = one.doubt or ("" if present else _missing(query, one.chunk.text))
-        kind = "near miss" if one.doubt else "probably there"
-        told = [one.reason, doubt and f"{kind} ({one.probability:.2f}): {doubt}"]
-        yield from (f"{one.chunk.id}: {said}" for said in told if said)
+    for finding in relevant[:_QUOTED_CHUNKS]:
+        name = finding.chunk.id
+        if finding.reason:
+            yield f"{name}: {finding.reason}"
+        if finding.doubt:
+            yield f"{name}: near miss ({finding.probability:.2f}): {finding.doubt}"
+        elif not present:
+            doubt = _missing(query, finding.chunk.text)
+            yield f"{name}: probably there ({finding.probability:.2f}): {doubt}"
 
 
 def _missing(query: str, text: str) -> str:
     """What a chunk does not say of the query, in the query's own words."""
-    content, held = set(parse_question(query).tokens), set(tokenise(text))
-    lacking: list[str] = []
+    content = set(parse_question(query).tokens)
+    text_tokens = set(tokenise(text))
+    missing: list[str] = []
     for word in dict.fromkeys(re.findall(r"[^\W_][\w'’-]*", query)):
         tokens = tokenise(word)
-        if content.intersection(tokens) and held.isdisjoint(tokens):
-            lacking.append(f"'{word}'")
-    if lacking:
-        return f"it does not say {', '.join(lacking)}"
+        if content.intersection(tokens) and text_tokens.isdisjoint(tokens):
+            missing.append(f"'{word}'")
+    if missing:
+        return f"it does not say {', '.join(missing)}"
     return "it names all that is asked about, and its answer is not clear"

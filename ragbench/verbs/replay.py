@@ -17,7 +17,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import path_of
 from ragbench.metrics.answer import declined
-from ragbench.metrics.correct import answer_correct, told
+from ragbench.metrics.correct import answer_correct, sure_verdict
 from ragbench.metrics.operational import token_counts
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
 from ragbench.stages.trial import Answering
@@ -212,4 +212,4 @@ def _tried(answering: Answering, case: Case, change: str, context: RetrievalResu
         return Try(change=change, response=None, right=None, cures=False, failure=failure)
     response = outcome.value.response
     right = 0.0 if declined(outcome) else answer_correct(case.query, response, case.references)
-    return Try(change=change, response=response, right=right, cures=told(right) is True)
+    return Try(change=change, response=response, right=right, cures=sure_verdict(right) is True)

@@ -267,7 +267,7 @@ class _Judging:
         else:
             failure = cast("Failure", outcome.failure)
             whole = whole_retrieval(dump, self.dump.split)
-            found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
+            found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).warnings)
             warned = [(one.kind.value, one.count) for one in found]
             self.tally.count_warnings(dump.query_id, warned)
             texts = [*map(str, found)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ragbench
 from ragbench.core.outcome import Cell
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import AnswerBeside, answer_correct, probability, told
+from ragbench.metrics.correct import AnswerBeside, answer_correct, probability, sure_verdict
 from ragbench.metrics.registry import parse_metrics
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
@@ -244,7 +244,7 @@ LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who 
     ("", "Ann Lee is not the mayor but the chair. It was Ann Lee.", "Ann Lee"),
 ])  # fmt: skip
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
-    assert told(answer_correct(query, response, [reference])) is True
+    assert sure_verdict(answer_correct(query, response, [reference])) is True
 
 
 CONTRADICTED: list[tuple[str, str, str, str]] = [
@@ -266,10 +266,11 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
     assert AnswerBeside(query, response, reference).contradiction() == what
-    assert told(answer_correct(query, response, [reference])) is False
+    assert sure_verdict(answer_correct(query, response, [reference])) is False
     # What it cites is no part of it; of several references the best one counts.
-    assert told(answer_correct(query, f"{response} [12]\nSources: 110 EUR", [reference])) is False
-    assert told(answer_correct(query, response, [reference, response])) is True
+    citing = f"{response} [12]\nSources: 110 EUR"
+    assert sure_verdict(answer_correct(query, citing, [reference])) is False
+    assert sure_verdict(answer_correct(query, response, [reference, response])) is True
 
 
 @pytest.mark.parametrize(("query", "response", "reference"), [
@@ -291,8 +292,8 @@ def test_what_is_no_contradiction(query: str, response: str, reference: str) -> 
 
 def test_words_of_a_long_reference_are_rarely_sure() -> None:
     some = "The mayor owns two, a red car and a green one; nobody knows where either of them is."
-    assert told(answer_correct("", some, [LONGER])) is None
-    assert told(answer_correct("", LONGER, [LONGER])) is True
+    assert sure_verdict(answer_correct("", some, [LONGER])) is None
+    assert sure_verdict(answer_correct("", LONGER, [LONGER])) is True
     values = [probability("", text, LONGER) for text in ("nothing of it", some, LONGER)]
     assert values == sorted(values) and values[0] < 0.3
 

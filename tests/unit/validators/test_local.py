@@ -168,7 +168,7 @@ def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPat
         def embed_passages(self, texts: Sequence[str]) -> Any:
             return np.array([[1.0 if "w9" in text else 0.0] for text in texts])
 
-    monkeypatch.setattr(local, "_opened", lambda name: Meaning())
+    monkeypatch.setattr(local, "_open_embedder", lambda name: Meaning())
     texts = ["w1 w2 w3", "w1 w2", "w1", "w9 w8"]
     by_words, both = (
         judge(LocalValidator(reader=tiny, read=2, present=0.999, embedder=one), "w1 w2 w3?", texts)
