@@ -22,6 +22,7 @@ from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
+from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
 
 _SLICED = 8
@@ -136,34 +137,26 @@ def detail_sections(report: Report) -> Iterator[Section]:
 
 
 def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
-    # Only a judge that has to quote can leave a cell unproved.
-    unproved = ("unproved",) if any(summary.unproved for summary in summaries) else ()
-    counts = ("abstained", "skipped", "failed", *unproved)
-    yield Section(
-        title="Metrics",
-        columns=("metric", "group", "score", "95% interval", "measured", *counts),
-        rows=[
-            (
-                summary.metric.name,
-                summary.metric.definition.group.value,
-                number_text(summary.score),
-                range_text(summary.interval),
-                f"{summary.measured:,} of {summary.total:,}",
-                *(f"{count:,}" if (count := getattr(summary, name)) else "-" for name in counts),
-            )
-            for summary in summaries
-            if summary.measured
-        ],
-    )
-    yield Section(
-        title="Not measured",
-        columns=("metric", "why", "cases"),
-        rows=[
-            ("" if position else ", ".join(names), reason, f"{count:,}" if count else "-")
-            for names, reasons in why_not_measured(summaries)
-            for position, (reason, count) in enumerate(reasons)
-        ],
-    )
+    columns = metric_columns("markdown", summaries)
+    rows: list[Sequence[object]] = []
+    for summary in summaries:
+        if not summary.measured:
+            continue
+        row: list[str] = []
+        for column in columns:
+            cell = metric_cell(column, summary)
+            row.append(f"{cell} of {summary.total:,}" if column.is_of_total else cell)
+        rows.append(row)
+    headings = [column.heading for column in columns]
+    yield Section(title="Metrics", columns=headings, rows=rows)
+
+    reason_rows: list[Sequence[object]] = []
+    for names, reasons in why_not_measured(summaries):
+        metrics = ", ".join(names)
+        for reason, count in reasons:
+            reason_rows.append((metrics, reason, f"{count:,}" if count else "-"))
+            metrics = ""  # they stand in the first of their rows alone
+    yield Section(title="Not measured", columns=("metric", "why", "cases"), rows=reason_rows)
 
 
 def unfulfilled_section(found: Unfulfilled | None) -> Section:
