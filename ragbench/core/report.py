@@ -202,7 +202,7 @@ class TableColumn(Record):
     """A column of the table of metrics, for every form of the report."""
 
     heading: str
-    value: Callable[[Summary], Interval | str | float | None]
+    value: Callable[[Summary], Interval | str | int | float | None]
     """A text, a count of cases (an int), a figure in the metric's unit (a float) or an interval.
     None, and a count of 0, is a dash."""
     forms: tuple[Form, ...] = ("terminal", "markdown", "page")

@@ -348,7 +348,7 @@ def _forest(summary: Summary, ends: Interval | None, least: float, most: float) 
     return charts.forest(summary.score, low, high, least=least, most=most)
 
 
-def _figure_text(value: Interval | str | float | None, unit: str) -> str:
+def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
