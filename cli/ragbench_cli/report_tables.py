@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ragbench.core.attribution import LOSSES
 from ragbench.safe_text import counted, shown_line
 from ragbench.views import run_document
-from ragbench.views.document import number_text, range_text
+from ragbench.views.document import number_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
+from ragbench.views.metric_table import headings_without_room, metric_cell, metric_columns
 from ragbench.views.report import sharing_remark
 from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
@@ -152,26 +153,32 @@ def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
 
 def _metrics(summaries: Sequence[Summary]) -> Table:
     """The metrics that have a figure; names stay readable in a narrow terminal."""
-    counts = ("abstained", "skipped", "failed", "unproved")
+    columns = metric_columns("terminal", summaries)
+    headings: list[str] = []
+    for column in columns:
+        if column.is_of_total:
+            headings.append(f"n of {summaries[0].total:,}")
+        else:
+            headings.append(column.heading)
     rows: list[Sequence[Cell]] = []
-    for one in summaries:
-        unit = one.metric.definition.unit
-        numbers = [(name, getattr(one, name)) for name in counts]
-        rows.append(
-            (
-                one.metric.name,
-                (number_text(one.score, unit), "bold"),
-                range_text(one.interval, unit),
-                f"{one.measured:,}",
-                *((f"{n:,}", _STYLES.get(name, "")) if n else "-" for name, n in numbers),
-            )
-        )
+    for summary in summaries:
+        row: list[Cell] = []
+        for column in columns:
+            text = metric_cell(column, summary, unit=summary.metric.definition.unit)
+            if column.heading == "score":
+                row.append((text, "bold"))
+            elif text == "-":
+                row.append(text)
+            else:
+                row.append((text, _STYLES.get(column.heading, "")))
+        rows.append(row)
+    longest_name = max(len(summary.metric.name) for summary in summaries)
     return fitted_table(
-        ("metric", "score", "95% interval", f"n of {summaries[0].total:,}", *counts),
+        headings,
         rows,
-        missed=("", "skipped", "abstained", "95% interval", "failed", "unproved"),
+        missed=("", *headings_without_room(columns)),  # before any column goes, the gaps do
         sparse=True,
-        spare=max(0, max(len(one.metric.name) for one in summaries) - _NAMES),
+        spare=max(0, longest_name - _NAMES),
         gap=1,
     )
 

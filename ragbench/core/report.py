@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragbench.core.attribution import Attribution, Cause, CauseCount, RightShare
 from ragbench.core.biography import Biography, OperatorTable
@@ -192,6 +192,94 @@ class Counted(Record):
 
 class Summary(Counted):
     metric: Metric
+
+
+Form = Literal["terminal", "markdown", "page"]
+"""Where a report is shown: in a terminal, in report.md and in report.html."""
+
+
+class TableColumn(Record):
+    """A column of the table of metrics, for every form of the report."""
+
+    heading: str
+    value: Callable[[Summary], Interval | str | int | float | None]
+    """A text, a count of cases (an int), a figure in the metric's unit (a float) or an interval.
+    None, and a count of 0, is a dash."""
+    forms: tuple[Form, ...] = ("terminal", "markdown", "page")
+    is_rare: bool = False
+    """Whether it is left out where no metric has anything in it."""
+    is_drawn: bool = False
+    """Whether the page draws the interval before its numbers."""
+    is_of_total: bool = False
+    """Whether the number of all cases is shown with it."""
+    room_rank: int | None = 0
+    """A narrow terminal leaves out the column with the lowest number first, and never one with
+    None."""
+
+
+_WITHOUT_VALUE: tuple[Form, ...] = ("terminal", "markdown")
+"""The page joins the counts of cases without a value in a column of its own."""
+
+METRIC_TABLE = (
+    TableColumn(
+        heading="metric",
+        value=lambda summary: summary.metric.name,
+        room_rank=None,
+    ),
+    TableColumn(
+        heading="group",
+        value=lambda summary: summary.metric.definition.group.value,
+        forms=("markdown",),  # the page has a heading for each group, and a terminal no room
+    ),
+    TableColumn(
+        heading="score",
+        value=lambda summary: summary.score,
+        room_rank=None,
+    ),
+    TableColumn(
+        heading="95% interval",
+        value=lambda summary: summary.interval,
+        is_drawn=True,
+        room_rank=3,
+    ),
+    TableColumn(
+        heading="measured",
+        value=lambda summary: summary.measured,
+        is_of_total=True,
+        room_rank=None,
+    ),
+    TableColumn(
+        heading="abstained",
+        value=lambda summary: summary.abstained,
+        forms=_WITHOUT_VALUE,
+        room_rank=2,
+    ),
+    TableColumn(
+        heading="skipped",
+        value=lambda summary: summary.skipped,
+        forms=_WITHOUT_VALUE,
+        room_rank=1,
+    ),
+    TableColumn(
+        heading="failed",
+        value=lambda summary: summary.failed,
+        forms=_WITHOUT_VALUE,
+        room_rank=4,
+    ),
+    TableColumn(
+        heading="unproved",
+        value=lambda summary: summary.unproved,
+        forms=_WITHOUT_VALUE,
+        is_rare=True,  # only a judge that has to quote can leave a cell unproved
+        room_rank=5,
+    ),
+)
+"""The columns of the table of metrics, from left to right.
+
+A new column is a line here. A figure that no summary has yet is also a field of `Counted` (and of
+`Slice`), which `ragbench.metrics.summary` computes; ``.ci/generate_docs.py`` then writes the
+schema of report.json anew.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,13 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.case_table import clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.report import Slice, Summary
+from ragbench.core.report import Interval, Slice, Summary
 from ragbench.errors import ConfigError
 from ragbench.stats.mean import mean_interval
 
@@ -77,15 +77,30 @@ class SummaryBuilder:
                 statuses[status] += count
                 reasons[reason] += count
             if problem is not None:
-                reasons[f"{NO_FIGURE}{problem}"] = whole["measured"]
+                reasons[f"{NO_FIGURE}{problem}"] = whole.measured
             slices: list[Slice] = []
             for by, value in members:
                 rows = self._members[by, value]
                 own = [self.clusters[row] for row in rows] if self.clusters else ()
                 part, _ = _figures(metric, [column[row] for row in rows], own)
-                slices.append(Slice(by=by, value=value, **part))
+                slices.append(
+                    Slice(
+                        by=by,
+                        value=value,
+                        total=part.total,
+                        measured=part.measured,
+                        score=part.score,
+                        interval=part.interval,
+                        clusters=part.clusters,
+                    )
+                )
             summary = Summary(
                 metric=metric,
+                total=whole.total,
+                measured=whole.measured,
+                score=whole.score,
+                interval=whole.interval,
+                clusters=whole.clusters,
                 abstained=statuses[Status.ABSTAINED],
                 skipped=statuses[Status.SKIPPED],
                 failed=statuses[Status.FAILED],
@@ -93,7 +108,6 @@ class SummaryBuilder:
                 # One reason, as most have, is in order.
                 reasons=most_frequent(reasons)[:10] if len(reasons) > 1 else (*reasons.items(),),
                 slices=tuple(slices),
-                **whole,
             )
             found.append(summary)
         return tuple(found)
@@ -104,9 +118,19 @@ def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+class _Figures(NamedTuple):
+    """What a summary and a slice say of their cases, under the names of their fields."""
+
+    total: int
+    measured: int
+    score: float | None
+    interval: Interval | None
+    clusters: int
+
+
 def _figures(
     metric: Metric, column: Sequence[float], clusters: Sequence[str | None]
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[_Figures, str | None]:
     """What a summary and a slice say of some cases; why there is no figure, where one was due.
 
     The interval of a mean is None when there are fewer than two clusters, or when all of them agree
@@ -134,8 +158,14 @@ def _figures(
         found = mean_interval(values, labels, bounds=ends, probability=is_chance)
         interval = found.reported
         groups = 0 if interval is None else found.clusters
-    figures = {"total": len(column), "measured": len(values), "score": score, "interval": interval}
-    return {**figures, "clusters": groups}, problem
+    figures = _Figures(
+        total=len(column),
+        measured=len(values),
+        score=score,
+        interval=interval,
+        clusters=groups,
+    )
+    return figures, problem
 
 
 def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:

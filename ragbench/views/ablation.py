@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -24,69 +24,77 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
         "compared_with": ablation.variants[0].name,
         **values_of(ablation, "family keep"),
+        # Of a run without gold no best order is known.
         "ceiling": dict(zip(metrics, ablation.ceiling, strict=False)),
         "generator": ablation.generator,
-        "variants": [
-            {
-                "name": one.name,
-                "metrics": {
-                    change.metric.name: {
-                        **values_of(change, "score measured difference low high alone"),
-                        "p": change.p_value,
-                        "p_corrected": change.p_corrected,
-                        "significant": change.is_significant,
-                        **values_of(change, "compared gained lost losses"),
-                    }
-                    for change in one.changes
-                },
-                "chunks": one.chunks,
-                "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
-                "seconds": None  # where a score was known from before
-                if one.reused_scores
-                else {"p50": one.seconds_p50, "p95": one.seconds_p95},
-                **values_of(one, "reused_scores failed passed_over"),
-                "failures": [{"failure": text, "count": count} for text, count in one.failures],
-                **values_of(one, "acted answers"),
-                "post_retrieval": one.operators,
-                "settings": one.settings,
-            }
-            for one in ablation.variants
-        ],
+        "variants": [_variant_object(variant) for variant in ablation.variants],
         "notes": ablation.notes,
     }
 
 
-def _metric_table(ablation: Ablation, at: int) -> Section:
+def _variant_object(variant: VariantReport) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    for change in variant.changes:
+        metrics[change.metric.name] = {
+            **values_of(change, "score measured difference low high alone"),
+            "p": change.p_value,
+            "p_corrected": change.p_corrected,
+            "significant": change.is_significant,
+            **values_of(change, "compared gained lost losses"),
+        }
+    seconds = None
+    if not variant.reused_scores:  # whose times were not measured again
+        seconds = {"p50": variant.seconds_p50, "p95": variant.seconds_p95}
+    return {
+        "name": variant.name,
+        "metrics": metrics,
+        "chunks": variant.chunks,
+        "tokens": {"mean": variant.tokens, "p95": variant.tokens_p95},
+        "seconds": seconds,
+        **values_of(variant, "reused_scores failed passed_over"),
+        "failures": [{"failure": text, "count": count} for text, count in variant.failures],
+        **values_of(variant, "acted answers"),
+        "post_retrieval": variant.operators,
+        "settings": variant.settings,
+    }
+
+
+def _metric_table(ablation: Ablation, position: int) -> Section:
     """One metric: a row per variant, and one for the best order of the same chunks."""
-    changes = [variant.changes[at] for variant in ablation.variants]
-    drawn = charts.differences([(one.difference, one.low, one.high) for one in changes])
-    rows = [
-        (variant.name, *_effect_cells(variant.changes[at], forest, acted=variant.acted != 0))
-        for variant, forest in zip(ablation.variants, drawn, strict=True)
-    ]
-    ceiling = ablation.ceiling[at] if ablation.ceiling else None
+    changes = [variant.changes[position] for variant in ablation.variants]
+    drawings = charts.differences(
+        [(change.difference, change.low, change.high) for change in changes]
+    )
+    rows: list[Sequence[object]] = []
+    for variant, change, drawing in zip(ablation.variants, changes, drawings, strict=True):
+        rows.append((variant.name, *_effect_cells(change, drawing, acted=variant.acted != 0)))
+    ceiling = ablation.ceiling[position] if ablation.ceiling else None
     if ceiling is not None:
         rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 7))
     level = f"{ablation.confidence:.0%} of all"
     return Section(
-        title=ablation.metrics[at].name,
+        title=ablation.metrics[position].name,
         columns=("variant", "score", "difference", "", level, "p", "better", "worse", "n"),
         rows=rows,
     )
 
 
-def _effect_cells(change: VariantEffect, forest: Markup, *, acted: bool) -> tuple[str, ...]:
-    score, p_value = number_text(change.score), change.p_corrected
-    if change.difference is None or not acted:
-        is_first = change.difference is None
-        count = change.measured if is_first else change.compared
-        return (score, "" if is_first else "did not act", forest, *[""] * 4, f"{count:,}")
+def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tuple[str, ...]:
+    """All columns of a metric's table but the name of the variant."""
+    score = number_text(change.score)
+    if change.difference is None:  # the first variant, which the others are compared with
+        return (score, "", drawing, "", "", "", "", f"{change.measured:,}")
+    if not acted:
+        return (score, "did not act", drawing, "", "", "", "", f"{change.compared:,}")
+    p_value = number_text(change.p_corrected)
+    if change.p_corrected is not None and change.p_corrected < 0.001:
+        p_value = "<0.001"
     return (
         score,
         number_text(change.difference, sign=True),
-        forest,
+        drawing,
         range_text(change, sign=True),
-        "<0.001" if p_value is not None and p_value < 0.001 else number_text(p_value),
+        p_value,
         f"{change.gained:,}",
         f"{change.lost:,}",
         f"{change.compared:,}",
@@ -95,81 +103,105 @@ def _effect_cells(change: VariantEffect, forest: Markup, *, acted: bool) -> tupl
 
 def _cost_table(ablation: Ablation) -> Section:
     """What post-retrieval takes and leaves for generation, per case."""
-    rows = [
-        (
-            one.name,
-            f"{one.chunks:.1f}",
-            f"{one.tokens:,.0f}",
-            f"{one.tokens_p95:,.0f}",
-            "reused" if one.reused_scores else _seconds(one.seconds_p50),
-            "reused" if one.reused_scores else _seconds(one.seconds_p95),
-            f"{one.failed:,}",
+    rows: list[Sequence[object]] = []
+    for variant in ablation.variants:
+        times = ("reused", "reused")
+        if not variant.reused_scores:
+            times = (_seconds(variant.seconds_p50), _seconds(variant.seconds_p95))
+        rows.append(
+            (
+                variant.name,
+                f"{variant.chunks:.1f}",
+                f"{variant.tokens:,.0f}",
+                f"{variant.tokens_p95:,.0f}",
+                *times,
+                f"{variant.failed:,}",
+            )
         )
-        for one in ablation.variants
-    ]
     columns = ("variant", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
-    hint = f"Tokens counted by {ablation.counter}{', an estimate' * ablation.is_estimate}."
+    estimate = ", an estimate" if ablation.is_estimate else ""
+    hint = f"Tokens counted by {ablation.counter}{estimate}."
     return Section(title="cost per case", columns=columns, rows=rows, hint=hint)
 
 
 def _answer_table(ablation: Ablation) -> Section:
-    """What generation gave and took; empty where nobody was asked."""
-    asked = [(one.name, one.answers) for one in ablation.variants if one.answers is not None]
-    rows = [
-        [
-            name,
-            *(f"{count:,}" for count in (one.answered, one.declined, one.failed)),
-            _seconds(one.seconds_p50),
-            _seconds(one.seconds_p95),
-        ]
-        for name, one in asked
-    ]
+    """What generation gave and took; empty where it was not asked."""
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
-    if any(one.cost is not None for _, one in asked):
+    answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
+    has_cost = any(answer.cost is not None for answer in answers)
+    if has_cost:
         columns.append(f"{ablation.currency or 'cost'} / 1,000")
-        for row, (_, one) in zip(rows, asked, strict=True):
-            row.append("-" if one.cost is None else f"{one.cost * 1000:.3g}")
+    rows: list[Sequence[object]] = []
+    for variant in ablation.variants:
+        answer = variant.answers
+        if answer is None:
+            continue
+        row = [
+            variant.name,
+            f"{answer.answered:,}",
+            f"{answer.declined:,}",
+            f"{answer.failed:,}",
+            _seconds(answer.seconds_p50),
+            _seconds(answer.seconds_p95),
+        ]
+        if has_cost:
+            row.append("-" if answer.cost is None else f"{answer.cost * 1000:.3g}")
+        rows.append(row)
     return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
 
 
-_REMARKS, _KINDS, _CASES = 4, 3, 3
-"""How many remarks on operators, kinds of failure and lost cases are shown for each variant."""
+_REMARKS = 4
+"""Remarks on operators that are shown for each variant."""
+_FAILURES = 3
+_LOST_CASES = 3
 
 
 def _remarks(ablation: Ablation) -> Iterator[Section]:
     first, *others = ablation.variants
-    idle = [one.name for one in others if not one.acted]
-    same = [f"{name} left the same as {first.name} in every case." for name in idle]
-    yield Section(title="Not acted", lines=same)
-    said = [f"{one.name}: {text}" for one in ablation.variants for text in _said(one)]
-    yield Section(title="Operators", lines=said)
+    idle: list[str] = []
+    for variant in others:
+        if not variant.acted:
+            idle.append(f"{variant.name} left the same as {first.name} in every case.")
+    yield Section(title="Not acted", lines=idle)
+
+    operators: list[str] = []
+    failures: list[str] = []
+    for variant in ablation.variants:
+        operators.extend(f"{variant.name}: {remark}" for remark in _operator_remarks(variant))
+        for text, count in variant.failures[:_FAILURES]:
+            message = shown_line(text, longest=200)
+            failures.append(f"{variant.name}, {count:,} times: {message}")
+    yield Section(title="Operators", lines=operators)
     yield Section(title="Lost cases", lines=[*_lost(ablation)])
-    failed = [
-        f"{one.name}, {count:,} times: {shown_line(text, longest=200)}"
-        for one in ablation.variants
-        for text, count in one.failures[:_KINDS]
-    ]
-    yield Section(title="Failed", lines=failed)
+    yield Section(title="Failed", lines=failures)
 
 
-def _said(one: VariantReport) -> Iterator[str]:
-    """What its operators lost, and what they said."""
-    found = one.operators
-    if found is not None:
-        most = 0 if one.acted == 0 else len(found.losers[:_REMARKS])
-        losses = islice(operator_remarks(found), most)
-        notes = dict.fromkeys(note for each in found.operators for note, _ in each.notes[:_REMARKS])
-        yield from (*losses, *(f"{note}." for note in notes))
+def _operator_remarks(variant: VariantReport) -> Iterator[str]:
+    """What the operators of a variant lost, and what they said."""
+    table = variant.operators
+    if table is None:
+        return
+    if variant.acted != 0:
+        # The first remarks are the losses, one for each loser.
+        yield from islice(operator_remarks(table), len(table.losers[:_REMARKS]))
+    notes: dict[str, None] = {}
+    for operator in table.operators:
+        for note, _ in operator.notes[:_REMARKS]:
+            notes[note] = None
+    for note in notes:
+        yield f"{note}."
 
 
 def _lost(ablation: Ablation) -> Iterator[str]:
     """By the first metric, the cases that lost most; --json lists all."""
+    metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
-        cases = (f"{one.case} ({one.before:.2f} to {one.after:.2f})" for one in losses[:_CASES])
         if losses:
-            name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {', '.join(cases)}"
+            cases: list[str] = []
+            for loss in losses[:_LOST_CASES]:
+                cases.append(f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})")
+            yield f"{variant.name}, {len(losses):,} by {metric}: {', '.join(cases)}"
 
 
 def _seconds(value: float) -> str:
@@ -178,11 +210,17 @@ def _seconds(value: float) -> str:
 
 def ablation_document(ablation: Ablation) -> Document:
     """Variants of post-retrieval: what each gives, and what it costs."""
-    together = (
-        f"The intervals of all {ablation.family:,} comparisons hold together with "
-        f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
-        "variants is not taken for more than it is."
-    )
+    notes = list(ablation.notes)
+    if ablation.family > 1:
+        notes.insert(
+            0,
+            f"The intervals of all {ablation.family:,} comparisons hold together with "
+            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
+            "variants is not taken for more than it is.",
+        )
+    metric_tables: list[Section] = []
+    for position in range(len(ablation.metrics)):
+        metric_tables.append(_metric_table(ablation, position))
     return Document(
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
@@ -192,10 +230,10 @@ def ablation_document(ablation: Ablation) -> Document:
             f"{ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(
-            *(_metric_table(ablation, at) for at in range(len(ablation.metrics))),
+            *metric_tables,
             _cost_table(ablation),
             _answer_table(ablation),
             *_remarks(ablation),
         ),
-        notes=(*([together] if ablation.family > 1 else ()), *ablation.notes),
+        notes=notes,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -10,6 +10,7 @@ from ragbench.core.comparison import ComparedRun, Comparison, Difference, Metric
 from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
+from ragbench.core.report import Correction
 from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.views.document import (
     Document,
@@ -24,6 +25,11 @@ from ragbench.views.labels import corrected_section, corrected_text
 
 _COMPARED = 20
 """Cases of a kind in Markdown."""
+_NAMED = 4
+"""How many metrics of a kind a result names."""
+_CHANGES = 8
+"""How many changes of a system are named."""
+_LONGEST = 200
 
 
 def kinds_text(pair: RunPair) -> str:
@@ -43,49 +49,46 @@ def counts_text(pair: RunPair) -> str:
     return "; ".join(parts)
 
 
-def p_text(found: Difference) -> str:
+def p_text(difference: Difference) -> str:
     """The corrected p-value; ``-`` where nothing could be tested."""
-    if not found.cases:
+    if not difference.cases:
         return "-"
-    p_value = found.p_corrected
-    least = max(found.resolution, 0.001)
-    return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
+    p_value = difference.p_corrected
+    # A test by drawing signs resolves no smaller p-value than its draws allow.
+    least = max(difference.resolution, 0.001)
+    if p_value < least or p_value <= difference.resolution:
+        return f"<{least:.3f}"
+    return f"{p_value:.3f}"
 
 
-def difference_cells(found: Difference | None, unit: str) -> tuple[str, str, str, str]:
+def difference_cells(difference: Difference | None, unit: str) -> tuple[str, str, str, str]:
     """The difference, its interval, its p-value, and the cases that it is of."""
-    if found is None:
+    if difference is None:
         return "-", "-", "-", "-"
-    change = number_text(found.difference, unit, sign=True)
-    return change, range_text(found, unit, sign=True), p_text(found), f"{found.cases:,}"
-
-
-_NAMED = 4
-"""How many metrics of a kind a result names."""
+    change = number_text(difference.difference, unit, sign=True)
+    interval = range_text(difference, unit, sign=True)
+    return change, interval, p_text(difference), f"{difference.cases:,}"
 
 
 def result_lines(comparison: Comparison) -> Iterator[str]:
     """What is beyond chance of each run against the first one."""
     first = comparison.runs[0].mark
-    decided = {(one.metric, *one.runs): one for one in comparison.corrections}
-    yield from (corrected_text(one) for one in decided.values() if len(one.runs) > 1)
+    # Labels of people decide the differences that they correct.
+    corrections: dict[tuple[str, ...], Correction] = {}
+    for correction in comparison.corrections:
+        corrections[correction.metric, *correction.runs] = correction
+    for correction in corrections.values():
+        if len(correction.runs) > 1:
+            yield corrected_text(correction)
+
     alike: list[str] = []
     for run in comparison.runs[1:]:
-        ways: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
-        for metric in comparison.metrics:
-            for one in metric.differences:
-                pair = (one.first, one.second)
-                if pair != (first, run.mark) or (metric.name, *pair) in decided:
-                    continue  # or people decide it
-                if one.is_significant:
-                    change = number_text(one.difference, metric.unit, sign=True)
-                    name = f"{shown_line(metric.name)} ({change})"
-                    is_up = (one.difference or 0.0) > 0.0
-                    way = "better" if is_up is (metric.direction is Direction.HIGHER) else "worse"
-                    ways["different" if metric.direction is Direction.NEITHER else way].append(name)
-        found = [f"{way} on {as_line(names, _NAMED)}" for way, names in ways.items() if names]
-        if found:
-            yield f"{run.mark} against {first}: {'; '.join(found)}"
+        parts: list[str] = []
+        for way, names in _significant(comparison, run.mark, corrections).items():
+            if names:
+                parts.append(f"{way} on {as_line(names, _NAMED)}")
+        if parts:
+            yield f"{run.mark} against {first}: {'; '.join(parts)}"
         else:
             alike.append(run.mark)
     if alike:
@@ -94,23 +97,48 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{', '.join(alike)} against {first}: no significant difference in {metrics}"
 
 
+def _significant(
+    comparison: Comparison, mark: str, corrections: Collection[tuple[str, ...]]
+) -> dict[str, list[str]]:
+    """The metrics on which a run differs from the first one, by the way in which it does.
+
+    Args:
+        corrections: metric and runs of the differences that labels decide instead.
+    """
+    pair = (comparison.runs[0].mark, mark)
+    ways: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
+    for metric in comparison.metrics:
+        if (metric.name, *pair) in corrections:
+            continue
+        for difference in metric.differences:
+            if (difference.first, difference.second) == pair and difference.is_significant:
+                change = number_text(difference.difference, metric.unit, sign=True)
+                name = f"{shown_line(metric.name)} ({change})"
+                ways[_way(metric.direction, difference)].append(name)
+    return ways
+
+
+def _way(direction: Direction, difference: Difference) -> str:
+    if direction is Direction.NEITHER:
+        return "different"
+    is_up = (difference.difference or 0.0) > 0.0
+    return "better" if is_up is (direction is Direction.HIGHER) else "worse"
+
+
 def family_text(comparison: Comparison) -> str:
     """How the p-values and the marks are to be read."""
     settings = comparison.settings
-    sides = {metric.direction for metric in comparison.metrics if metric.differences}
-    or_larger = " (or larger, where neither side is better)" if Direction.NEITHER in sides else ""
+    directions = {metric.direction for metric in comparison.metrics if metric.differences}
+    or_larger = ""
+    if Direction.NEITHER in directions:
+        or_larger = " (or larger, where neither side is better)"
     tests = settings["family"]
-    corrected = f", corrected (jointly) for {tests} tests" if tests not in (0, 1) else ""
+    corrected = "" if tests in (0, 1) else f", corrected (jointly) for {tests} tests"
     return (
         f"p: two-sided, by flipping signs of clusters{corrected}. ^ names a run "
         f"that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "
         f"{settings['confidence']:.0%}, each for itself."
     )
-
-
-_CHANGES = 8
-"""How many changes of a system are named."""
-_LONGEST = 200
 
 
 def change_title(before: str, now: str) -> str:
@@ -139,7 +167,7 @@ def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    return f"{run.source}{f' at {run.version}' if run.version else ''}"
+    return f"{run.source} at {run.version}" if run.version else run.source
 
 
 def system_section(before: str, now: str, change: SystemChange | None) -> Section:
@@ -154,56 +182,73 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
         cases: how many cases of each kind Markdown shows.
     """
     marks = [run.mark for run in comparison.runs]
-    pairs, places = comparison.pairs, {run.mark: run.source for run in comparison.runs}
     return Document(
         kind="ragbench comparison",
         title=f"runs {', '.join(marks[:-1])} and {marks[-1]} on {comparison.runs[0].dataset}",
         headline=". ".join(result_lines(comparison)),
         sections=(
-            Section(
-                title="Runs",
-                columns=("run", "system", "dataset", "read from", "cases"),
-                rows=[
-                    (run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}")
-                    for run in comparison.runs
-                ],
-            ),
-            Section(
-                title="Metrics",
-                columns=("metric", *marks, "pair", "difference", "", "interval", "p", "cases"),
-                rows=[row for metric in comparison.metrics for row in _metric_rows(metric)],
-                hint=family_text(comparison),
-            ),
+            _runs_section(comparison),
+            _metrics_section(comparison, marks),
             corrected_section(comparison.corrections),
-            *(
-                system_section(pair.first, pair.second, change)
-                for pair, change in zip(pairs, comparison.systems, strict=True)
-            ),
+            *_system_sections(comparison),
             flows_section(comparison.flows),
-            Section(
-                title="Cases",
-                lines=[f"{one.second} against {one.first}: {counts_text(one)}" for one in pairs],
-                changes=changes_of(pairs, comparison.changed, places),
-                most=cases,
-            ),
+            _cases_section(comparison, most=cases),
         ),
         notes=(*comparison.notes, *_readings(comparison)),
     )
 
 
+def _runs_section(comparison: Comparison) -> Section:
+    rows: list[Sequence[object]] = []
+    for run in comparison.runs:
+        rows.append((run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}"))
+    columns = ("run", "system", "dataset", "read from", "cases")
+    return Section(title="Runs", columns=columns, rows=rows)
+
+
+def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
+    rows: list[Sequence[object]] = []
+    for metric in comparison.metrics:
+        rows.extend(_metric_rows(metric))
+    return Section(
+        title="Metrics",
+        columns=("metric", *marks, "pair", "difference", "", "interval", "p", "cases"),
+        rows=rows,
+        hint=family_text(comparison),
+    )
+
+
 def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
-    figures = [
-        " ".join((number_text(figure.score, metric.unit), *(f"^{r}" for r in figure.better_than)))
-        for figure in metric.figures
-    ]
+    """A row for each pair of runs; the figures of the runs are in the first row."""
+    figures: list[str] = []
+    for figure in metric.figures:
+        marks = [f"^{mark}" for mark in figure.better_than]
+        figures.append(" ".join([number_text(figure.score, metric.unit), *marks]))
     if not metric.differences:
         yield (metric.name, *figures, "-", "-", Markup(), "-", "-", "-")
-    drawn = charts.differences([(one.difference, one.low, one.high) for one in metric.differences])
-    for at, (found, forest) in enumerate(zip(metric.differences, drawn, strict=True)):
-        change, ends, p_value, cases = difference_cells(found, metric.unit)
-        shown = [metric.name, *(figures if at == 0 else [""] * len(figures))]
-        p_value += " *" * found.is_significant
-        yield (*shown, f"{found.second} - {found.first}", change, forest, ends, p_value, cases)
+    ends = [(change.difference, change.low, change.high) for change in metric.differences]
+    drawings = charts.differences(ends)
+    for difference, drawing in zip(metric.differences, drawings, strict=True):
+        change, interval, p_value, cases = difference_cells(difference, metric.unit)
+        if difference.is_significant:
+            p_value += " *"
+        pair = f"{difference.second} - {difference.first}"
+        yield (metric.name, *figures, pair, change, drawing, interval, p_value, cases)
+        figures = [""] * len(figures)
+
+
+def _system_sections(comparison: Comparison) -> Iterator[Section]:
+    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
+        yield system_section(pair.first, pair.second, change)
+
+
+def _cases_section(comparison: Comparison, *, most: int) -> Section:
+    lines: list[str] = []
+    for pair in comparison.pairs:
+        lines.append(f"{pair.second} against {pair.first}: {counts_text(pair)}")
+    places = {run.mark: run.source for run in comparison.runs}
+    changes = changes_of(comparison.pairs, comparison.changed, places)
+    return Section(title="Cases", lines=lines, changes=changes, most=most)
 
 
 def _readings(comparison: Comparison) -> Iterator[str]:
@@ -212,5 +257,5 @@ def _readings(comparison: Comparison) -> Iterator[str]:
         if metric.untested is not None:
             yield f"{metric.name} is not tested: {metric.untested}"
     main = ", ".join(comparison.main)
-    lies = f", or when {main} lies in the lower half of its scale" if main else ""
-    yield f"A case fails when a stage failed{lies}"
+    is_low = f", or when {main} lies in the lower half of its scale" if main else ""
+    yield f"A case fails when a stage failed{is_low}"

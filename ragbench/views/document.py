@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 300
 """Letters of a text in Markdown."""
+_LONGEST_LINE = 1000
 _IDS = 5
 """How many ids of a kind are named."""
 _LONGEST_TEXT = 200
@@ -39,7 +40,7 @@ class Changes(Record):
 
 
 class Section(Record):
-    """A heading with what stands below it: lines, a table, cases."""
+    """A heading with what is below it: lines, a table, cases."""
 
     title: str
     lines: Sequence[str] = ()
@@ -79,35 +80,38 @@ class Document(Record):
     def shown(self) -> list[Section]:
         """The sections that hold anything, the notes as the last."""
         notes = Section(title="Notes", lines=self.notes)
-        return [each for each in (*self.sections, notes) if not each.is_empty]
+        return [section for section in (*self.sections, notes) if not section.is_empty]
 
 
 def changes_of(
-    pairs: Sequence[RunPair], changed: Sequence[CaseDifference], places: Mapping[str, str]
+    pairs: Sequence[RunPair], differences: Sequence[CaseDifference], places: Mapping[str, str]
 ) -> tuple[Changes, ...]:
-    """The cases by pair of runs and kind, newly failing ones first; runs lie at ``places``."""
+    """The cases by pair of runs and kind, newly failing ones first.
+
+    Args:
+        places: the folders of the runs, by their marks.
+    """
     from ragbench.core.comparison import CaseKind
 
-    found = (
-        Changes(
-            kind=kind,
-            pair=pair,
-            cases=[one for one in changed if one.second == pair.second and one.kind is kind],
-            place=places.get(pair.second, ""),
-        )
-        for pair in pairs
-        for kind in CaseKind
-    )
-    return tuple(each for each in found if each.cases)
+    groups: list[Changes] = []
+    for pair in pairs:
+        of_pair = [case for case in differences if case.second == pair.second]
+        for kind in CaseKind:
+            cases = [case for case in of_pair if case.kind is kind]
+            if cases:
+                place = places.get(pair.second, "")
+                groups.append(Changes(kind=kind, pair=pair, cases=cases, place=place))
+    return tuple(groups)
 
 
 def flows_section(flows: Sequence[CauseFlow]) -> Section:
     """From which cause to which, how many cases, of which run, and some of them."""
-    rows = [
-        [one.before.label, one.after.label, f"{one.cases:,}", one.second, ", ".join(one.examples)]
-        for one in flows
-        if one.before is not one.after
-    ]
+    rows: list[Sequence[object]] = []
+    for flow in flows:
+        if flow.before is not flow.after:
+            examples = ", ".join(flow.examples)
+            cases = f"{flow.cases:,}"
+            rows.append([flow.before.label, flow.after.label, cases, flow.second, examples])
     columns = ("before", "after", "cases", "run", "for example")
     return Section(title="How causes changed", columns=columns, rows=rows, most=10)
 
@@ -118,34 +122,43 @@ def markdown(document: Document, *, level: int = 3) -> str:
     parts = [
         f"{'#' * level} {document.kind}: {markdown_text(document.title)}",
         f"**{markdown_text(document.headline)}**",
-        *("\n".join(_section(each, "#" * (level + 1))) for each in document.shown),
-        *([f"*{markdown_text(document.foot)}*"] if document.foot else []),
     ]
+    for section in document.shown:
+        parts.append("\n".join(_section(section, "#" * (level + 1))))
+    if document.foot:
+        parts.append(f"*{markdown_text(document.foot)}*")
     return "\n\n".join(parts) + "\n"
 
 
 def _section(section: Section, hashes: str) -> Iterator[str]:
     yield f"{hashes} {markdown_text(section.title)}"
-    most = len(section.rows) if section.most is None else section.most
     if section.lines:
         yield ""
-        yield from (f"- {markdown_text(line, longest=1000)}" for line in section.lines)
+        for line in section.lines:
+            yield f"- {markdown_text(line, longest=_LONGEST_LINE)}"
     if section.rows:
         yield ""
-        places = [place for place, name in enumerate(section.columns) if name]
-        rows = (
-            tuple(markdown_text(str(row[place]), longest=_LONGEST) for place in places)
-            for row in section.rows[:most]
-        )
-        yield from markdown_table([markdown_text(section.columns[at]) for at in places], rows)
-        if len(section.rows) > most:
-            yield ""
-            yield f"... and {len(section.rows) - most:,} more."
+        yield from _table(section)
     for group in section.changes:
-        yield from _changes(group, len(group.cases) if section.most is None else section.most)
+        most = len(group.cases) if section.most is None else section.most
+        yield from _changes(group, most)
     if section.hint:
         yield ""
         yield f"*{markdown_text(section.hint)}*"
+
+
+def _table(section: Section) -> Iterator[str]:
+    """The rows of a section without columns of drawings, and how many there is no room for."""
+    positions = [position for position, name in enumerate(section.columns) if name]
+    headings = [markdown_text(section.columns[position]) for position in positions]
+    rows: list[list[str]] = []
+    for row in section.rows[: section.most]:
+        cells = [str(row[position]) for position in positions]
+        rows.append([markdown_text(cell, longest=_LONGEST) for cell in cells])
+    yield from markdown_table(headings, rows)
+    if len(section.rows) > len(rows):
+        yield ""
+        yield f"... and {len(section.rows) - len(rows):,} more."
 
 
 def _changes(group: Changes, most: int) -> Iterator[str]:
@@ -155,8 +168,8 @@ def _changes(group: Changes, most: int) -> Iterator[str]:
     for case in group.cases[:most]:
         yield f"- {markdown_text(case.id, longest=_LONGEST)}"
         for label, line in what_changed(case):
-            text = markdown_text(line, longest=_LONGEST)
-            yield f"  - {f'{label}: ' if label else ''}{text}"
+            begin = f"{label}: " if label else ""
+            yield f"  - {begin}{markdown_text(line, longest=_LONGEST)}"
     if len(group.cases) > most:
         yield f"- ... and {len(group.cases) - most:,} more"
 
@@ -164,37 +177,43 @@ def _changes(group: Changes, most: int) -> Iterator[str]:
 def flip_text(flip: Flip) -> str:
     """One respect in which a case changed."""
     old = _state(flip.before, flip.before_status)
-    text = f"{shown_line(flip.subject)} {old} -> {_state(flip.after, flip.after_status)}"
-    return f"{text} ({shown_line(flip.reason, longest=_LONGEST_TEXT)})" if flip.reason else text
+    new = _state(flip.after, flip.after_status)
+    text = f"{shown_line(flip.subject)} {old} -> {new}"
+    if flip.reason:
+        text += f" ({shown_line(flip.reason, longest=_LONGEST_TEXT)})"
+    return text
 
 
 def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
-    """What became of the retrieved ids; ranks stand in brackets, with what is gold."""
+    """What became of the retrieved ids, in brackets their ranks and which are gold."""
     if change is None:
         return "unknown"
     if change.is_none:
         return "the same"
-    kinds = {
-        "lost": [(id_, str(rank)) for id_, rank in change.lost],
-        "gained": [(id_, str(rank)) for id_, rank in change.gained],
-        "moved": [(id_, f"{old} -> {new}") for id_, old, new in change.moved],
-    }
-    named = {
-        kind: [
-            f"{shown_line(id_, longest=_LONGEST_ID)} ({ranks}"
-            # A pipeline's chunks are named after their document: "handbook#3-...".
-            f"{', gold' * (id_ in gold or id_.rpartition('#')[0] in gold)})"
-            for id_, ranks in found
-        ]
-        for kind, found in kinds.items()
-    }
-    return "; ".join(f"{kind} {as_line(names, _IDS)}" for kind, names in named.items() if names)
+    lost = [_id_text(id, str(rank), gold) for id, rank in change.lost]
+    gained = [_id_text(id, str(rank), gold) for id, rank in change.gained]
+    moved = [_id_text(id, f"{old} -> {new}", gold) for id, old, new in change.moved]
+    parts: list[str] = []
+    for kind, ids in (("lost", lost), ("gained", gained), ("moved", moved)):
+        if ids:
+            parts.append(f"{kind} {as_line(ids, _IDS)}")
+    return "; ".join(parts)
+
+
+def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
+    # A pipeline's chunks are named after their document: "handbook#3-...".
+    document = id.rpartition("#")[0]
+    mark = ", gold" if id in gold or document in gold else ""
+    return f"{shown_line(id, longest=_LONGEST_ID)} ({ranks}{mark})"
 
 
 def cause_text(case: CaseDifference) -> str:
-    before, now = case.cause_before, case.cause_after
-    known = [one.label for one in (before, now) if one is not None]
-    return " -> ".join(dict.fromkeys(known)) or "unknown"
+    """What became of a case before and now, once where it is the same."""
+    labels: list[str] = []
+    for cause in (case.cause_before, case.cause_after):
+        if cause is not None and cause.label not in labels:
+            labels.append(cause.label)
+    return " -> ".join(labels) or "unknown"
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
@@ -215,15 +234,20 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
         yield "cause", cause_text(case)
     if case.ids is not None:
         yield "ids", ids_text(case.ids, case.gold)
+    yield from _responses(case)
+
+
+def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
+    """Both answers, or that they are the same; nothing where neither run gave any."""
     old = response_text(case.response_before, case.stages_before.get("generate"))
     new = response_text(case.response_after, case.stages_after.get("generate"))
-    if (case.response_before, case.response_after) != (None, None) or old != new:
-        if old == new and case.response_before == case.response_after:
+    if old == new and case.response_before == case.response_after:
+        if case.response_before is not None:
             yield "answer", f"the same: {old}"
-        else:
-            if case.stages_before:  # a baseline file does not say
-                yield case.first, old
-            yield case.second, new
+        return
+    if case.stages_before:  # a baseline file does not say
+        yield case.first, old
+    yield case.second, new
 
 
 def _state(value: float | None, status: Status) -> str:
@@ -243,6 +267,8 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
 
 
 class Ends(Protocol):
+    """What has two ends: an interval, a difference with its interval."""
+
     @property
     def low(self) -> float | None: ...
 
@@ -253,4 +279,5 @@ class Ends(Protocol):
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
     if ends is None or ends.low is None or ends.high is None:
         return "-"
-    return " .. ".join(number_text(end, unit, sign=sign) for end in (ends.low, ends.high))
+    low = number_text(ends.low, unit, sign=sign)
+    return f"{low} .. {number_text(ends.high, unit, sign=sign)}"

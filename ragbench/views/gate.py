@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -38,11 +38,17 @@ from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section
 from ragbench.views.run_document import causes_section, unfulfilled_section
 
-_MOST = 9
+_ANNOTATIONS = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
-_CHECKS, _LOST, _CHANGED = 60, 20, 5
-"""Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
-_LONGEST, _FEW = 160, 5
+_CHECKS = 60
+"""Checks in Markdown: forges allow a comment 65,536 letters."""
+_LOST_CASES = 20
+_CHANGED_CASES = 5
+"""Cases of each kind that went another way, in Markdown."""
+_LONGEST = 160
+_FEW = 5
+_MAIN_CHECKS = 3
+"""Checks in the comment of a gate that passed."""
 _RUNS = 30
 """Of how many runs of main there are bars."""
 _TONES = {"green": "passes", "red": "fails", "yellow": "undecided"}
@@ -55,37 +61,33 @@ def comment_marker(verdict: GateResult) -> str:
 
     It is the same for every run of one system on one dataset.
     """
-    names = (verdict.run.dataset, verdict.run.rag)
-    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") for name in names]
+    slugs: list[str] = []
+    for name in (verdict.run.dataset, verdict.run.rag):
+        slugs.append(re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-"))
     return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
 
 
 def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
-    found = Document(
+    """The verdict with all its checks; in Markdown a short form of it where it passed.
+
+    Args:
+        causes: what became of the run's cases.
+        against: the run's cases beside those of the baseline.
+    """
+    corrections = [check.corrected for check in verdict.checks if check.corrected]
+    document = Document(
         kind="ragbench gate",
         title=f"{verdict.word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
         tone=_TONES[verdict.colour],
         sections=(
-            Section(
-                title="Not compared",
-                lines=[f"{one.what}: {refusal_text(one)}" for one in verdict.refusals],
-            ),
-            Section(
-                title="Checks",
-                columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
-                rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
-                most=_CHECKS,
-            ),
-            corrected_section([check.corrected for check in verdict.checks if check.corrected]),
+            _refusals_section(verdict),
+            _checks_section(verdict),
+            corrected_section(corrections),
             dataset_section(verdict.dataset),
-            Section(
-                title="Main over its merges",
-                columns=("metric", "from", "to", "runs", "since", "p", "course"),
-                rows=_trends(verdict.checks),
-            ),
+            _trends_section(verdict),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -95,82 +97,120 @@ def gate_document(
         notes=verdict.notes,
         foot=_foot(verdict),
     )
-    calm = _calm_document(verdict, found, against) if verdict.colour == "green" else None
-    return replace(found, brief=calm)
+    if verdict.colour == "green":
+        document = replace(document, brief=_calm_document(verdict, document, against))
+    return document
 
 
 def _foot(verdict: GateResult) -> str:
     runs = f"run {source_text(verdict.run)}"
     if verdict.baseline is not None:
         runs += f"; baseline {source_text(verdict.baseline)}"
-    return f"{runs}. {', '.join(f'{key} {value}' for key, value in verdict.settings.items())}."
+    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
+    return f"{runs}. {settings}."
+
+
+def _refusals_section(verdict: GateResult) -> Section:
+    lines = [f"{refusal.what}: {refusal_text(refusal)}" for refusal in verdict.refusals]
+    return Section(title="Not compared", lines=lines)
+
+
+def _checks_section(verdict: GateResult) -> Section:
+    rows: list[Sequence[object]] = []
+    for check, drawing in zip(verdict.checks, _drawings(verdict.checks), strict=True):
+        rows.append(_check_row(check, drawing))
+    return Section(
+        title="Checks",
+        columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
+        rows=rows,
+        most=_CHECKS,
+    )
+
+
+def _trends_section(verdict: GateResult) -> Section:
+    columns = ("metric", "from", "to", "runs", "since", "p", "course")
+    return Section(
+        title="Main over its merges", columns=columns, rows=list(_trend_rows(verdict.checks))
+    )
 
 
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:
     """The cases that pass in one of the runs alone; where there are none, those that lost."""
     if against is not None:
-        places = {"run": verdict.run.source}
-        if changed := changes_of([against.pair], against.changed, places):
+        changes = changes_of([against.pair], against.changed, {"run": verdict.run.source})
+        if changes:
             return Section(
                 title="Cases that went another way",
                 lines=[counts_text(against.pair)],
-                changes=changed,
-                most=_CHANGED,
+                changes=changes,
+                most=_CHANGED_CASES,
             )
+    rows: list[Sequence[object]] = []
+    for case in verdict.lost_cases:
+        rows.append(
+            (
+                shown_line(case.id, longest=_LONGEST),
+                case.metric,
+                number_text(case.before),
+                shown_line(after_text(case), longest=_LONGEST),
+                shown_line(case.query or "", longest=_LONGEST),
+            )
+        )
     return Section(
         title=f"Cases that lost ({len(verdict.lost_cases):,})",
         columns=("case", "metric", "before", "now", "question"),
-        rows=[
-            (
-                shown_line(one.id, longest=_LONGEST),
-                one.metric,
-                number_text(one.before),
-                shown_line(after_text(one), longest=_LONGEST),
-                shown_line(one.query or "", longest=_LONGEST),
-            )
-            for one in verdict.lost_cases
-        ],
-        most=_LOST,
+        rows=rows,
+        most=_LOST_CASES,
     )
 
 
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
     """What a comment says where there is nothing to look into; it has at most 24 lines."""
-    small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
-    main = [one for one in verdict.checks if one.kind not in small] or [*verdict.checks]
-    broken = [one for one in verdict.checks if one.subject == "error rate" and one.observed]
-    courses = "; ".join(
-        f"{name} {start} to {end} {bars}" for name, start, end, *_, bars in _trends(verdict.checks)
-    )
-    system = verdict.system
-    changes = () if system is None or system.is_none else as_line([*change_lines(system)], _FEW)
+    rows: list[Sequence[object]] = []
+    for check in _telling_checks(verdict):
+        rows.append((check.label, check.outcome.value, *check_cells(check)))
+    checks = Section(title="Checks", columns=("check", "outcome", *CHECK_COLUMNS), rows=rows)
+
+    notes: list[str] = []
+    courses: list[str] = []
+    for metric, start, end, *_, bars in _trend_rows(verdict.checks):
+        courses.append(f"{metric} {start} to {end} {bars}")
+    if courses:
+        notes.append(f"Main over its merges: {'; '.join(courses)}.")
+    if verdict.system is not None and not verdict.system.is_none:
+        changes = as_line([*change_lines(verdict.system)], _FEW)
+        if changes:
+            notes.append(f"Changed in the system: {changes}.")
+    if against is not None and against.changed:
+        notes.append(f"{counts_text(against.pair)}.")
+    notes.extend(verdict.notes)
     return replace(
         whole,
-        sections=(
-            Section(
-                title="Checks",
-                columns=("check", "outcome", *CHECK_COLUMNS),
-                rows=[
-                    (one.label, one.outcome.value, *check_cells(one)) for one in main[:3] + broken
-                ],
-            ),
-            dataset_section(verdict.dataset),
-        ),
-        notes=(
-            *([f"Main over its merges: {courses}."] if courses else ()),
-            *([f"Changed in the system: {changes}."] if changes else ()),
-            *([f"{counts_text(against.pair)}."] if against and against.changed else ()),
-            *verdict.notes,
-        ),
+        sections=(checks, dataset_section(verdict.dataset)),
+        notes=notes,
         foot=f"{whole.foot} All checks and cases: --html, --json.",
     )
 
 
+def _telling_checks(verdict: GateResult) -> list[GateCheck]:
+    """The first checks of the whole run, and the errors that were let through."""
+    small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
+    main = [check for check in verdict.checks if check.kind not in small]
+    if not main:
+        main = list(verdict.checks)
+    errors: list[GateCheck] = []
+    for check in verdict.checks:
+        if check.subject == "error rate" and check.observed:
+            errors.append(check)
+    return main[:_MAIN_CHECKS] + errors
+
+
 def unjudged_document(message: str) -> Document:
     """Why a gate could not run."""
-    first, *rest = message.splitlines() or [""]
-    kind, title = "ragbench gate", "could not run"
-    return Document(kind=kind, title=title, headline=first, tone="fails", notes=rest)
+    headline, *notes = message.splitlines() or [""]
+    return Document(
+        kind="ragbench gate", title="could not run", headline=headline, tone="fails", notes=notes
+    )
 
 
 def dataset_section(change: DatasetChange | None) -> Section:
@@ -178,42 +218,39 @@ def dataset_section(change: DatasetChange | None) -> Section:
     title = "How the dataset changed"
     if change is None:
         return Section(title=title)
-    labels = [f"{one.label} {one.before:,} -> {one.now:,}" for one in change.labels]
-    scores = [
-        f"{one.metric}: {number_text(one.new)} on the {one.new_cases:,} new or edited cases, "
-        f"{number_text(one.common)} on the {one.common_cases:,} others"
-        for one in change.scores
-    ]
-    renamed = [f"{before} -> {now}" for before, now in change.renamed]
-    kinds = {"under another id": renamed, "edited": change.edited, "added": change.added}
-    return Section(
-        title=title,
-        lines=[
-            f"{change.common:,} cases are the same",
-            *([f"Cases by tag and language: {as_line(labels, _LOST)}"] if labels else ()),
-            *scores,
-        ],
-        columns=("cases", "number", "for example"),
-        rows=[
-            (kind, f"{len(ids):,}", shown_line(as_line(ids, _FEW), longest=_LONGEST))
-            for kind, ids in (kinds | {"gone": change.gone}).items()
-            if ids
-        ],
-    )
+    lines = [f"{change.common:,} cases are the same"]
+    labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
+    if labels:
+        lines.append(f"Cases by tag and language: {as_line(labels, _LOST_CASES)}")
+    for score in change.scores:
+        lines.append(
+            f"{score.metric}: {number_text(score.new)} on the {score.new_cases:,} new or edited "
+            f"cases, {number_text(score.common)} on the {score.common_cases:,} others"
+        )
+    kinds: dict[str, Sequence[str]] = {
+        "under another id": [f"{before} -> {now}" for before, now in change.renamed],
+        "edited": change.edited,
+        "added": change.added,
+        "gone": change.gone,
+    }
+    rows: list[Sequence[object]] = []
+    for kind, ids in kinds.items():
+        if ids:
+            examples = shown_line(as_line(ids, _FEW), longest=_LONGEST)
+            rows.append((kind, f"{len(ids):,}", examples))
+    columns = ("cases", "number", "for example")
+    return Section(title=title, lines=lines, columns=columns, rows=rows)
 
 
-def _check(check: GateCheck, drawn: Markup) -> Sequence[object]:
-    drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
-    return (
-        check.label,
-        check.outcome.value,
-        drawn,
-        *check_cells(check),
-        # The smallest true loss that these cases would have shown.
-        "-" if drop is None else number_text(drop.detectable_drop, check.unit),
-        # Change and interval are drawn, and stand in columns of their own.
-        "" if is_passed else _MOVED.sub("", check.reason),
-    )
+def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
+    # The smallest true loss that these cases would have shown.
+    detectable = "-"
+    if check.drop is not None:
+        detectable = number_text(check.drop.detectable_drop, check.unit)
+    # Change and interval are drawn, and have columns of their own.
+    reason = "" if check.outcome is GateOutcome.PASSED else _MOVED.sub("", check.reason)
+    outcome = check.outcome.value
+    return (check.label, outcome, drawing, *check_cells(check), detectable, reason)
 
 
 _MOVED = re.compile(
@@ -226,49 +263,60 @@ def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
     """Each check's change or figure with its interval and limit, on one axis for each unit."""
     edges: dict[tuple[str, bool], float] = {}
     for check in checks:
-        key, known = (check.unit, check.drop is None), [check.limit, *_drawn(check)]
-        edges[key] = max(edges.get(key, 0.0), *(abs(one) for one in known if one is not None))
+        axis = (check.unit, check.drop is None)
+        for end in (check.limit, *_drawn_figures(check)):
+            if end is not None:
+                edges[axis] = max(edges.get(axis, 0.0), abs(end))
     for check in checks:
-        figure, low, high = _drawn(check)
-        edge, drop = edges[check.unit, check.drop is None] or 1.0, check.drop
-        sign = 1.0 if drop is None or drop.rises else -1.0
-        yield Markup("") if figure is None else charts.forest(
-            figure, low, high, least=0.0 if drop is None else -edge, most=edge,
-            limit=sign * check.limit,
-        )  # fmt: skip
+        figure, low, high = _drawn_figures(check)
+        edge = edges[check.unit, check.drop is None] or 1.0
+        if figure is None:
+            yield Markup("")
+        elif check.drop is None:
+            yield charts.forest(figure, low, high, least=0.0, most=edge, limit=check.limit)
+        else:
+            # A loss of a metric of which less is better is a rise.
+            limit = check.limit if check.drop.rises else -check.limit
+            yield charts.forest(figure, low, high, least=-edge, most=edge, limit=limit)
 
 
-def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
-    drop, ends = check.drop, check.drop or check.interval
-    figure = check.observed if drop is None else drop.difference
-    return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
+def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float | None]:
+    """The change, or without a baseline the figure, and the ends of its interval."""
+    if check.drop is not None:
+        return check.drop.difference, check.drop.low, check.drop.high
+    if check.interval is not None:
+        return check.observed, check.interval.low, check.interval.high
+    return check.observed, None, None
 
 
-def _trends(checks: Sequence[GateCheck]) -> list[Sequence[str]]:
-    found: list[Sequence[str]] = []
+def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
     for check in checks:
-        if (trend := check.trend) is not None:
-            ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
-            bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
-            since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
-            found.append((check.subject.removeprefix("drift: "), *ends, since, p_value, bars))
-    return found
+        trend = check.trend
+        if trend is not None:
+            yield (
+                check.subject.removeprefix("drift: "),
+                number_text(trend.start),
+                number_text(trend.end),
+                f"{trend.runs:,}",
+                (trend.since or "-")[:10],
+                f"{trend.p_value:.2g}",
+                sparkline(trend.levels, scale=1.0, width=_RUNS),
+            )
 
 
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
-    groups: list[list[tuple[str, str, str]]] = [
-        [(verdict.colour, verdict.outcome.value, verdict.headline)],
-        [("yellow", one.what, refusal_text(one)) for one in verdict.refusals],
-    ]
+    title = f"ragbench {verdict.outcome.value}"
+    annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
+    for refusal in verdict.refusals[:_ANNOTATIONS]:
+        title = f"ragbench {refusal.what}"
+        annotations.append(annotation(_LEVELS["yellow"], title, refusal_text(refusal)))
     for colour in ("red", "yellow"):
-        found = (one for one in verdict.against if one.outcome.colour == colour)
-        groups.append([(colour, one.name, one.reason) for one in found])
-    return "".join(
-        annotation(_LEVELS[colour], f"ragbench {name}", message)
-        for group in groups
-        for colour, name, message in group[:_MOST]
-    )
+        checks = [check for check in verdict.against if check.outcome.colour == colour]
+        for check in checks[:_ANNOTATIONS]:
+            title = f"ragbench {check.name}"
+            annotations.append(annotation(_LEVELS[colour], title, check.reason))
+    return "".join(annotations)
 
 
 def github_error(message: str) -> str:
@@ -287,14 +335,13 @@ def check_cells(check: GateCheck) -> tuple[str, ...]:
 
     The interval is that of the change, or of the figure where there is no change.
     """
-    drop, known = check.drop, check.drop or check.interval
-    return (
-        number_text(check.observed, check.unit),
-        "-" if drop is None else number_text(drop.difference, check.unit, sign=True),
-        range_text(known, check.unit, sign=drop is not None),
-        limit_text(check),
-        f"{check.cases:,}",
-    )
+    change = "-"
+    interval = range_text(check.interval, check.unit)
+    if check.drop is not None:
+        change = number_text(check.drop.difference, check.unit, sign=True)
+        interval = range_text(check.drop, check.unit, sign=True)
+    observed = number_text(check.observed, check.unit)
+    return (observed, change, interval, limit_text(check), f"{check.cases:,}")
 
 
 def limit_text(check: GateCheck) -> str:
@@ -309,8 +356,9 @@ def after_text(change: CaseChange) -> str:
     """What a case came to now: a number, or why there is none."""
     if change.after is not None:
         return number_text(change.after)
-    has_reason = change.status == "failed" and change.reason
-    return f"{change.status}: {change.reason}" if has_reason else change.status
+    if change.status == "failed" and change.reason:
+        return f"{change.status}: {change.reason}"
+    return change.status
 
 
 def junit_report(verdict: GateResult) -> bytes:
@@ -319,17 +367,25 @@ def junit_report(verdict: GateResult) -> bytes:
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "inconclusive".
     """
-    return _junit(verdict.run.dataset, verdict.settings, _junit_cases(verdict))
+    return _junit(verdict.run.dataset, verdict.settings, list(_junit_cases(verdict)))
 
 
 def junit_error(message: str) -> bytes:
     """The document of a gate that could not run."""
-    return _junit("", {}, [("gate", "error", message, "could not run")])
+    return _junit("", {}, [_JUnitCase("gate", "error", message, "could not run")])
 
 
-def _junit(
-    dataset: str, settings: Mapping[str, object], cases: Iterable[tuple[str, str, str, str]]
-) -> bytes:
+class _JUnitCase(NamedTuple):
+    """A check or a refusal as a test case."""
+
+    name: str
+    outcome: str
+    """The element that holds the message: ``failure``, ``error``, ``skipped``, ``system-out``."""
+    message: str
+    kind: str = ""
+
+
+def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
@@ -337,23 +393,28 @@ def _junit(
         properties = Tree.SubElement(suite, "properties")
         for key, value in settings.items():
             Tree.SubElement(properties, "property", name=key, value=str(value))
-    found = Counter[str]()
-    for name, outcome, message, kind in cases:
-        found.update(("testcase", outcome))
-        named = {"classname": f"ragbench.gate.{dataset}".rstrip("."), "name": name}
-        case = Tree.SubElement(suite, "testcase", {k: xml_text(v) for k, v in named.items()})
-        case.set("time", "0")
-        if outcome == "system-out":
-            Tree.SubElement(case, outcome).text = xml_text(message)
+    class_name = xml_text(f"ragbench.gate.{dataset}".rstrip("."))
+    for case in cases:
+        attributes = {"classname": class_name, "name": xml_text(case.name), "time": "0"}
+        element = Tree.SubElement(suite, "testcase", attributes)
+        message = xml_text(case.message)
+        if case.outcome == "system-out":
+            Tree.SubElement(element, case.outcome).text = message
             continue
-        result = Tree.SubElement(case, outcome, {"message": xml_text(message)})
-        if kind:
-            result.set("type", xml_text(kind))
-            result.text = xml_text(message)
-    kinds = {"tests": "testcase", "failures": "failure", "errors": "error"}
-    counts = {name: str(found[tag]) for name, tag in kinds.items()}
+        result = Tree.SubElement(element, case.outcome, {"message": message})
+        if case.kind:
+            result.set("type", xml_text(case.kind))
+            result.text = message
+
+    outcomes = Counter(case.outcome for case in cases)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(outcomes["failure"]),
+        "errors": str(outcomes["error"]),
+    }
     name = xml_text(f"ragbench gate: {dataset}" if dataset else "ragbench gate")
-    suite.attrib.update({"name": name, **counts, "skipped": str(found["skipped"]), "time": "0"})
+    skipped = str(outcomes["skipped"])
+    suite.attrib.update({"name": name, **counts, "skipped": skipped, "time": "0"})
     root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
     root.append(suite)
     Tree.indent(root)
@@ -361,36 +422,41 @@ def _junit(
     return xml + b"\n"
 
 
-def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
-    """Name, outcome, message and kind of each test case."""
+def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
     for refusal in verdict.refusals:
-        yield f"comparable: {refusal.what}", "error", refusal_text(refusal), refusal.what
+        message = refusal_text(refusal)
+        yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
     for check in verdict.checks:
         name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
-            yield name, "failure", _reason_with_names(verdict, check), check.kind.value
+            reason = _reason_with_names(verdict, check)
+            yield _JUnitCase(name, "failure", reason, check.kind.value)
         elif check.outcome is GateOutcome.INCONCLUSIVE:
-            yield name, "skipped", f"inconclusive: {check.reason}", ""
+            yield _JUnitCase(name, "skipped", f"inconclusive: {check.reason}")
         elif check.outcome is GateOutcome.PASSED:
-            yield name, "system-out", check.reason, ""
+            yield _JUnitCase(name, "system-out", check.reason)
 
 
 def _reason_with_names(verdict: GateResult, check: GateCheck) -> str:
     """Why a check failed; of expectations with those that do not hold."""
     if verdict.unfulfilled is None or check.subject != EXPECTATIONS:
         return check.reason
-    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_LOST]])
+    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_LOST_CASES]])
 
 
-def unfulfilled_lines(found: Unfulfilled) -> list[str]:
+def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
     """A case with its expectations that do not hold per line."""
-    return [
-        f"{shown_line(case.id, longest=_LONGEST)}: {'; '.join(case.sentences)}"
-        for case in found.cases
-    ]
+    lines: list[str] = []
+    for case in unfulfilled.cases:
+        lines.append(f"{shown_line(case.id, longest=_LONGEST)}: {'; '.join(case.sentences)}")
+    return lines
 
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
     """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
-    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code, "colour": verdict.colour}
-    return {**head, **msgspec.to_builtins(verdict)}
+    return {
+        "schema_version": 2,
+        "exit_code": verdict.outcome.exit_code,
+        "colour": verdict.colour,
+        **msgspec.to_builtins(verdict),
+    }

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragbench.core.history import FittedLimit, History, MainTrend
+from ragbench.core.history import FittedLimit, History, MainTrend, MetricHistory
 from ragbench.core.run_scores import RunScores
 from ragbench.safe_text import counted, shown_line
 from ragbench.views.report import values_of
@@ -25,15 +25,19 @@ def history_object(history: History) -> dict[str, Any]:
         **values_of(history, "dataset rag followed"),
         "runs": [values_of(run, "date commit dirty aside people") for run in history.runs],
         "breaks": history.breaks,
-        "metrics": [
-            {
-                "metric": one.metric,
-                "direction": one.direction.value,
-                "scores": list(one.figures),
-                "fall": one.fall and values_of(one.fall, "start end runs since p_value"),
-            }
-            for one in history.metrics
-        ],
+        "metrics": [_metric_object(metric) for metric in history.metrics],
+    }
+
+
+def _metric_object(metric: MetricHistory) -> dict[str, Any]:
+    fall = None
+    if metric.fall is not None:
+        fall = values_of(metric.fall, "start end runs since p_value")
+    return {
+        "metric": metric.metric,
+        "direction": metric.direction.value,
+        "scores": list(metric.figures),
+        "fall": fall,
     }
 
 
@@ -50,27 +54,34 @@ def sparkline(
     Args:
         plain: digits from 1 to 8, where a terminal has no block signs.
     """
-    known = [figure for figure in figures if figure is not None]
-    if not known:
+    numbers = [figure for figure in figures if figure is not None]
+    if not numbers:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(numbers), max(numbers)
     span = max(high - low, _LEAST * (scale or 0.0))
-    middle = (low + high) / 2.0
-    bottom = middle - span / 2.0
+    bottom = (low + high) / 2.0 - span / 2.0
     signs = _DIGITS if plain else _BLOCKS
-    cells: list[str] = []
-    for place, figure in enumerate(figures):
-        if place in breaks:
-            cells.append("|")
-        share = None if figure is None else (figure - bottom) / span if span else 0.5
-        cells.append(" " if share is None else signs[min(7, max(0, int(share * 8.0 + 1e-9)))])
-    return "".join(cells if len(cells) <= width else cells[-width:])
+    bars: list[str] = []
+    for position, figure in enumerate(figures):
+        if position in breaks:
+            bars.append("|")
+        if figure is None:
+            bars.append(" ")
+            continue
+        share = (figure - bottom) / span if span else 0.5
+        level = int(share * 8.0 + 1e-9)  # a share that rounding left just below
+        bars.append(signs[min(7, max(0, level))])
+    return "".join(bars[-width:])
 
 
 def span_text(dates: Sequence[str | None]) -> str:
     """From which day to which; empty where none is known."""
-    known = [date[:10] for date in dates if date]
-    return f", {' to '.join(dict.fromkeys([known[0], known[-1]]))}" if known else ""
+    days = [date[:10] for date in dates if date]
+    if not days:
+        return ""
+    if days[0] == days[-1]:
+        return f", {days[0]}"
+    return f", {days[0]} to {days[-1]}"
 
 
 def fall_line(metric: str, fall: MainTrend) -> str:
@@ -84,37 +95,46 @@ def fall_line(metric: str, fall: MainTrend) -> str:
 def name_of(history: History, position: int) -> str:
     """A run, by its commit and its day."""
     run = history.runs[position]
-    named = [part for part in (run.commit and run.commit[:12], run.date and run.date[:10]) if part]
-    return ", ".join(named) if named else f"run {position + 1}"
+    parts: list[str] = []
+    if run.commit:
+        parts.append(run.commit[:12])
+    if run.date:
+        parts.append(run.date[:10])
+    return ", ".join(parts) or f"run {position + 1}"
 
 
 def people_lines(history: History) -> Iterator[str]:
     """What labels of people made of a run's figures, beside those of its judge."""
-    for at, run in enumerate(history.runs):
+    for position, run in enumerate(history.runs):
         for metric, (corrected, low, high, labels) in run.people.items():
             judged = run.scores.get(metric, 0.0)
             yield (
-                f"{metric} at {name_of(history, at)}: {corrected:.3f} ({low:.3f} .. {high:.3f}), "
-                f"from {labels:,.0f} labels; the judge said {judged:.3f}"
+                f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
+                f"{high:.3f}), from {labels:,.0f} labels; the judge said {judged:.3f}"
             )
 
 
 def remarks(history: History) -> Iterator[str]:
     """What a reader must know to read the table right."""
-    for one in history.breaks:
-        yield f"{name_of(history, one.at)}: {one.reason}; runs before it are not compared with it"
-    edits = [at for at, run in enumerate(history.runs) if run.linked and at > history.start]
-    if edits:
+    for gap in history.breaks:
+        yield f"{name_of(history, gap.at)}: {gap.reason}; runs before it are not compared with it"
+    edited: list[str] = []
+    lower: list[str] = []
+    for position, run in enumerate(history.runs):
+        if run.linked and position > history.start:
+            edited.append(name_of(history, position))
+        if run.aside:
+            lower.append(name_of(history, position))
+    if edited:
         yield (
-            f"the dataset was edited at {'; '.join(name_of(history, at) for at in edits)}: runs "
+            f"the dataset was edited at {'; '.join(edited)}: runs "
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
-    lower = [at for at, run in enumerate(history.runs) if run.aside]
     if lower:
         more = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
-        yield f"shown to be lower than the runs before: {name_of(history, lower[0])}{more}"
-    if (count := history.followed) < history.least:
-        runs = counted(count, "comparable run is", "comparable runs are")
+        yield f"shown to be lower than the runs before: {lower[0]}{more}"
+    if history.followed < history.least:
+        runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"
 
 
@@ -133,9 +153,11 @@ def limits_yaml(
         "  metrics:",
     ]
     for limit in limits:
-        name, is_plain = limit.metric, re.fullmatch(r"[A-Za-z_][\w@.]*", limit.metric)
-        key = name if is_plain else json.dumps(name, ensure_ascii=False)
-        lines += [f"    # {limit_line(limit)}", f"    {key}: {{max_drop: {limit.tolerance:g}}}"]
+        key = limit.metric
+        if not re.fullmatch(r"[A-Za-z_][\w@.]*", key):
+            key = json.dumps(key, ensure_ascii=False)
+        lines.append(f"    # {limit_line(limit)}")
+        lines.append(f"    {key}: {{max_drop: {limit.tolerance:g}}}")
     return "\n".join(lines) + "\n"
 
 

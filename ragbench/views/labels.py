@@ -19,7 +19,7 @@ def ask_text(drawn: Drawn) -> str:
     """What a person decides."""
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
     both = ", of the left answer first, then of the right one" if is_paired else ""
-    keys = ", ".join(f"{one.key} = {one.value:g}" for one in drawn.choices)
+    keys = ", ".join(f"{choice.key} = {choice.value:g}" for choice in drawn.choices)
     return f"Your verdict{both}: {keys}; s if you are not sure."
 
 
@@ -28,28 +28,35 @@ CORRECTED_COLUMNS = ("metric", "judge", "95% interval", "corrected", "95% interv
 
 def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...]]:
     """A row for each figure: the metric's own, and what people make of it."""
-    for one in corrections:
-        sign, runs = len(one.runs) > 1, " - ".join(reversed(one.runs))
+    for correction in corrections:
+        unit = correction.unit
+        sign = len(correction.runs) > 1  # of a difference
+        metric = correction.metric
+        if correction.runs:
+            metric += f" ({' - '.join(reversed(correction.runs))})"
+        interval = "too few labels"
+        if correction.interval is not None:
+            interval = range_text(correction.interval, unit, sign=sign)
         yield (
-            f"{one.metric}{f' ({runs})' if runs else ''}",
-            number_text(one.judged, one.unit, sign=sign),
-            range_text(one.judged_interval, one.unit, sign=sign),
-            number_text(one.corrected, one.unit, sign=sign),
-            range_text(one.interval, one.unit, sign=sign) if one.interval else "too few labels",
-            f"{one.labels:,} of {one.cases:,}",
-            number_text(one.correlation),
+            metric,
+            number_text(correction.judged, unit, sign=sign),
+            range_text(correction.judged_interval, unit, sign=sign),
+            number_text(correction.corrected, unit, sign=sign),
+            interval,
+            f"{correction.labels:,} of {correction.cases:,}",
+            number_text(correction.correlation),
         )
 
 
-def corrected_text(one: Correction) -> str:
+def corrected_text(correction: Correction) -> str:
     """A difference as people see it, and as the judge does."""
-    metric, judge, own, people, ends, *_ = next(corrected_rows([one]))
-    interval = one.interval
+    metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
+    interval = correction.interval
     is_shown = interval is not None and not interval.low <= 0.0 <= interval.high
     word = "shown to differ" if is_shown else "not shown to differ"
     return (
-        f"{metric} by people: {people} ({ends}), {word}, from {one.labels:,} labelled pairs; by "
-        f"the judge alone {judge} ({own})"
+        f"{metric} by people: {corrected} ({ends}), {word}, from {correction.labels:,} labelled "
+        f"pairs; by the judge alone {judged} ({judged_ends})"
     )
 
 
@@ -63,32 +70,32 @@ def corrected_section(corrections: Sequence[Correction]) -> Section:
     )
 
 
-def raters_text(agreed: Raters) -> str:
+def raters_text(raters: Raters) -> str:
     """How far several people agree."""
-    kappa, alpha = number_text(agreed.kappa), number_text(agreed.alpha)
+    kappa, alpha = number_text(raters.kappa), number_text(raters.alpha)
     return (
-        f"{agreed.metric}: {agreed.people:,} people labelled the same {agreed.items:,} answers: "
+        f"{raters.metric}: {raters.people:,} people labelled the same {raters.items:,} answers: "
         f"kappa {kappa}, alpha {alpha}. Their mean is used."
     )
 
 
 def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page:
-    """A page with a block for each case; what is asked stands in it for every answer.
+    """A page with a block for each case; the question is in it for every answer.
 
     Args:
         by: who labels, where that is known.
         shows_judge: whether the judge's value and the run are shown, too.
     """
-
-    def shown(task: LabelTask, judged: Judged) -> dict[str, object]:
-        return {
-            "line": json.dumps(drawn.line(task, judged)),
-            "text": judged.answer if drawn.reads(Need.RESPONSE) else None,
-            "judge": judged.value if shows_judge else None,
-            "run": judged.run,
-            "contexts": judged.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
-        }
-
+    choices: list[dict[str, object]] = []
+    for choice in drawn.choices:
+        choices.append({**choice._asdict(), "value": f"{choice.value:g}"})
+    tasks: list[dict[str, object]] = []
+    for task in drawn.tasks:
+        answers: list[dict[str, object]] = []
+        for answer in task.answers:
+            answers.append(_answer_values(drawn, task, answer, shows_judge=shows_judge))
+        references = task.references if drawn.reads(Need.REFERENCE) else ()
+        tasks.append({"question": task.question, "references": references, "answers": answers})
     values = {
         "metric": drawn.metric.name,
         "about": drawn.metric.definition.summary,
@@ -96,15 +103,21 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
         "of": drawn.of,
         "seed": drawn.seed,
         "by": by,
-        "choices": [{**one._asdict(), "value": f"{one.value:g}"} for one in drawn.choices],
-        "tasks": [
-            {
-                "question": task.question,
-                "references": task.references if drawn.reads(Need.REFERENCE) else (),
-                "answers": [shown(task, judged) for judged in task.answers],
-            }
-            for task in drawn.tasks
-        ],
+        "choices": choices,
+        "tasks": tasks,
     }
     body = [render("label.html.jinja", values)]
     return Page(title=f"Labels: {drawn.metric.name}", body=body, script="label.js")
+
+
+def _answer_values(
+    drawn: Drawn, task: LabelTask, answer: Judged, *, shows_judge: bool
+) -> dict[str, object]:
+    """What ``label.html.jinja`` shows of an answer: only what the metric reads."""
+    return {
+        "line": json.dumps(drawn.line(task, answer)),
+        "text": answer.answer if drawn.reads(Need.RESPONSE) else None,
+        "judge": answer.value if shows_judge else None,
+        "run": answer.run,
+        "contexts": answer.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
+    }

@@ -13,7 +13,16 @@ import msgspec
 from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import JudgeReport, Report, StageCount, Summary
+from ragbench.core.report import (
+    CanaryLine,
+    FailureGroup,
+    JudgeLine,
+    JudgeReport,
+    Report,
+    Slice,
+    StageCount,
+    Summary,
+)
 from ragbench.core.roles import FieldRole
 from ragbench.core.unfulfilled import Unfulfilled, unfulfilled
 from ragbench.core.validation import ValidationTable
@@ -22,32 +31,40 @@ from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
+from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
-_LONGEST_ID, _LONGEST_SENTENCE = 100, 200
+_LONGEST_ID = 100
+_LONGEST_SENTENCE = 200
+_LONGEST_ERROR = 1000
+_MOST_FAILURES = 100
 _LONGEST_TABLE = 50
 """Rows of a table that are shown: a comment on a pull request holds 65,536 letters."""
 
 
 def run_document(report: Report) -> Document:
-    dataset, notes = report.manifest["dataset"], list(report.notes)
-    cases = counted(dataset["cases"], "case")
-    if dataset["sample"] is not None:
-        cases += f", drawn at random (seed {dataset['seed']})"
-    elif dataset["limit"] is not None:
-        cases += f", the first {dataset['limit']}"
-    counts = [(stage.stage, stage_counts(stage)) for stage in report.stages]
-    lines = [f"{name}: {', '.join(f'{n:,} {word}' for n, word in found)}" for name, found in counts]
-    wrong = [] if report.is_comparable else [f"Not comparable: {notes.pop(0)}"]
+    """The report as report.md shows it: only what is the same in every run on the same inputs."""
+    notes = list(report.notes)
+    lines: list[str] = []
+    if not report.is_comparable:
+        lines.append(f"Not comparable: {notes.pop(0)}")
+    lines.append(_drawn_cases(report.manifest["dataset"]))
+    for stage in report.stages:
+        counts = [f"{count:,} {word}" for count, word in stage_counts(stage)]
+        lines.append(f"{stage.stage}: {', '.join(counts)}")
+    steady: list[Summary] = []
+    for summary in report.summaries:
+        if summary.metric.definition.deterministic:
+            steady.append(summary)
     return Document(
         kind="ragbench evaluation",
-        title=f"{report.manifest['rag']['name']} on {dataset['name']}",
+        title=f"{report.manifest['rag']['name']} on {report.manifest['dataset']['name']}",
         headline=headline(report),
         sections=(
-            Section(title="Cases", lines=[*wrong, cases, *lines]),
-            *_metrics([one for one in report.summaries if one.metric.definition.deterministic]),
+            Section(title="Cases", lines=lines),
+            *_metrics(steady),
             causes_section(report.causes),
             unfulfilled_section(unfulfilled(report, most=_LONGEST_TABLE)),
             *detail_sections(report),
@@ -56,26 +73,40 @@ def run_document(report: Report) -> Document:
     )
 
 
+def _drawn_cases(dataset: Mapping[str, Any]) -> str:
+    """How many cases of a dataset were asked, and how they were chosen."""
+    cases = counted(dataset["cases"], "case")
+    if dataset["sample"] is not None:
+        return f"{cases}, drawn at random (seed {dataset['seed']})"
+    if dataset["limit"] is not None:
+        return f"{cases}, the first {dataset['limit']}"
+    return cases
+
+
 def headline(report: Report) -> str:
     """How many are right, and as what most of the others are lost."""
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
-    text, losses = right_text(report.right), [one for one in report.causes if one.cause in LOSSES]
+    text = right_text(report.right)
+    losses = [count for count in report.causes if count.cause in LOSSES]
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
     most = "most" if 2 * worst.cases > lost else "the largest group"
-    share = f"{worst.cases:,} ({worst.cases / total:.0%}{', estimated' * bool(worst.estimated)})"
+    estimated = ", estimated" if worst.estimated else ""
+    share = f"{worst.cases:,} ({worst.cases / total:.0%}{estimated})"
     return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
 
 
 def reused_text(report: Report) -> str:
-    """What an earlier run gave, and which; empty where nothing was taken from one."""
+    """How many outcomes an earlier run gave, and which run; empty where none did."""
     counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
+    if not counts:
+        return ""
     since = (report.reused_from or "").replace("T", " ")[:16]
-    return f"Reused from the run of {since}: {', '.join(counts)}." if counts else ""
+    return f"Reused from the run of {since}: {', '.join(counts)}."
 
 
 def right_text(right: RightShare | None) -> str:
@@ -94,16 +125,10 @@ def right_text(right: RightShare | None) -> str:
 
 
 def detail_sections(report: Report) -> Iterator[Section]:
-    """What stands below the metrics and the causes, on the page too."""
+    """What comes below the metrics and the causes, on the page too."""
     if report.corrections:
         yield corrected_section(report.corrections)
-    total = sum(report.gold.values())
-    yield Section(
-        title="Where the gold was",
-        columns=("the gold is", "cases", "share"),
-        rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items()],
-        hint="Of each case the gold context that came nearest to generation.",
-    )
+    yield _gold_section(report.gold)
     if report.operators is not None:
         yield Section(
             title="Post-retrieval",
@@ -114,71 +139,74 @@ def detail_sections(report: Report) -> Iterator[Section]:
     if report.validation is not None:
         yield _validation(report.validation)
     if report.judging is not None:
-        yield from _judging(report.judging)
+        yield _judging_section(report.judging)
+        yield _steadiness_section(report.judging)
     if any(summary.slices for summary in report.summaries):
         yield _slices(report)
-    yield Section(
-        title="Failures",
-        columns=("stage", "error", "cases", "for example"),
-        rows=[
-            (
-                group.stage,
-                f"{group.type}: {group.message}"[:1000],
-                f"{group.count:,}",
-                ", ".join(group.examples[:3]),
-            )
-            for group in report.failures[:100]
-        ],
-        most=_LONGEST_TABLE,
-    )
+    yield _failures_section(report.failures)
     yield roles_section(_roles(report.manifest))
     yield _origin(report.manifest)
 
 
+def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
+    total = sum(gold.values())
+    rows: list[Sequence[object]] = []
+    for cause, cases in gold.items():
+        rows.append((_GOLD_CAUSES[cause], f"{cases:,}", number_text(cases / total)))
+    return Section(
+        title="Where the gold was",
+        columns=("the gold is", "cases", "share"),
+        rows=rows,
+        hint="Of each case the gold context that came nearest to generation.",
+    )
+
+
+def _failures_section(failures: Sequence[FailureGroup]) -> Section:
+    rows: list[Sequence[object]] = []
+    for group in failures[:_MOST_FAILURES]:
+        error = f"{group.type}: {group.message}"[:_LONGEST_ERROR]
+        examples = ", ".join(group.examples[:3])
+        rows.append((group.stage, error, f"{group.count:,}", examples))
+    columns = ("stage", "error", "cases", "for example")
+    return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
+
+
 def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
-    # Only a judge that has to quote can leave a cell unproved.
-    unproved = ("unproved",) if any(summary.unproved for summary in summaries) else ()
-    counts = ("abstained", "skipped", "failed", *unproved)
-    yield Section(
-        title="Metrics",
-        columns=("metric", "group", "score", "95% interval", "measured", *counts),
-        rows=[
-            (
-                summary.metric.name,
-                summary.metric.definition.group.value,
-                number_text(summary.score),
-                range_text(summary.interval),
-                f"{summary.measured:,} of {summary.total:,}",
-                *(f"{count:,}" if (count := getattr(summary, name)) else "-" for name in counts),
-            )
-            for summary in summaries
-            if summary.measured
-        ],
-    )
-    yield Section(
-        title="Not measured",
-        columns=("metric", "why", "cases"),
-        rows=[
-            ("" if position else ", ".join(names), reason, f"{count:,}" if count else "-")
-            for names, reasons in why_not_measured(summaries)
-            for position, (reason, count) in enumerate(reasons)
-        ],
-    )
+    columns = metric_columns("markdown", summaries)
+    rows: list[Sequence[object]] = []
+    for summary in summaries:
+        if not summary.measured:
+            continue
+        row: list[str] = []
+        for column in columns:
+            cell = metric_cell(column, summary)
+            row.append(f"{cell} of {summary.total:,}" if column.is_of_total else cell)
+        rows.append(row)
+    headings = [column.heading for column in columns]
+    yield Section(title="Metrics", columns=headings, rows=rows)
+
+    reason_rows: list[Sequence[object]] = []
+    for names, reasons in why_not_measured(summaries):
+        metrics = ", ".join(names)
+        for reason, count in reasons:
+            reason_rows.append((metrics, reason, f"{count:,}" if count else "-"))
+            metrics = ""  # they stand in the first of their rows alone
+    yield Section(title="Not measured", columns=("metric", "why", "cases"), rows=reason_rows)
 
 
-def unfulfilled_section(found: Unfulfilled | None) -> Section:
+def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
     """The expectations that do not hold, by case."""
     title = "Expectations that do not hold"
-    if found is None or not found.total:
+    if unfulfilled is None or not unfulfilled.total:
         return Section(title=title)
     rows: list[Sequence[object]] = []
-    for case in found.cases:
+    for case in unfulfilled.cases:
+        id = shown_line(case.id, longest=_LONGEST_ID)
         for sentence in case.sentences:
-            id = shown_line(case.id, longest=_LONGEST_ID)
             rows.append((id, shown_line(sentence, longest=_LONGEST_SENTENCE)))
-    line = f"In {counted(found.total, 'case')}"
-    if found.total > len(found.cases):
-        line += f", of which the worst {len(found.cases):,} are listed"
+    line = f"In {counted(unfulfilled.total, 'case')}"
+    if unfulfilled.total > len(unfulfilled.cases):
+        line += f", of which the worst {len(unfulfilled.cases):,} are listed"
     return Section(
         title=title,
         lines=[f"{line}. The answers: ragbench explain RUN CASE"],
@@ -188,7 +216,7 @@ def unfulfilled_section(found: Unfulfilled | None) -> Section:
     )
 
 
-_CAUSES = {
+_GOLD_CAUSES = {
     GoldCause.RETRIEVED: "retrieved",
     GoldCause.RANKED_LOWER: "found by the same search, at a later rank than were retrieved",
     GoldCause.LOST_BY_THRESHOLD: "below the score threshold",
@@ -213,67 +241,77 @@ def _validation(table: ValidationTable) -> Section:
     return Section(title="Validation", lines=lines, columns=VERDICT_COLUMNS, rows=rows)
 
 
-def _judging(judging: JudgeReport) -> Iterator[Section]:
-    """What the answers took that the judged scores rest on, and how far repeated ones agree."""
-    judge, currency = judging.judge, f" ({judging.currency})" if judging.currency else ""
-    models = (("judge", judge["chat"]), ("embeddings", judge["embeddings"]))
-    yield Section(
-        title="Judging",
-        lines=[
-            *(f"{what}: {one['model']} at {one['base_url']}" for what, one in models if one),
-            f"price: {judging.price_origin or 'unknown'}",
-            f"fingerprint {judge['fingerprint']}",
-            *judge_remarks(judging),
-        ],
-        columns=("metric", "answers", "tokens in", "tokens out", f"cost{currency}"),
-        rows=[
+def _judging_section(judging: JudgeReport) -> Section:
+    """What the answers took that the judged scores rest on."""
+    judge = judging.judge
+    lines: list[str] = []
+    for role, model in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+        if model:
+            lines.append(f"{role}: {model['model']} at {model['base_url']}")
+    lines.append(f"price: {judging.price_origin or 'unknown'}")
+    lines.append(f"fingerprint {judge['fingerprint']}")
+    lines.extend(judge_remarks(judging))
+
+    rows: list[Sequence[object]] = []
+    for line in judging.lines:
+        rows.append(
             (
                 line.metric,
-                *(f"{n:,}" for n in (line.answers, line.prompt_tokens, line.completion_tokens)),
+                f"{line.answers:,}",
+                f"{line.prompt_tokens:,}",
+                f"{line.completion_tokens:,}",
                 "unknown" if line.cost is None else f"{line.cost:.4f}",
             )
-            for line in judging.lines
-        ],
-    )
-    yield Section(
-        title=f"Judgements repeated {judge['repeats']} times",
+        )
+    cost = f"cost ({judging.currency})" if judging.currency else "cost"
+    columns = ("metric", "answers", "tokens in", "tokens out", cost)
+    return Section(title="Judging", lines=lines, columns=columns, rows=rows)
+
+
+def _steadiness_section(judging: JudgeReport) -> Section:
+    """How far repeated judgements of the same case agree."""
+    rows: list[Sequence[object]] = []
+    for line in judging.lines:
+        steadiness = line.steadiness
+        if steadiness is not None:
+            rows.append(
+                (
+                    line.metric,
+                    f"{steadiness.cases:,}",
+                    f"{steadiness.deviation:.3f}",
+                    f"{steadiness.changed:,}",
+                    f"{steadiness.error:.4f}",
+                )
+            )
+    return Section(
+        title=f"Judgements repeated {judging.judge['repeats']} times",
         columns=(
-            *("metric", "cases", "deviation within a case", "cases that changed"),
+            "metric",
+            "cases",
+            "deviation within a case",
+            "cases that changed",
             "error of the mean",
         ),
-        rows=[
-            (
-                line.metric,
-                f"{one.cases:,}",
-                f"{one.deviation:.3f}",
-                f"{one.changed:,}",
-                f"{one.error:.4f}",
-            )
-            for line in judging.lines
-            if (one := line.steadiness) is not None
-        ],
+        rows=rows,
     )
 
 
 def _slices(report: Report) -> Section:
-    known = (one for one in report.summaries if one.metric.definition.deterministic)
-    chosen = [one for one in known if any(part.measured for part in one.slices)][:_SLICED]
+    """The scores of the first metrics by tag and language."""
+    summaries: list[Summary] = []
+    for summary in report.summaries:
+        is_measured = any(part.measured for part in summary.slices)
+        if summary.metric.definition.deterministic and is_measured:
+            summaries.append(summary)
+    summaries = summaries[:_SLICED]
+    rows: list[Sequence[object]] = []
     # Every summary has the same slices in the same order.
-    rows = [
-        (
-            f"{parts[0].by}: {parts[0].value}",
-            f"{parts[0].total:,}",
-            *(
-                number_text(part.score)
-                + (f" ({at.low:.2f} .. {at.high:.2f})" if (at := part.interval) else "")
-                for part in parts
-            ),
-        )
-        for parts in zip(*(summary.slices for summary in chosen), strict=True)
-    ]
+    for parts in zip(*(summary.slices for summary in summaries), strict=True):
+        scores = [_slice_text(part) for part in parts]
+        rows.append((f"{parts[0].by}: {parts[0].value}", f"{parts[0].total:,}", *scores))
     return Section(
         title="Slices",
-        columns=("slice", "cases", *(summary.metric.name for summary in chosen)),
+        columns=("slice", "cases", *(summary.metric.name for summary in summaries)),
         rows=rows,
         most=_LONGEST_TABLE,
         folded=f"{len(rows):,} slices by tag and language",
@@ -282,66 +320,77 @@ def _slices(report: Report) -> Section:
     )
 
 
+def _slice_text(part: Slice) -> str:
+    text = number_text(part.score)
+    if part.interval is not None:
+        text += f" ({part.interval.low:.2f} .. {part.interval.high:.2f})"
+    return text
+
+
 def _roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
-    """Those of a run; an older run has none."""
+    """What each field was read from; an older run does not say."""
     return [msgspec.convert(role, FieldRole) for role in manifest.get("roles", ())]
 
 
 def _origin(manifest: Mapping[str, Any]) -> Section:
     dataset, git = manifest["dataset"], manifest["git"]
     lines = [f"dataset: {dataset['source'] or dataset['name']}"]
-    lines += [f"fingerprint of {part}: {mark}" for part, mark in manifest["fingerprints"].items()]
+    for part, fingerprint in manifest["fingerprints"].items():
+        lines.append(f"fingerprint of {part}: {fingerprint}")
     if git is not None:
         changes = " with uncommitted changes" if git["dirty"] else ""
         lines.append(f"commit: {git['commit']}{changes}")
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
-    lines.append(f"packages: {versions}")
+    versions = [f"{name} {version}" for name, version in manifest["packages"].items()]
+    lines.append(f"packages: {', '.join(versions)}")
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = (*("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall"),)
-"""Of the default metrics, those that a short screen shows."""
+_HEADLINE = ("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall")
+"""The default metrics that a short screen shows."""
 _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
-"""Those that it shows where something is wrong."""
+"""Default metrics that it shows only where something is wrong."""
 
 
 def has_default_metrics(report: Report) -> bool:
-    """Whether nobody named metrics, or the default ones with others."""
+    """Whether the run measures the default metrics, alone or with others."""
     names = {metric.name for metric in report.metrics}
     return names.issuperset(DEFAULT)
 
 
 def headline_metrics(report: Report) -> list[Summary]:
-    """Those with a figure that somebody named; of the default ones the most telling."""
-    rest: set[str] = set()
+    """The metrics with a figure; of the default ones the most telling."""
+    hidden: set[str] = set()
     if has_default_metrics(report):
-        rest = {*DEFAULT}.difference(_HEADLINE)
-    alarming = {
-        one.metric.name for one in report.summaries if one.score is not None and one.score < 1
-    }
-    rest -= alarming.intersection(_ALARMS)
-    return [one for one in report.summaries if one.measured and one.metric.name not in rest]
+        hidden = {*DEFAULT}.difference(_HEADLINE)
+    summaries: list[Summary] = []
+    for summary in report.summaries:
+        name = summary.metric.name
+        is_alarm = name in _ALARMS and summary.score is not None and summary.score < 1
+        if summary.measured and (name not in hidden or is_alarm):
+            summaries.append(summary)
+    return summaries
 
 
 def unmeasured_text(report: Report) -> str | None:
     """The metrics without a figure, each reason with its count; None without any."""
-    groups = [
-        (names, [f"{why} ({count:,})" if count else why for why, count in reasons])
-        for names, reasons in why_not_measured(one for one in report.summaries if not one.measured)
-    ]
-    return "; ".join(f"{', '.join(names)}: {', '.join(why)}" for names, why in groups) or None
+    unmeasured = [summary for summary in report.summaries if not summary.measured]
+    groups: list[str] = []
+    for names, reasons in why_not_measured(unmeasured):
+        texts = [f"{reason} ({count:,})" if count else reason for reason, count in reasons]
+        groups.append(f"{', '.join(names)}: {', '.join(texts)}")
+    return "; ".join(groups) or None
 
 
 def why_not_measured(
     summaries: Iterable[Summary],
 ) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
     """Metrics that lack a value for some case, those with the same reasons together."""
-    found: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    names: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for summary in summaries:
         if summary.measured < summary.total or not summary.total:
             reasons = summary.reasons or (("no case", 0),)
-            found.setdefault(reasons, []).append(summary.metric.name)
-    return [(tuple(names), reasons) for reasons, names in found.items()]
+            names.setdefault(reasons, []).append(summary.metric.name)
+    return [(tuple(metrics), reasons) for reasons, metrics in names.items()]
 
 
 _STAGES = 3
@@ -360,26 +409,38 @@ class Fall(NamedTuple):
 
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
     """The causes in order, with what each leaves of the cases."""
-    total = left = sum(count.cases for count in causes)
-    found: list[Fall] = []
+    total = sum(count.cases for count in causes)
+    left = total
+    falls: list[Fall] = []
     for count in causes:
         left -= count.cases
-        notes = [f"{count.estimated:,} estimated"] if count.estimated else []
-        if (known := count.reliability) is not None:
-            notes.append(f"by words, right in {known.held / known.of:.0%}")
-        if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
-            named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages]
-            notes.insert(0, as_line(named, _STAGES))
-        note = "; ".join(notes)
-        found.append(Fall(count.cause, count.cases, left, count.cases / total, note))
-    return tuple(found)
+        falls.append(
+            Fall(
+                cause=count.cause,
+                cases=count.cases,
+                left=left,
+                share=count.cases / total,
+                note="; ".join(_cause_notes(count)),
+            )
+        )
+    return tuple(falls)
+
+
+def _cause_notes(count: CauseCount) -> Iterator[str]:
+    if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
+        stages = [f"{shown_line(name, longest=60)} {cases:,}" for name, cases in count.stages]
+        yield as_line(stages, _STAGES)
+    if count.estimated:
+        yield f"{count.estimated:,} estimated"
+    if count.reliability is not None:
+        yield f"by words, right in {count.reliability.held / count.reliability.of:.0%}"
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:
-    rows = [
-        (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
-        for fall in waterfall(causes)
-    ]
+    rows: list[Sequence[object]] = []
+    for fall in waterfall(causes):
+        counts = (f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}")
+        rows.append((fall.cause.label, *counts, fall.note))
     columns = ("what became of the cases", "cases", "share", "left", "by")
     return Section(title="Where the answers were lost", columns=columns, rows=rows)
 
@@ -391,91 +452,120 @@ def flow_text(flow: CauseFlow) -> str:
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     for line in judging.lines:
-        if line.fabricated_quotes:
-            yield (
-                f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
-                f"stand in no context ({line.fabricated_quotes / line.quotes:.1%})"
-            )
-        if line.unproved_sentences:
-            yield (
-                f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
-                f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
-            )
-        if line.not_sent:
-            names = ", ".join(line.not_sent)
-            yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
-        for juror in line.jurors:
-            score = "-" if juror.score is None else f"{juror.score:.3f}"
-            unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
-            yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
-        for pair in line.pairs:
-            if pair.same is None:
-                continue
+        yield from _proof_remarks(line)
+        yield from _panel_remarks(line)
+    for metric in dict.fromkeys(line.metric for line in judging.canaries):
+        lines = [line for line in judging.canaries if line.metric == metric]
+        yield _canaries_remark(metric, lines)
+
+
+def _proof_remarks(line: JudgeLine) -> Iterator[str]:
+    if line.fabricated_quotes:
+        yield (
+            f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
+            f"stand in no context ({line.fabricated_quotes / line.quotes:.1%})"
+        )
+    if line.unproved_sentences:
+        yield (
+            f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
+            f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
+        )
+    if line.not_sent:
+        names = ", ".join(line.not_sent)
+        yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
+
+
+def _panel_remarks(line: JudgeLine) -> Iterator[str]:
+    """What each judge of a panel said, and how far two of them agree."""
+    for juror in line.jurors:
+        score = "-" if juror.score is None else f"{juror.score:.3f}"
+        unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
+        yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
+    for pair in line.pairs:
+        if pair.same is not None:
             kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
             yield (
                 f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
                 f"{pair.cases:,} cases{kappa}"
             )
-    for metric in dict.fromkeys(line.metric for line in judging.canaries):
-        lines = [line for line in judging.canaries if line.metric == metric]
-        judged, wrong = sum(line.judged for line in lines), sum(line.wrong for line in lines)
-        if not judged:
-            yield f"{metric}: no canary got a verdict"
-            continue
-        low, high = proportion_interval(wrong, judged)
-        kinds = ", ".join(f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines)
-        yield (
-            f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
-            f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {kinds}"
-        )
 
 
-OPERATOR_COLUMNS = (
-    "operator", "acted", "chunks", "dropped", "moved", "rewrote", "added", "gold", "lost", "up",
-    "down",
-)  # fmt: skip
-"""Cases in which it changed something; chunks that it was given, dropped, moved, rewrote, added;
-gold contexts that it was given, lost, and moved up and down."""
+def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
+    """How often a metric's judge is wrong about claims of known truth."""
+    judged = sum(line.judged for line in lines)
+    wrong = sum(line.wrong for line in lines)
+    if not judged:
+        return f"{metric}: no canary got a verdict"
+    low, high = proportion_interval(wrong, judged)
+    kinds = [f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines]
+    return (
+        f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
+        f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {', '.join(kinds)}"
+    )
+
+
+_OPERATOR_COUNTS = {
+    "chunks": "given",
+    "dropped": "dropped",
+    "moved": "moved",
+    "rewrote": "rewritten",
+    "added": "added",
+    "gold": "gold_given",
+    "lost": "gold_lost",
+    "up": "gold_up",
+    "down": "gold_down",
+}
+"""Columns of the table of operators, each with the field of `OperatorEffect` that it shows: chunks
+that an operator was given, dropped, moved, rewrote, added; gold contexts that it was given, lost,
+and moved up and down."""
+OPERATOR_COLUMNS = ("operator", "acted", *_OPERATOR_COUNTS)
 _NOTES = 3
 
 
-_OPERATOR_COUNTS = (
-    "given", "dropped", "moved", "rewritten", "added", "gold_given", "gold_lost", "gold_up",
-    "gold_down",
-)  # fmt: skip
-
-
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
-    for one in table.operators:
-        counts = (getattr(one, name) for name in _OPERATOR_COUNTS)
-        shown = (f"{count:,}" if count else "-" for count in counts)
-        yield (one.operator, f"{one.acted:,} of {one.cases:,}", *shown)
+    """What each operator did, under `OPERATOR_COLUMNS`."""
+    for operator in table.operators:
+        row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
+        for name in _OPERATOR_COUNTS.values():
+            count: int = getattr(operator, name)
+            row.append(f"{count:,}" if count else "-")
+        yield tuple(row)
 
 
 def operator_remarks(table: OperatorTable) -> Iterator[str]:
     """What a reader should know of the operators, a sentence each: the losses first."""
-    for one in table.losers:
-        lost, examples = counted(one.lost_for_good, "gold context"), ", ".join(one.examples[:3])
-        yield f"{one.operator} lost {lost} that generation was not given (as in {examples})."
+    for loser in table.losers:
+        lost = counted(loser.lost_for_good, "gold context")
+        examples = ", ".join(loser.examples[:3])
+        yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
     if table.gold:
-        missing = table.gold - table.found
-        never = f" {counted(missing, 'gold context')} never found." if missing else ""
         found = counted(table.found, "gold context")
-        yield f"Of {found} that were found, generation was given {table.kept:,}.{never}"
+        line = f"Of {found} that were found, generation was given {table.kept:,}."
+        missing = table.gold - table.found
+        if missing:
+            line += f" {counted(missing, 'gold context')} never found."
+        yield line
     for reason, cases in table.no_gold:
         yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
-    for one in table.operators:
-        notes = one.notes[:_NOTES]
-        if not one.acted:
-            why = " ".join(f" It said: {note} ({cases:,} cases)." for note, cases in notes)
-            yield f"{one.operator} did not act in any of {one.cases:,} cases.{why}"
-        else:
+    for operator in table.operators:
+        notes = operator.notes[:_NOTES]
+        if operator.acted:
             for note, cases in notes:
-                yield f"{one.operator}: {note} ({cases:,} of {one.cases:,} cases)."
+                yield f"{operator.operator}: {note} ({cases:,} of {operator.cases:,} cases)."
+        else:
+            line = f"{operator.operator} did not act in any of {operator.cases:,} cases."
+            for note, cases in notes:
+                line += f" It said: {note} ({cases:,} cases)."
+            yield line
 
 
 VERDICT_COLUMNS = (
-    *("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+    "answer in the chunks",
+    "the system",
+    "cases",
+    "rate",
+    "95% interval",
+    "that is",
 )
 
 
@@ -497,11 +587,15 @@ def quality_text(table: ValidationTable) -> str:
     return f"Retrieval quality: {counts}."
 
 
-_ENDS = ("abstained", "skipped", "failed", "reused", "recorded")
-
-
 def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
-    """How a stage ended, and where from its outcomes are; what there is of it."""
+    """How a stage ended, and where its outcomes are from; only what there is of it."""
     done = "answered" if stage.stage == "generate" else "done"
-    words = {"measured": done} | {name: name for name in _ENDS}
-    return [(count, word) for name, word in words.items() if (count := getattr(stage, name))]
+    counts = (
+        (stage.measured, done),
+        (stage.abstained, "abstained"),
+        (stage.skipped, "skipped"),
+        (stage.failed, "failed"),
+        (stage.reused, "reused"),
+        (stage.recorded, "recorded"),
+    )
+    return [(count, word) for count, word in counts if count]

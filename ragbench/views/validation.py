@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, Share, Verdict
+from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
+
+_LONGEST_QUERY = 200
+_LONGEST_EXAMPLE = 300
+_EXAMPLES = 5
+"""Unreadable and failed records, and weak queries, that are named."""
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
     return {"schema_version": 1, **asdict(summary)}
 
 
-_LONGEST_QUERY = 200
-
-
 def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> Iterator[str]:
+    """What a validator says of one query's chunks."""
     yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
     verdict = outcome.value
     if verdict is None:
         failure = outcome.failure
-        why = "no verdict" if failure is None else f"{failure.type}: {failure.message}"
-        yield f"- {shown_line(f'Failed: {why}')}"
+        reason = "no verdict" if failure is None else f"{failure.type}: {failure.message}"
+        yield f"- {shown_line(f'Failed: {reason}')}"
         return
-    relevant, is_there = verdict.relevant_chunk_ids, verdict.answer_present
-    if not relevant:
+
+    if not verdict.relevant_chunk_ids:
         yield verdict.message
-    ids = ", ".join(f"{shown_line(id)} ({verdict.relevance[id]:.2f})" for id in relevant)
-    yield f"- Relevant Chunks: {ids or 'none'}"
-    yield f"- Answer Present: {'Yes' if is_there else 'No'}" + (
-        f" (probability of an answer {verdict.answer_probability:.2f})"
-    )
-    if not verdict.evidence or not is_there:
-        yield "- Evidence: none"
-    if verdict.evidence:
-        yield "- Evidence:" if is_there else "- Partial Evidence:"
-    for piece in verdict.evidence:
-        place = f"{shown_line(piece.chunk_id)} [{piece.start}:{piece.end}]"
-        # Each line of a chunk as it stands, unless it would steer the terminal.
-        lines = [
-            line if line.isprintable() else shown_line(line) for line in piece.text.splitlines()
-        ]
-        yield f'    {place}: "' + "\n      ".join(lines) + '"'
+    chunks: list[str] = []
+    for id in verdict.relevant_chunk_ids:
+        chunks.append(f"{shown_line(id)} ({verdict.relevance[id]:.2f})")
+    yield f"- Relevant Chunks: {', '.join(chunks) or 'none'}"
+    present = "Yes" if verdict.answer_present else "No"
+    probability = f"{verdict.answer_probability:.2f}"
+    yield f"- Answer Present: {present} (probability of an answer {probability})"
+    yield from _evidence(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
-    if relevant and not is_there:
+    if verdict.relevant_chunk_ids and not verdict.answer_present:
         yield f"- Note: {shown_line(verdict.message)}"
     for reason in verdict.reasons:
         yield f"- Reason: {shown_line(reason)}"
@@ -55,39 +50,62 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
         yield f"- Warning: {shown_line(warning)}"
 
 
-def self_test_lines(found: SelfTest) -> Iterator[str]:
-    yield f"{found.validator} on near misses of {found.questions:,} questions, seed {found.seed}"
+def _evidence(verdict: Verdict) -> Iterator[str]:
+    """The quotes of a verdict; without an answer they are evidence of a part of it."""
+    if not verdict.evidence or not verdict.answer_present:
+        yield "- Evidence: none"
+    if verdict.evidence:
+        yield "- Evidence:" if verdict.answer_present else "- Partial Evidence:"
+    for quote in verdict.evidence:
+        place = f"{shown_line(quote.chunk_id)} [{quote.start}:{quote.end}]"
+        lines: list[str] = []
+        for line in quote.text.splitlines():
+            # Each line of a chunk as it is, unless it would steer the terminal.
+            lines.append(line if line.isprintable() else shown_line(line))
+        yield f'    {place}: "' + "\n      ".join(lines) + '"'
+
+
+def self_test_lines(test: SelfTest) -> Iterator[str]:
+    yield f"{test.validator} on near misses of {test.questions:,} questions, seed {test.seed}"
     for answers, title in ((False, "no answer: right is a No"), (True, "answer: right is a Yes")):
         yield ""
         yield title
-        for one in found.kinds:
-            if one.answers is answers:
-                yield f"  {one.kind:<20}{_share(one.right)}"
-    wrong = [(one.kind, text) for one in found.kinds for text in one.wrong[:1]]
+        for kind in test.kinds:
+            if kind.answers is answers:
+                yield f"  {kind.kind:<20}{_share(kind.right)}"
+    wrong: list[str] = []
+    for kind in test.kinds:
+        for text in kind.wrong[:1]:
+            wrong.append(f"  {kind.kind}: {text}")
     if wrong:
         yield ""
         yield "wrong, the first of each kind (query <- chunk)"
-        yield from (shown_line(f"  {kind}: {text}", longest=300) for kind, text in wrong)
+        for line in wrong:
+            yield shown_line(line, longest=_LONGEST_EXAMPLE)
 
 
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
+    """What a dump came to; with ``troubles_only`` what is wrong with it."""
     if not troubles_only:
         yield from _figures(summary)
         yield from _doctor_lines(summary)
-    for name, count, examples in (
-        ("malformed", summary.malformed, summary.problems),
-        ("failed", summary.failed, summary.failures),
-    ):
-        if count:
-            yield f"{name}: {count:,}, excluded from every figure"
-            yield from (f"  {shown_line(example, longest=300)}" for example in examples[:5])
-        if count > 5:
-            yield f"  ... and {count - 5:,} more"
+    yield from _excluded("malformed", summary.malformed, summary.problems)
+    yield from _excluded("failed", summary.failed, summary.failures)
     for demand in summary.demands:
         if not (troubles_only and demand.is_met):
-            found = "nothing" if demand.found is None else f"{demand.found:.3f}"
+            figure = "nothing" if demand.found is None else f"{demand.found:.3f}"
             verdict = "met" if demand.is_met else "NOT met"
-            yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {found}"
+            yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
+
+
+def _excluded(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
+    """Records that are in no figure."""
+    if count:
+        yield f"{name}: {count:,}, excluded from every figure"
+        for example in examples[:_EXAMPLES]:
+            yield f"  {shown_line(example, longest=_LONGEST_EXAMPLE)}"
+    if count > _EXAMPLES:
+        yield f"  ... and {count - _EXAMPLES:,} more"
 
 
 _COUNTED_IN = {"fabricated_quotes": "quotes"}
@@ -95,16 +113,20 @@ _COUNTED_IN = {"fabricated_quotes": "quotes"}
 
 
 def _figures(summary: DumpSummary) -> Iterator[str]:
-    queries, chunks = counted(summary.queries, "query", "queries"), counted(summary.chunks, "chunk")
+    queries = counted(summary.queries, "query", "queries")
+    chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share(summary.answer_present)}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():
         whole = summary.details.get(_COUNTED_IN.get(name, ""), 0.0)
-        whole = float(summary.queries) if name == "unproved" else whole
-        of_all = f" of {whole:,.6g} ({value / whole:.1%})" if whole else ""
-        yield f"{name.replace('_', ' ')}  {value:,.6g}{of_all}"
+        if name == "unproved":
+            whole = float(summary.queries)
+        line = f"{name.replace('_', ' ')}  {value:,.6g}"
+        if whole:
+            line += f" of {whole:,.6g} ({value / whole:.1%})"
+        yield line
     if summary.warnings:
         yield "warnings"
         width = max(len(warning.kind) for warning in summary.warnings)
@@ -121,26 +143,25 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
 
 
 def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
-    doctor, pair = summary.doctor, summary.doctor.compared
+    """Where the answers were, what is weak, and the next steps."""
+    doctor = summary.doctor
     ranks = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
     yield f"rank of the answer  {ranks}"
     if doctor.cutoffs:
+        # Of distances the small ones are the good ones.
         to = "up to" if summary.mapping.get("scores") == "distance" else "from"
-        scores = ", ".join(f"{one.keeps:.0%} {to} {one.score:.6g}" for one in doctor.cutoffs)
-        yield f"scores of answers   {scores}"
-    for one in doctor.sources[:3]:
+        scores = [f"{cutoff.keeps:.0%} {to} {cutoff.score:.6g}" for cutoff in doctor.cutoffs]
+        yield f"scores of answers   {', '.join(scores)}"
+    for source in doctor.sources[:3]:
         yield (
-            f"source              {shown_line(one.source, longest=60)}: "
-            f"{counted(one.chunks, 'chunk')}, {one.relevant:,} relevant"
+            f"source              {shown_line(source.source, longest=60)}: "
+            f"{counted(source.chunks, 'chunk')}, {source.relevant:,} relevant"
         )
-    if pair is not None:
-        yield (
-            f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
-            f"{counted(pair.queries, 'query', 'queries')} in both (McNemar p = {pair.p_value:.3g})"
-        )
+    if doctor.compared is not None:
+        yield _compared_line(doctor.compared)
     if doctor.weakest:
         yield "weakest queries"
-    for weak in doctor.weakest[:5]:
+    for weak in doctor.weakest[:_EXAMPLES]:
         line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
         yield "  " + shown_line(line, longest=_LONGEST_QUERY)
     for finding in doctor.findings:
@@ -148,6 +169,14 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
         yield f"  next: {finding.action}"
     if summary.repeated_ids:
         yield f"repeated query ids: {summary.repeated_ids:,}"
+
+
+def _compared_line(pair: PairedDumps) -> str:
+    queries = counted(pair.queries, "query", "queries")
+    return (
+        f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
+        f"{queries} in both (McNemar p = {pair.p_value:.3g})"
+    )
 
 
 def _share(share: Share) -> str:

@@ -18,7 +18,7 @@ from ragbench.core.attribution import ESTIMATES, LOSSES
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow
-from ragbench.core.story import CaseStory, ChunkStory, JudgedAnswer
+from ragbench.core.story import CaseStory, ChunkStory, JudgedAnswer, JudgedClaim
 from ragbench.core.validation import Verdict
 from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import ids_text
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 20_000
 """Letters of one text in a page."""
-_QUERY = 2000
+_LONGEST_QUERY = 2000
 """Letters of a question that are drawn: a line of a million without a space stops a browser."""
-_TEXTS = 12_000_000
+_LONGEST_GOLD = 1000
+_MOST_GOLD_TEXTS = 5
+_ALL_CHUNKS = 12_000_000
 """Letters of chunks that a page holds."""
 
 
@@ -62,110 +64,165 @@ class Shelved(NamedTuple):
 
 
 class CaseBlocks:
+    """Writes the blocks of a page's cases, and collects the chunks that they link to."""
+
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
-        self._metrics, self._against = metrics, against
+        self._metrics = metrics
+        self._against = against
         self._names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
-        """The chunks whose texts the page holds."""
+        """The chunks whose texts the page holds, by id and text."""
         self._letters = 0
 
     def block(self, row: CaseRow) -> str:
-        found, story = row.attribution, row.story
+        """A case as HTML: a line when it is closed, everything that is known when it is open."""
+        story = row.story
         assert story is not None
         before = None if self._against is None else self._against.cases.get(row.id)
-        kind = "" if before is None or before.kind is None else before.kind.value
-        main, scores = self._scores(row)
-        stage = f' data-g="{safe(found.stage)}"' if found.stage else ""
-        link, language = anchor(row.id), [f"language:{row.language}"] if row.language else []
-        tags = [*row.tags, *language, *(f"document:{id}" for id in row.reference_ids or ())]
-        hops = ((hop.stage, hop_text(hop).removeprefix("measured, ")) for hop in story.hops)
-        return "".join(
-            [
-                f"<details class=case data-c={found.cause.value}{stage} "
-                f"data-a={found.answer.value}{' data-l' * (found.cause in LOSSES)}"
-                + (f' data-k="{kind}"' if kind else "")
-                + f"><summary><b>{found.cause.label}</b>{f' <u>{kind}</u>' if kind else ''} "
-                f"<span class=id>{safe(row.id)}</span> <span>{safe(cut(row.query, _QUERY))}</span>"
-                f"{f' <i>{safe(main)}</i>' if main else ''}</summary>\n"
-                f'<div class=in id="{link}">\n<p class=why>{safe(found.detail)}'
-                f'{" (estimated)" * (found.basis in ESTIMATES)} <a href="#{link}">link</a>',
-                *(f" <i>{safe(tag)}</i>" for tag in tags),
-                "\n",
-                *(f"<p class=bad>{safe(str(failure))}\n" for failure in row.failures),
-                *(_asked(story) if story.history or story.searches or story.sent else ()),
-                *_answered(row, story, before),
-                *([] if before is None else _against(before, row)),
-                *self._shown(story),
-                *([] if row.validation is None else [_verdict(row.validation)]),
-                *(_judged(row, self._metrics) if any(row.judgements) else ()),
-                f"<p class=s>{scores}\n"
-                f"<p class=dim>{safe(' · '.join(f'{stage} {text}' for stage, text in hops))}\n"
-                "</div></details>",
-            ]
-        )
+        headline_scores, all_scores = self._scores(row)
+        parts = [
+            *_summary_line(row, before, headline_scores),
+            *_cause(row),
+            *(f"<p class=bad>{safe(str(failure))}\n" for failure in row.failures),
+        ]
+        if story.history or story.searches or story.sent:
+            parts.extend(_asked(story))
+        parts.extend(_answered(row, story, before))
+        if before is not None:
+            parts.extend(_baseline_differences(before, row))
+        parts.extend(self._chunks(story))
+        if row.validation is not None:
+            parts.append(_verdict(row.validation))
+        if any(row.judgements):
+            parts.extend(_judged(row, self._metrics))
+        parts.append(f"<p class=s>{all_scores}\n")
+        parts.append(f"<p class=dim>{safe(_hops(story))}\n</div></details>")
+        return "".join(parts)
 
-    def _shown(self, story: CaseStory) -> Iterator[str]:
+    def _chunks(self, story: CaseStory) -> Iterator[str]:
         """The chunks, and of the gold what they do not show."""
         if story.chunks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
-            yield "\n".join(map(self._chunk, story.chunks))
+            yield "\n".join(self._chunk(chunk) for chunk in story.chunks)
             yield "</table>\n"
-        marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
-        if not marked.issuperset(story.gold_ids):
+        gold_shown = {chunk.id for chunk in story.chunks if chunk.is_gold}
+        if not gold_shown.issuperset(story.gold_ids):
             yield f"<p class=dim>Gold: {safe(', '.join(story.gold_ids))}"
-        if not any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks):
-            for text in story.gold_texts[:5]:
-                yield f"<blockquote>{safe(cut(text, 1000))}</blockquote>"
+        if not _has_gold_mark(story):
+            for text in story.gold_texts[:_MOST_GOLD_TEXTS]:
+                yield f"<blockquote>{safe(cut(text, _LONGEST_GOLD))}</blockquote>"
         if story.written:
             yield "<details><summary>What generation was given</summary>"
             yield f"<pre>{safe(cut(story.written))}</pre></details>"
 
     def _chunk(self, chunk: ChunkStory) -> str:
-        key = (chunk.id, chunk.text)
-        shelved = self.shelf.get(key)
-        if shelved is None:
-            text = cut(chunk.text)
-            self._letters += len(text)
-            if self._letters > _TEXTS:
-                text = "(not in this page, which would be too large: see ragbench explain)"
-            shelved = self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
+        """A chunk as a row, which links to its text."""
+        shelved = self._shelved(chunk)
         score = "" if chunk.score is None else f"{chunk.score:.4g}"
         link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
         if chunk.address is not None:
             link += f' <a class=src rel=noreferrer href="{safe(chunk.address)}">source</a>'
         if not (chunk.is_gold or chunk.moves or chunk.marks):
             return f"<tr><td>{link}<td>{score}"  # most of them
-        marks = ";".join(
-            f"{_units(shelved.text[: mark.start])},{_units(shelved.text[: mark.end])}"
-            for mark in chunk.marks
-            if mark.end <= len(shelved.text)
-        )
-        gold, word = (" class=gold", " <b>gold</b>") if chunk.is_gold else ("", "")
-        spans = f" data-m={marks}" if marks else ""
-        happened = safe(chunk_fate(chunk)) if chunk.moves else ""
-        happened += "".join(_quotes(chunk)) if chunk.marks else ""
-        return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{happened}"
+        row = "<tr class=gold" if chunk.is_gold else "<tr"
+        if spans := _spans(chunk, shelved.text):
+            row += f" data-m={spans}"
+        row += f"><td>{link}"
+        if chunk.is_gold:
+            row += " <b>gold</b>"
+        row += f"<td>{score}<td>"
+        if chunk.moves:
+            row += safe(chunk_fate(chunk))
+        return row + "".join(_quotes(chunk))
+
+    def _shelved(self, chunk: ChunkStory) -> Shelved:
+        """The chunk with its text, which is put on the shelf when it is first met."""
+        key = (chunk.id, chunk.text)
+        if key not in self.shelf:
+            text = cut(chunk.text)
+            self._letters += len(text)
+            if self._letters > _ALL_CHUNKS:
+                text = "(not in this page, which would be too large: see ragbench explain)"
+            self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
+        return self.shelf[key]
 
     def _scores(self, row: CaseRow) -> tuple[str, str]:
         """What a closed case shows: a score of retrieval and one of the answer; then every metric.
 
         Those without a value stand behind, by how their cells ended.
         """
-        wanted: dict[str, str] = {}
+        headline: dict[str, str] = {}
         values: list[str] = []
-        without: dict[str, list[str]] = {}
+        without_value: dict[str, list[str]] = {}
         for metric, name, cell in zip(self._metrics, self._names, row.cells, strict=True):
             if cell.value is None:
-                without.setdefault(cell.status.value, []).append(name)
+                without_value.setdefault(cell.status.value, []).append(name)
                 continue
             values.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
-            shown = wanted.get(group, "")
-            is_first = not shown or (metric.name == "token_f1" and "answer_correct" not in shown)
-            if group in ("retriever", "generator") and is_first:
-                wanted[group] = f"{metric.name} {cell.value:.3g}"
-        rest = (f"{status}: {', '.join(found)}" for status, found in without.items())
-        return " · ".join(wanted.values()), " · ".join([*values, *rest])
+            if group not in ("retriever", "generator"):
+                continue
+            shown = headline.get(group, "")
+            # token_f1 replaces the first score of an answer, unless that says if it is correct.
+            is_better = metric.name == "token_f1" and "answer_correct" not in shown
+            if not shown or is_better:
+                headline[group] = f"{metric.name} {cell.value:.3g}"
+        for status, names in without_value.items():
+            values.append(f"{status}: {', '.join(names)}")
+        return " · ".join(headline.values()), " · ".join(values)
+
+
+def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Iterator[str]:
+    """What a closed case shows, with what the script filters by in its attributes."""
+    attribution = row.attribution
+    kind = "" if before is None or before.kind is None else before.kind.value
+    yield f"<details class=case data-c={attribution.cause.value}"
+    if attribution.stage:
+        yield f' data-g="{safe(attribution.stage)}"'
+    yield f" data-a={attribution.answer.value}"
+    if attribution.cause in LOSSES:
+        yield " data-l"
+    if kind:
+        yield f' data-k="{kind}"'
+    yield f"><summary><b>{attribution.cause.label}</b>"
+    if kind:
+        yield f" <u>{kind}</u>"
+    yield f" <span class=id>{safe(row.id)}</span> "
+    yield f"<span>{safe(cut(row.query, _LONGEST_QUERY))}</span>"
+    if scores:
+        yield f" <i>{safe(scores)}</i>"
+    yield "</summary>\n"
+
+
+def _cause(row: CaseRow) -> Iterator[str]:
+    """Why the case ended as it did, a link to it, and its tags."""
+    attribution = row.attribution
+    link = anchor(row.id)
+    yield f'<div class=in id="{link}">\n<p class=why>{safe(attribution.detail)}'
+    if attribution.basis in ESTIMATES:
+        yield " (estimated)"
+    yield f' <a href="#{link}">link</a>'
+    tags = list(row.tags)
+    if row.language:
+        tags.append(f"language:{row.language}")
+    tags.extend(f"document:{id}" for id in row.reference_ids or ())
+    for tag in tags:
+        yield f" <i>{safe(tag)}</i>"
+    yield "\n"
+
+
+def _hops(story: CaseStory) -> str:
+    """How each stage ended; that it was measured goes without saying."""
+    hops: list[str] = []
+    for hop in story.hops:
+        text = hop_text(hop).removeprefix("measured, ")
+        hops.append(f"{hop.stage} {text}")
+    return " · ".join(hops)
+
+
+def _has_gold_mark(story: CaseStory) -> bool:
+    marks = (mark for chunk in story.chunks for mark in chunk.marks)
+    return any(mark.kind == "gold" for mark in marks)
 
 
 def _asked(story: CaseStory) -> Iterator[str]:
@@ -194,10 +251,11 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
             yield f"<p class=dim>candidate: {safe(cut(text))}\n"
     yield "</div>"
     if before is not None and before.tells_texts:
-        other = "<em>the same</em>"
-        if before.response != row.response:
-            other = _marked(compared_texts(before.response, row.response)[0], "u")
-        yield f"<div><h3>In the baseline</h3><p>{other}</div>"
+        if before.response == row.response:
+            earlier = "<em>the same</em>"
+        else:
+            earlier = _marked(compared_texts(before.response, row.response)[0], "u")
+        yield f"<div><h3>In the baseline</h3><p>{earlier}</div>"
     yield "</div>\n"
     yield from _not_fulfilled(story)
     if story.notes:
@@ -211,7 +269,7 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
 
 
 def _not_fulfilled(story: CaseStory) -> Iterator[str]:
-    failing = [each for each in story.expectations if each.holds is False]
+    failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
     total = len(story.expectations)
@@ -225,6 +283,7 @@ _TONES = {"supported": "passes", "not supported": "fails"}
 
 
 def _supported(answer: JudgedAnswer) -> Iterator[str]:
+    """An answer by sentences, each with the claims that a judge made of it."""
     judge = f", {safe(answer.judge)}" if answer.judge else ""
     yield "<div class=claims><h3>Supported by the chunks, by sentence: "
     yield f"{safe(answer.metric)}{judge}</h3>\n"
@@ -233,72 +292,104 @@ def _supported(answer: JudgedAnswer) -> Iterator[str]:
         tone = _TONES.get(sentence.verdict, "undecided")
         yield f'<p class="{tone}"><b>{safe(sentence.verdict)}</b> {text}\n'
         for claim in sentence.claims:
-            said, tone = "", _TONES.get(claim.verdict, "undecided")
-            if claim.text != sentence.text:
-                said = f'<span class="{tone}">{safe(claim.verdict)}</span>: {safe(claim.text)}'
-            reason = f" <small>{safe(claim.reason)}</small>" if claim.reason else ""
-            yield f"<div>{said}{reason}\n"
-            for text, chunk in claim.quotes:
-                where = "in no chunk" if chunk is None else safe(chunk)
-                yield f"<q><small>{where}</small> <mark>{safe(text)}</mark></q>"
-            yield "</div>\n"
+            yield from _claim(claim, is_whole=claim.text == sentence.text)
     yield "</div>\n"
 
 
-def _against(before: CaseBefore, row: CaseRow) -> Iterator[str]:
-    cause, now = before.cause, row.attribution.cause
-    label = "" if cause in (None, now) else f"{cause.label}. "
-    scores = ", ".join(f"{name} {_state(old)} → {_state(new)}" for name, old, new in before.scores)
-    if label or scores:
-        yield f"<p class=dim>In the baseline: {label}{safe(scores)}\n"
+def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
+    """A claim with its quotes; its own text only where it is not the ``whole`` sentence."""
+    yield "<div>"
+    if not is_whole:
+        tone = _TONES.get(claim.verdict, "undecided")
+        yield f'<span class="{tone}">{safe(claim.verdict)}</span>: {safe(claim.text)}'
+    if claim.reason:
+        yield f" <small>{safe(claim.reason)}</small>"
+    yield "\n"
+    for text, chunk in claim.quotes:
+        place = "in no chunk" if chunk is None else safe(chunk)
+        yield f"<q><small>{place}</small> <mark>{safe(text)}</mark></q>"
+    yield "</div>\n"
+
+
+def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
+    """Cause, scores and chunks of the case in the baseline, where they were others."""
+    label = ""
+    if before.cause is not None and before.cause != row.attribution.cause:
+        label = f"{before.cause.label}. "
+    changes: list[str] = []
+    for name, old, new in before.scores:
+        changes.append(f"{name} {_cell_text(old)} → {_cell_text(new)}")
+    if label or changes:
+        yield f"<p class=dim>In the baseline: {label}{safe(', '.join(changes))}\n"
     if before.ids is not None:
         yield f"<p class=dim>Chunks against the baseline: {safe(ids_text(before.ids))}\n"
 
 
-def _state(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     return cell.status.value if cell.value is None else f"{cell.value:.3g}"
 
 
 def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
+    """The judgements that a case's scores rest on, folded."""
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
-            steps = [
-                {name: step[name] for name in ("asked", "answer", "quotes")}
-                for step in judgement_object(judgement)["steps"]
-            ]
+            steps: list[dict[str, object]] = []
+            for step in judgement_object(judgement)["steps"]:
+                steps.append({name: step[name] for name in ("asked", "answer", "quotes")})
             text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
-            name = f"{metric.name}{f' by {judgement.judge}' if judgement.judge else ''}"
-            yield f"<details class=judged><summary>{safe(name)}: {_state(judgement.cell)}"
+            name = metric.name
+            if judgement.judge:
+                name += f" by {judgement.judge}"
+            yield f"<details class=judged><summary>{safe(name)}: {_cell_text(judgement.cell)}"
             yield f"</summary><pre>{safe(cut(text))}</pre></details>\n"
 
 
 def _verdict(verdict: Verdict) -> str:
+    present = "yes" if verdict.answer_present else "not shown"
     text = (
-        f"{verdict.validator}: {verdict.message} Answer present: "
-        f"{'yes' if verdict.answer_present else 'not shown'}, probability "
+        f"{verdict.validator}: {verdict.message} Answer present: {present}, probability "
         f"{verdict.answer_probability:.2f}; retrieval quality {verdict.retrieval_quality.value}."
-        + "".join(f" {reason}" for reason in verdict.reasons)
     )
+    for reason in verdict.reasons:
+        text += f" {reason}"
     return f"<p class=verdict>{safe(text)}"
 
 
 _AROUND = 40
+"""Letters around a quote."""
 _QUOTES = 4
+
+
+def _spans(chunk: ChunkStory, shown: str) -> str:
+    """Where the marks of a chunk start and end in its shown text, as the script reads it."""
+    spans: list[str] = []
+    for mark in chunk.marks:
+        if mark.end <= len(shown):
+            spans.append(f"{_units(shown[: mark.start])},{_units(shown[: mark.end])}")
+    return ";".join(spans)
 
 
 def _units(text: str) -> int:
     """How long a browser finds a text, once it is made safe: UTF-16 counts some letters twice."""
     shown = clean(text)
-    return len(shown) if shown.isascii() else len(shown.encode("utf-16-le", "surrogatepass")) // 2
+    if shown.isascii():
+        return len(shown)
+    return len(shown.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _quotes(chunk: ChunkStory) -> Iterator[str]:
+    """The first marked passages of a chunk, with the letters around them."""
     for mark in chunk.marks[:_QUOTES]:
-        start, end = max(0, mark.start - _AROUND), mark.end + _AROUND
-        before = safe(("…" if start else "") + chunk.text[start : mark.start])
+        start = max(0, mark.start - _AROUND)
+        end = mark.end + _AROUND
+        before = chunk.text[start : mark.start]
+        if start:
+            before = f"…{before}"
+        after = chunk.text[mark.end : end]
+        if end < len(chunk.text):
+            after = f"{after}…"
         text = safe(cut(chunk.text[mark.start : mark.end], 400))
-        after = safe(chunk.text[mark.end : end] + ("…" if end < len(chunk.text) else ""))
-        yield f"<q><small>{mark.kind}</small> {before}<mark>{text}</mark>{after}</q>"
+        yield f"<q><small>{mark.kind}</small> {safe(before)}<mark>{text}</mark>{safe(after)}</q>"
 
 
 # --- what two texts share
@@ -312,25 +403,41 @@ Parts = list[tuple[str, bool]]
 
 def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None, Parts | None]:
     """Both texts in parts: those that the other has too, and those that it lacks."""
-    left, right = (None if text is None else [(cut(text), True)] for text in (first, second))
+    first_whole: Parts | None = None if first is None else [(cut(first), True)]
+    second_whole: Parts | None = None if second is None else [(cut(second), True)]
     if first is None or second is None or first == second:
-        return left, right
-    ours, theirs = _WORD.findall(cut(first)), _WORD.findall(cut(second))
-    if len(ours) > _WORDS or len(theirs) > _WORDS:
-        return left, right
-    matcher = SequenceMatcher(None, [*map(_plain, ours)], [*map(_plain, theirs)], autojunk=False)
-    codes = matcher.get_opcodes()
-    return (
-        [("".join(ours[a:b]), kind == "equal") for kind, a, b, _, _ in codes if b > a],
-        [("".join(theirs[c:d]), kind == "equal") for kind, _, _, c, d in codes if d > c],
+        return first_whole, second_whole
+    first_words = _WORD.findall(cut(first))
+    second_words = _WORD.findall(cut(second))
+    if len(first_words) > _WORDS or len(second_words) > _WORDS:
+        return first_whole, second_whole
+    matcher = SequenceMatcher(
+        None,
+        [_plain(word) for word in first_words],
+        [_plain(word) for word in second_words],
+        autojunk=False,  # it takes frequent words for noise
     )
+    first_parts: Parts = []
+    second_parts: Parts = []
+    for kind, start, end, second_start, second_end in matcher.get_opcodes():
+        is_same = kind == "equal"
+        if end > start:
+            first_parts.append(("".join(first_words[start:end]), is_same))
+        if second_end > second_start:
+            second_parts.append(("".join(second_words[second_start:second_end]), is_same))
+    return first_parts, second_parts
 
 
 def _plain(word: str) -> str:
+    """A word without what does not make it another: signs around it, large letters."""
     return word.strip().strip(".,;:!?\"'()[]").casefold()
 
 
 def _marked(parts: Parts | None, tag: str) -> str:
+    """A text as HTML, in which a tag marks what the other text lacks."""
     if parts is None:
         return "<em>none</em>"
-    return "".join(safe(text) if same else f"<{tag}>{safe(text)}</{tag}>" for text, same in parts)
+    marked: list[str] = []
+    for text, is_same in parts:
+        marked.append(safe(text) if is_same else f"<{tag}>{safe(text)}</{tag}>")
+    return "".join(marked)

@@ -94,7 +94,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters["number"] = _number
+    made.filters["number"] = page_number
     made.filters["percent"] = lambda value: f"{value:.0%}"
     made.filters["count"] = lambda value: f"{value:,}"
     return made
@@ -107,7 +107,8 @@ def _shown(value: object) -> object:
     return "" if value is None else value
 
 
-def _number(value: float | None, unit: str = "") -> str:
+def page_number(value: float | None, unit: str = "") -> str:
+    """A number as pages show it, in as many places as its size needs."""
     if value is None:
         return "–"
     if unit != "s":

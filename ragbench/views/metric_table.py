@@ -1,0 +1,44 @@
+"""The table of metrics as texts: `METRIC_TABLE` lists its columns for terminal, Markdown and page.
+
+The page, whose cells hold drawings, too, is in `ragbench.views.html.run_page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragbench.core.report import METRIC_TABLE, Form, Interval, Summary, TableColumn
+from ragbench.views.document import number_text, range_text
+
+
+def metric_columns(form: Form, summaries: Sequence[Summary]) -> list[TableColumn]:
+    """The columns that a form shows of these metrics."""
+    columns: list[TableColumn] = []
+    for column in METRIC_TABLE:
+        if form not in column.forms:
+            continue
+        if column.is_rare and not any(column.value(summary) for summary in summaries):
+            continue
+        columns.append(column)
+    return columns
+
+
+def metric_cell(column: TableColumn, summary: Summary, *, unit: str = "") -> str:
+    """A figure of a metric as terminal and Markdown show it; ``-`` where there is none."""
+    value = column.value(summary)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Interval):
+        return range_text(value, unit)
+    if isinstance(value, int):
+        return f"{value:,}" if value else "-"
+    return number_text(value, unit)
+
+
+def headings_without_room(columns: Sequence[TableColumn]) -> list[str]:
+    """The columns that a narrow terminal does without, the first to go first."""
+    optional: list[tuple[int, str]] = []
+    for column in columns:
+        if column.room_rank is not None:
+            optional.append((column.room_rank, column.heading))
+    return [heading for _, heading in sorted(optional)]
