@@ -176,7 +176,7 @@ def _next_step(verdict: GateResult) -> str:
             return "the same command with --rerun-inconclusive asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)
-    # Checks are sorted: the first is the one that failed by most.
+    # Checks are sorted, those that failed first.
     worst = verdict.checks[0]
     if worst.drop is not None and verdict.baseline is not None:
         return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
